@@ -1,0 +1,1 @@
+"""One module per command that is not a trainer."""

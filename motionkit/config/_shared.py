@@ -1,0 +1,123 @@
+"""Settings that every trainer shares, with the flags they have on every command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from motionkit.config._group import Cli, Group
+
+Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
+LoraTarget = Literal["attn", "ffn", "text"]
+Precision = Literal["fp32", "bf16"]
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+
+def _split_commas(value: object) -> object:
+    """Accept ``"a,b"`` and ``["a,b", "c"]`` beside ``("a", "b", "c")``; drop repeats, keep the order."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Iterable):
+        return value
+    parts = [part.strip() for item in value for part in (item.split(",") if isinstance(item, str) else [item])]
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+class RunSettings(Group):
+    """Where the run goes and how long it lasts."""
+
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Run folder itself, instead of runs/<command>/<time>-<id>."
+    )
+    name: Annotated[str | None, Cli("--name", panel="Run")] = Field(
+        None, description="Last part of the run folder: runs/<command>/<name>."
+    )
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        100, ge=1, description="Steps of the run; resumed steps count."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an existing run folder."
+    )
+    resume: Annotated[Path | None, Cli("--resume", panel="Run")] = Field(
+        None, description="Run folder, or one of its checkpoints, to continue in place."
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[\w][\w.+=-]*", value):
+            raise ValueError("must be a plain folder name (letters, digits, . + = - _); use --out for a path")
+        return value
+
+
+class CheckpointSettings(Group):
+    """When checkpoints are written and how many stay."""
+
+    every: int = Field(25, ge=0, description="Steps between checkpoints; 0 saves at the end only.")
+    keep: int = Field(2, ge=1, description="Newest checkpoints to keep.")
+
+
+class LogSettings(Group):
+    """How often metrics are written."""
+
+    every: int = Field(1, ge=1, description="Steps between lines of metrics.jsonl.")
+
+
+class OptimSettings(Group):
+    """AdamW and the learning-rate schedule."""
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-4, gt=0, description="Peak learning rate.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the two AdamW moments.")
+    grad_clip: float = Field(1.0, ge=0, description="Largest gradient norm; 0 never clips.")
+    warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
+
+
+class LoraSettings(Group):
+    """Low-rank adapters in place of full fine-tuning."""
+
+    enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
+    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, description="Rank of the adapters.")
+    alpha: Annotated[float, Cli("--lora.alpha")] = Field(32.0, gt=0, description="Scale: updates are alpha / r times BA.")
+    dropout: Annotated[float, Cli("--lora.dropout")] = Field(0.0, ge=0, lt=1, description="Dropout before the adapters.")
+    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(_split_commas), Cli("--lora.targets")] = Field(
+        ("attn", "ffn"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
+    )
+
+
+class TrainerSettings(Group):
+    """Base of every trainer's settings: subclass it and add the trainer's own groups."""
+
+    run: RunSettings = RunSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    log: LogSettings = LogSettings()
+    device: Annotated[str, Cli("--device", panel="Run")] = Field(
+        "auto", description="auto, cpu, mps, cuda, cuda:N or N."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(
+        0, ge=0, lt=2**63, description="Seed of every random number of the run."
+    )
+    precision: Annotated[Precision, Cli("--precision", panel="Run")] = Field(
+        "fp32", description="Type of the network's body; heads, samplers and losses stay float32."
+    )
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, description="CPU threads; 0 leaves the choice to torch."
+    )
+    track: Annotated[tuple[Tracker, ...], BeforeValidator(_split_commas), Cli("--track", panel="Run")] = Field(
+        (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
+    )
+
+    @field_validator("device", mode="before")
+    @classmethod
+    def _known_device(cls, value: object) -> object:
+        text = str(value).strip().lower() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+        if text.isdecimal():
+            text = f"cuda:{text}"
+        if not _DEVICE.fullmatch(text):
+            raise ValueError("must be auto, cpu, mps, cuda, cuda:N or N")
+        return text

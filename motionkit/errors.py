@@ -1,0 +1,27 @@
+"""The one exception that motionkit raises on purpose."""
+
+from __future__ import annotations
+
+
+class MotionkitError(Exception):
+    """Something the user can understand and mend.
+
+    Args:
+        message: What went wrong, with the offending value or path.
+        why: Why that is a problem, when the message does not already say it.
+        fix: What to do about it, preferably a command.
+        code: Exit code; 2 while nothing was started, 1 after (see `as_late`).
+    """
+
+    def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:
+        super().__init__(message)
+        self.message = message
+        self.why = why
+        self.fix = fix
+        self.code = code
+
+    def as_late(self) -> MotionkitError:
+        """Return the same error for a command that had already started (exit code 1)."""
+        late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)
+        late.__cause__ = self
+        return late

@@ -1,0 +1,53 @@
+"""The light half of a plugin: what it is called, what it needs, where its heavy half lives."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from motionkit.config import Group
+from motionkit.errors import MotionkitError
+
+
+@dataclass(frozen=True)
+class Component:
+    """One entry of a plugin group, importable without torch.
+
+    Attributes:
+        summary: One line for listings and help.
+        options: Settings model of the component; each field becomes a flag.
+        factory: ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``.
+        needs: Importable module names the heavy half needs beyond motionkit's own dependencies.
+        extra: The pip extra that brings `needs`, named in the error when one is missing.
+    """
+
+    summary: str
+    options: type[Group]
+    factory: str
+    needs: tuple[str, ...] = ()
+    extra: str = ""
+
+    def missing(self) -> list[str]:
+        """Return the modules of `needs` that cannot be found, without importing any of them."""
+        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+
+    def load(self) -> Any:
+        """Import and return the heavy half.
+
+        Raises:
+            MotionkitError: A needed module is missing, or the factory cannot be imported.
+        """
+        if absent := self.missing():
+            fix = f"pip install 'motionkit[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
+            raise MotionkitError(f"{', '.join(absent)} is not installed.", why=f"{self.summary!r} needs it.", fix=fix)
+        module, _, attribute = self.factory.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise MotionkitError(f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check") from error
+
+    def build(self, options: Group, /, **runtime: Any) -> Any:
+        """Import the heavy half and call it with `options` and the runtime objects its kind is given."""
+        return self.load()(options, **runtime)

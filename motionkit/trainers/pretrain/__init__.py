@@ -1,0 +1,1 @@
+"""Supervised trainers that make the weights everything else starts from. Torch-free."""
