@@ -1,0 +1,41 @@
+"""A padded batch of motions in feature space, with joints recovered once on demand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from motionkit.motion._recover import features_to_joints
+from motionkit.motion._skeleton import Skeleton
+
+
+class MotionBatch:
+    """N motions of one skeleton, unnormalised.
+
+    Args:
+        features: ``[N, T, D]`` HumanML3D- or KIT-style features, not normalised; padding may hold anything.
+        lengths: ``[N]`` int64, on the device of `features`.
+        skeleton: Body that the features describe (fixes D and J).
+        fps: Frames per second.
+    """
+
+    def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float) -> None:
+        self.features = features
+        self.lengths = lengths
+        self.skeleton = skeleton
+        self.fps = fps
+
+    def __len__(self) -> int:
+        return self.features.shape[0]
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """``[N, T]`` bool, True = valid."""
+        return torch.arange(self.features.shape[1], device=self.features.device) < self.lengths[:, None]
+
+    @cached_property
+    def joints(self) -> Tensor:
+        """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
+        return features_to_joints(self.features, self.skeleton, self.lengths)

@@ -1,0 +1,67 @@
+"""Putting a motion onto the target bones, onto the floor and in front of the viewer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import bones_from_positions, heading, positions_from_bones, rotate_yaw
+from motionkit.motion._skeleton import Skeleton
+
+
+def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) -> Tensor:
+    """Give a motion the target bone lengths, keeping every bone's direction (HumanML3D's ``uniform_skeleton``).
+
+    HumanML3D runs inverse kinematics to rotations and forward kinematics back with other bones; because each
+    rotation is the smallest one that reaches the bone's direction, the outcome is that direction times the new length.
+    The root path is scaled by the ratio of leg lengths in frame 0.
+
+    Args:
+        joints: ``[..., T, J, 3]`` metres.
+        skeleton: Body with `target_offsets`.
+        bones: ``[J]`` target bone lengths in metres; the skeleton's own when None.
+
+    Returns:
+        ``[..., T, J, 3]``.
+
+    Raises:
+        MotionkitError: The body has no target bones and none were given, or a leg of frame 0 has no length.
+    """
+    if bones is None:
+        if skeleton.target_offsets is None:
+            raise MotionkitError(
+                f"the {skeleton.name} body has no published target bones.", fix="pass bones, or extract with target=False."
+            )
+        bones = joints.new_tensor(skeleton.target_offsets).norm(dim=-1)
+    source = bones_from_positions(joints, skeleton.parents)
+    lengths = source.norm(dim=-1, keepdim=True)
+    leg = list(skeleton.leg_joints)
+    source_leg = lengths[..., :1, leg, 0].sum(dim=-1)
+    if not bool((source_leg > 0).all()):
+        raise MotionkitError("the legs have no length in the first frame.", why="the body's scale is taken from them.")
+    scale = bones.to(joints)[leg].sum() / source_leg
+    directions = source / lengths.clamp_min(torch.finfo(joints.dtype).tiny)
+    moved = directions * bones.to(joints)[:, None]
+    root = joints[..., :1, :] * scale[..., None, None]
+    return positions_from_bones(torch.cat([root, moved[..., 1:, :]], dim=-2), skeleton.parents)
+
+
+def canonicalise(joints: Tensor, skeleton: Skeleton) -> Tensor:
+    """Put the lowest joint of the clip on y = 0, the first root at x = z = 0, the first frame facing +Z.
+
+    Args:
+        joints: ``[..., T, J, 3]``.
+        skeleton: Tells hips and shoulders.
+
+    Returns:
+        ``[..., T, J, 3]``.
+    """
+    floor = joints[..., 1].amin(dim=(-1, -2))[..., None, None]
+    first = joints[..., 0, :, :]
+    shift = torch.stack([first[..., :1, 0][..., None], floor, first[..., :1, 2][..., None]], dim=-1)
+    joints = joints - shift
+    right_hip, left_hip, right_shoulder, left_shoulder = skeleton.face_joints
+    across = first[..., right_hip, :] - first[..., left_hip, :] + first[..., right_shoulder, :] - first[..., left_shoulder, :]
+    forward = torch.stack([across[..., 2], torch.zeros_like(across[..., 0]), -across[..., 0]], dim=-1)
+    return rotate_yaw(joints, -heading(forward)[..., None, None])
