@@ -1,0 +1,168 @@
+"""Counter-based Gaussian noise: a draw depends on its key alone, never on the batch it is drawn in.
+
+Key = 64-bit hash of (seed, step, prompt, sample, timestep); element i of a sample hashes key + counter with splitmix64
+(Steele et al. 2014) and turns the two halves of the hash into a pair of normals (Box and Muller 1958).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.rl._rollout import StepNoise
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_ALL = (1 << 64) - 1
+_INITIAL = -1
+_LANE = 64  # normals come in blocks of 64 cosines, 64 sines: a longer motion only appends blocks, never changes one
+_CHUNK = 1 << 17  # hashes worked on at a time on the CPU, so that the dozen passes stay in cache
+
+
+def _signed(value: int) -> int:
+    """Read the low 64 bits as two's complement, which is how torch holds them."""
+    value &= _ALL
+    return value - (1 << 64) if value >> 63 else value
+
+
+def stable_hash(text: str) -> int:
+    """Return a signed 64-bit hash of `text` that is the same in every process and version (BLAKE2b)."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def _mix_number(value: int) -> int:
+    value &= _ALL
+    value = ((value ^ (value >> 30)) * _FIRST) & _ALL
+    value = ((value ^ (value >> 27)) * _SECOND) & _ALL
+    return value ^ (value >> 31)
+
+
+def _mix(z: Tensor) -> Tensor:
+    """splitmix64's finaliser, in place on int64; torch's >> keeps the sign, so the copied sign bits are masked off."""
+    for shift, factor in ((30, _FIRST), (27, _SECOND), (31, None)):
+        moved = z >> shift
+        moved &= (1 << (64 - shift)) - 1
+        z ^= moved
+        if factor is not None:
+            z *= _signed(factor)
+    return z
+
+
+def _absorb(key: Tensor, value: Tensor) -> Tensor:
+    return _mix(key + value + _signed(_GOLDEN))
+
+
+def noise_key(seed: int, step: int, timestep: int, prompts: Tensor, samples: Tensor) -> Tensor:
+    """Hash (seed, step, timestep, prompt, sample) to ``[N]`` int64 keys.
+
+    Args:
+        seed: Run seed.
+        step: Training step; any integer.
+        timestep: Trained index the step leaves, or -1 for initial noise.
+        prompts: ``[N]`` int64, `stable_hash` of the prompt's key.
+        samples: ``[N]`` int64, number of the sample within its prompt.
+    """
+    key = 0
+    for value in (seed, step, timestep):
+        key = _mix_number(key + value + _GOLDEN)
+    start = torch.full_like(prompts, _signed(key))
+    return _absorb(_absorb(start, prompts), samples)
+
+
+def _normals(keys: Tensor, counters: Tensor) -> Tensor:
+    """Turn ``[R]`` keys and ``[B * 64]`` scaled counters into ``[R, B, 128]`` normals."""
+    bits = _mix(keys[:, None] + counters).view(torch.int32)  # low and high halves, neighbours in memory
+    low, high = bits[..., 0::2], bits[..., 1::2]
+    # 31 bits keep small uniforms finely spaced, which is where the tail comes from; + 1/2 keeps log finite.
+    radius = ((low & 0x7FFFFFFF).to(torch.float32) + 0.5).mul_(2.0**-31).log_().mul_(-2.0).sqrt_()
+    angle = high.to(torch.float32).mul_(math.pi * 2.0**-31)
+    shape = (len(keys), -1, _LANE)
+    radius = radius.view(shape)
+    return torch.cat([radius * angle.cos().view(shape), radius * angle.sin().view(shape)], dim=-1)
+
+
+def gaussian(keys: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Draw a standard normal tensor per key.
+
+    A longer leading dimension of `shape` only appends: the first frames of a sample do not depend on the padding.
+
+    Args:
+        keys: ``[N]`` int64 from `noise_key`.
+        shape: Shape of one sample, such as ``(T, D)``.
+
+    Returns:
+        ``[N, *shape]`` float32 on the device of `keys`.
+    """
+    count = math.prod(shape)
+    blocks = -(-count // (2 * _LANE))
+    counters = torch.arange(1, blocks * _LANE + 1, device=keys.device) * _signed(_GOLDEN)
+    rows = max(1, _CHUNK // len(counters)) if keys.device.type == "cpu" else max(1, len(keys))
+    width = max(_LANE, _CHUNK // _LANE * _LANE) if keys.device.type == "cpu" else len(counters)
+    out = torch.empty(len(keys), blocks, 2 * _LANE, device=keys.device)
+    for row in range(0, len(keys), rows):
+        for column in range(0, len(counters), width):
+            part = _normals(keys[row : row + rows], counters[column : column + width])
+            out[row : row + rows, column // _LANE : column // _LANE + part.shape[1]] = part
+    return out.view(len(keys), -1)[:, :count].reshape(len(keys), *shape)
+
+
+@dataclass(frozen=True)
+class NoiseSource:
+    """All noise of a run, by seed.
+
+    Args:
+        seed: Run seed.
+        initial: ``independent`` start per sample, one per ``pair`` (samples 2k and 2k + 1), one per ``group``
+            (all samples of a prompt), or ``antithetic`` (2k + 1 starts at minus 2k's).
+        antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. With ``initial="pair"`` the first noisy step
+            of the pair then differs by the sign alone. Every sample keeps its own right distribution.
+    """
+
+    seed: int
+    initial: Literal["independent", "pair", "group", "antithetic"] = "independent"
+    antithetic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.initial not in ("independent", "pair", "group", "antithetic"):
+            raise MotionkitError(
+                f"unknown initial noise {self.initial!r}.", fix="use independent, pair, group or antithetic."
+            )
+
+    def start(self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Draw x_T.
+
+        Args:
+            step: Training step.
+            prompts: ``[N]`` int64 prompt hashes (`stable_hash`).
+            samples: ``[N]`` int64 sample numbers within the prompt.
+            shape: ``(T, D)``.
+
+        Returns:
+            ``[N, T, D]`` float32 on the device of `prompts`.
+        """
+        paired = self.initial in ("pair", "antithetic")
+        ids = samples // 2 if paired else torch.zeros_like(samples) if self.initial == "group" else samples
+        drawn = gaussian(noise_key(self.seed, step, _INITIAL, prompts, ids), shape)
+        return _flip_odd(drawn, samples) if self.initial == "antithetic" else drawn
+
+    def at(self, step: int, prompts: Tensor, samples: Tensor, timestep: int, shape: tuple[int, ...]) -> Tensor:
+        """Draw the noise of the sampler step that leaves `timestep`; otherwise as `start`."""
+        ids = samples // 2 if self.antithetic else samples
+        drawn = gaussian(noise_key(self.seed, step, timestep, prompts, ids), shape)
+        return _flip_odd(drawn, samples) if self.antithetic else drawn
+
+    def steps(self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...]) -> StepNoise:
+        """Return what `rollout` takes: ``noise(timestep) -> [N, T, D]``."""
+        return lambda timestep: self.at(step, prompts, samples, timestep, shape)
+
+
+def _flip_odd(drawn: Tensor, samples: Tensor) -> Tensor:
+    sign = (1 - 2 * (samples % 2)).to(drawn.dtype)
+    return drawn * sign.view(-1, *[1] * (drawn.ndim - 1))

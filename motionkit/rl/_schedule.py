@@ -1,0 +1,189 @@
+"""Noise schedules of diffusion models: float64 tables over the trained timesteps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+
+
+class Schedule:
+    """A variance-preserving diffusion schedule over T trained integer timesteps.
+
+    Every table is a float64 CPU tensor of length T; `gather` brings values to float32 at use.
+    Index t runs from 0 (almost clean) to T - 1 (almost noise), as in Ho et al. 2020 (arXiv 2006.11239).
+
+    Args:
+        betas: ``[T]`` variances in (0, 1].
+        timestep_map: Trained index that each position stands for; ``0..T-1`` unless the schedule was respaced.
+
+    Raises:
+        MotionkitError: A beta lies outside (0, 1].
+    """
+
+    def __init__(self, betas: Tensor, timestep_map: Tensor | None = None) -> None:
+        betas = betas.detach().to("cpu", torch.float64)
+        if betas.ndim != 1 or not len(betas) or not bool(((betas > 0) & (betas <= 1)).all()):
+            raise MotionkitError(
+                f"a noise schedule needs betas in (0, 1], got {betas.min():.3g}..{betas.max():.3g}." if betas.numel()
+                else "a noise schedule needs at least one step.",
+                fix="use more diffusion steps, or the cosine schedule.",
+            )
+        self.betas = betas
+        self.timestep_map = torch.arange(len(betas)) if timestep_map is None else timestep_map.to("cpu", torch.int64)
+        self._on_device: dict[tuple[str, torch.device], Tensor] = {}
+
+    @classmethod
+    def cosine(cls, steps: int) -> Schedule:
+        """Build the squared-cosine schedule (Nichol and Dhariwal 2021, eq. 17; MDM's default).
+
+        ``alpha_bar(u) = cos^2((u + 0.008) / 1.008 * pi / 2)``, ``beta_i = min(1 - alpha_bar((i+1)/T) / alpha_bar(i/T), 0.999)``.
+        """
+
+        def alpha_bar(u: float) -> float:
+            return math.cos((u + 0.008) / 1.008 * math.pi / 2) ** 2
+
+        betas = [min(1 - alpha_bar((i + 1) / steps) / alpha_bar(i / steps), 0.999) for i in range(steps)]
+        return cls(torch.tensor(betas, dtype=torch.float64))
+
+    @classmethod
+    def linear(cls, steps: int) -> Schedule:
+        """Build Ho et al.'s linear schedule, scaled to `steps` as guided diffusion scales it (T > 20)."""
+        scale = 1000 / steps
+        return cls(torch.linspace(scale * 1e-4, scale * 0.02, steps, dtype=torch.float64))
+
+    @classmethod
+    def named(cls, name: str, steps: int) -> Schedule:
+        """Build ``cosine`` or ``linear`` by name.
+
+        Raises:
+            MotionkitError: Another name.
+        """
+        makers = {"cosine": cls.cosine, "linear": cls.linear}
+        if name not in makers:
+            raise MotionkitError(f"unknown noise schedule {name!r}.", fix="use one of: cosine, linear.")
+        return makers[name](steps)
+
+    def __len__(self) -> int:
+        return len(self.betas)
+
+    @cached_property
+    def alphas_cumprod(self) -> Tensor:
+        """``[T]`` product of ``1 - beta`` up to and including t (alpha-bar)."""
+        return torch.cumprod(1.0 - self.betas, 0)
+
+    @cached_property
+    def alphas_cumprod_prev(self) -> Tensor:
+        """``[T]`` alpha-bar of the step before; 1 at index 0."""
+        return torch.cat([torch.ones(1, dtype=torch.float64), self.alphas_cumprod[:-1]])
+
+    @cached_property
+    def sqrt_alphas_cumprod(self) -> Tensor:
+        """``[T]`` signal scale."""
+        return self.alphas_cumprod.sqrt()
+
+    @cached_property
+    def sqrt_one_minus_alphas_cumprod(self) -> Tensor:
+        """``[T]`` noise scale."""
+        return (1.0 - self.alphas_cumprod).sqrt()
+
+    @cached_property
+    def sqrt_recip_alphas_cumprod(self) -> Tensor:
+        """``[T]`` ``1 / sqrt(alpha-bar)``."""
+        return (1.0 / self.alphas_cumprod).sqrt()
+
+    @cached_property
+    def sqrt_recipm1_alphas_cumprod(self) -> Tensor:
+        """``[T]`` ``sqrt(1 / alpha-bar - 1)``."""
+        return (1.0 / self.alphas_cumprod - 1.0).sqrt()
+
+    @cached_property
+    def snr(self) -> Tensor:
+        """``[T]`` signal-to-noise ratio ``alpha-bar / (1 - alpha-bar)``."""
+        return self.alphas_cumprod / (1.0 - self.alphas_cumprod)
+
+    @cached_property
+    def posterior_variance(self) -> Tensor:
+        """``[T]`` variance of q(x_{t-1} | x_t, x_0); 0 at index 0."""
+        return self.betas * (1.0 - self.alphas_cumprod_prev) / (1.0 - self.alphas_cumprod)
+
+    @cached_property
+    def posterior_log_variance_clipped(self) -> Tensor:
+        """``[T]`` log posterior variance with index 0 replaced by index 1's, as guided diffusion stores it.
+
+        For parity with MDM only: step 0 adds no noise, so it has no log-probability (`StepPlan` never scores it).
+        """
+        variance = self.posterior_variance.clone()
+        variance[0] = variance[min(1, len(variance) - 1)]
+        return variance.log()
+
+    @cached_property
+    def posterior_mean_coef1(self) -> Tensor:
+        """``[T]`` weight of x_0 in the posterior mean."""
+        return self.betas * self.alphas_cumprod_prev.sqrt() / (1.0 - self.alphas_cumprod)
+
+    @cached_property
+    def posterior_mean_coef2(self) -> Tensor:
+        """``[T]`` weight of x_t in the posterior mean."""
+        return (1.0 - self.alphas_cumprod_prev) * (1.0 - self.betas).sqrt() / (1.0 - self.alphas_cumprod)
+
+    def respace(self, timesteps: Sequence[int]) -> Schedule:
+        """Return the schedule that visits only `timesteps`, with the same marginals at each of them.
+
+        Args:
+            timesteps: Trained positions of this schedule, any order, without repeats.
+
+        Raises:
+            MotionkitError: A timestep was never trained or is given twice.
+        """
+        kept = torch.tensor(self.checked(timesteps)[::-1])
+        alphas = self.alphas_cumprod[kept]
+        before = torch.cat([torch.ones(1, dtype=torch.float64), alphas[:-1]])
+        return Schedule(1.0 - alphas / before, self.timestep_map[kept])
+
+    def checked(self, timesteps: Sequence[int]) -> list[int]:
+        """Return `timesteps` from noisy to clean after checking that each was trained, once."""
+        steps = [int(t) for t in timesteps]
+        if not steps or len(set(steps)) != len(steps) or min(steps) < 0 or max(steps) >= len(self):
+            raise MotionkitError(
+                f"timesteps must be different integers in 0..{len(self) - 1}, got {steps}.",
+                why="the network knows only the timesteps it was trained on.",
+            )
+        return sorted(steps, reverse=True)
+
+    def spaced(self, count: int) -> list[int]:
+        """Return `count` evenly spaced trained timesteps from T - 1 down to 0, rounded to integers.
+
+        Raises:
+            MotionkitError: `count` is not in 1..T.
+        """
+        if not 1 <= count <= len(self):
+            raise MotionkitError(f"{count} sampling steps asked of a model trained with {len(self)}.",
+                                 fix=f"use 1..{len(self)} steps.")
+        if count == 1:
+            return [len(self) - 1]
+        last = len(self) - 1
+        return [round(last * (count - 1 - i) / (count - 1)) for i in range(count)]
+
+    def gather(self, table: str, timestep: Tensor, ndim: int) -> Tensor:
+        """Read a table at `timestep` ``[N]``, float32 on its device, shaped to broadcast over `ndim` dimensions."""
+        key = (table, timestep.device)
+        if key not in self._on_device:
+            self._on_device[key] = getattr(self, table).to(torch.float32).to(timestep.device)
+        return self._on_device[key][timestep].reshape(-1, *[1] * (ndim - 1))
+
+    def noised(self, x0: Tensor, timestep: Tensor, noise: Tensor) -> Tensor:
+        """Sample q(x_t | x_0): ``sqrt(alpha-bar) x0 + sqrt(1 - alpha-bar) noise`` with `timestep` ``[N]``."""
+        signal = self.gather("sqrt_alphas_cumprod", timestep, x0.ndim)
+        return signal * x0 + self.gather("sqrt_one_minus_alphas_cumprod", timestep, x0.ndim) * noise
+
+    def posterior(self, x0: Tensor, x_t: Tensor, timestep: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and clipped log-variance (``[N, 1, ..]``) of q(x_{t-1} | x_t, x_0), as MDM's ``p_sample`` uses them."""
+        mean = self.gather("posterior_mean_coef1", timestep, x0.ndim) * x0
+        mean = mean + self.gather("posterior_mean_coef2", timestep, x0.ndim) * x_t
+        return mean, self.gather("posterior_log_variance_clipped", timestep, x0.ndim)

@@ -1,0 +1,141 @@
+"""Schedules: recorded tables, sensitivities, respacing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.rl import DDIM, DDPM, Schedule, StepPlan
+
+TABLES = (
+    "betas",
+    "alphas_cumprod",
+    "alphas_cumprod_prev",
+    "sqrt_alphas_cumprod",
+    "sqrt_one_minus_alphas_cumprod",
+    "sqrt_recip_alphas_cumprod",
+    "sqrt_recipm1_alphas_cumprod",
+    "posterior_variance",
+    "posterior_log_variance_clipped",
+    "posterior_mean_coef1",
+    "posterior_mean_coef2",
+)
+
+
+@pytest.mark.parametrize(("name", "steps"), [("cosine", 10), ("cosine", 50), ("cosine", 1000), ("linear", 50), ("linear", 1000)])
+def test_tables_equal_the_recorded_ones(shared: Path, name: str, steps: int) -> None:
+    recorded = np.load(shared / "fixtures/mdm/diffusion_tables.npz")
+    schedule = Schedule.named(name, steps)
+    for table in TABLES:
+        np.testing.assert_allclose(getattr(schedule, table).numpy(), recorded[f"{name}{steps}.{table}"], rtol=1e-12, atol=1e-15)
+    assert schedule.timestep_map.tolist() == recorded[f"{name}{steps}.timestep_map"].tolist()
+
+
+@pytest.mark.parametrize("schedule", [Schedule.cosine(50), Schedule.cosine(1000), Schedule.linear(1000)])
+def test_sensitivity_is_the_root_of_the_snr_gain(schedule: Schedule) -> None:
+    plan = StepPlan.build(schedule, DDPM())
+    t = plan.timesteps[:-1]
+    expected = (schedule.snr[t - 1] - schedule.snr[t]).sqrt()
+    torch.testing.assert_close(plan.sensitivity[:-1], expected, rtol=1e-10, atol=0)
+
+
+def test_sensitivity_range_of_the_50_step_cosine_schedule() -> None:
+    s = StepPlan.build(Schedule.cosine(50)).sensitivity[:-1]
+    assert s.min().item() == pytest.approx(0.031164, abs=1e-6)
+    assert s.max().item() == pytest.approx(19.69975, abs=1e-5)
+    assert (s.max() / s.min()).item() == pytest.approx(632.1412, abs=1e-3)
+
+
+def test_ddim_eta_one_on_all_steps_is_ddpm() -> None:
+    schedule = Schedule.cosine(50)
+    ddim, ddpm = StepPlan.build(schedule, DDIM(1.0)), StepPlan.build(schedule, DDPM())
+    torch.testing.assert_close(ddim.c_x0, ddpm.c_x0, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ddim.c_xt, ddpm.c_xt, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ddim.sigma**2, ddpm.sigma**2, rtol=0, atol=1e-14)
+    t = ddpm.timesteps
+    torch.testing.assert_close(ddpm.c_x0, schedule.posterior_mean_coef1[t], rtol=0, atol=1e-12)
+    torch.testing.assert_close(ddpm.c_xt, schedule.posterior_mean_coef2[t], rtol=0, atol=1e-12)
+    torch.testing.assert_close(ddpm.sigma**2, schedule.posterior_variance[t], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
+def test_every_step_keeps_the_marginals(eta: float) -> None:
+    """A DDIM step must carry N(sqrt(ab_t) x0, 1 - ab_t) to N(sqrt(ab_s) x0, 1 - ab_s) for any eta and subset."""
+    schedule = Schedule.cosine(50)
+    plan = StepPlan.build(schedule, DDIM(eta), steps=[49, 40, 31, 7, 2])
+    now = schedule.alphas_cumprod[plan.timesteps]
+    then = torch.cat([now[1:], torch.ones(1, dtype=torch.float64)])
+    torch.testing.assert_close(plan.c_x0 + plan.c_xt * now.sqrt(), then.sqrt(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(plan.c_xt**2 * (1 - now) + plan.sigma**2, 1 - then, rtol=0, atol=1e-13)
+
+
+def test_flow_map_round_trip() -> None:
+    """Facts 1.3: x_flow = x / c, t_flow = sqrt(1 - ab) / c, c = sqrt(ab) + sqrt(1 - ab); velocity is eps - x0."""
+    ab = Schedule.cosine(50).alphas_cumprod[:, None]
+    generator = torch.Generator().manual_seed(0)
+    x0, eps = (torch.randn(50, 7, dtype=torch.float64, generator=generator) for _ in range(2))
+    x = ab.sqrt() * x0 + (1 - ab).sqrt() * eps
+    c = ab.sqrt() + (1 - ab).sqrt()
+    x_flow, t_flow = x / c, (1 - ab).sqrt() / c
+    torch.testing.assert_close(x_flow, (1 - t_flow) * x0 + t_flow * eps, rtol=0, atol=1e-14)
+    torch.testing.assert_close((x_flow - x0) / t_flow, eps - x0, rtol=0, atol=1e-13)
+    torch.testing.assert_close(x_flow * c, x, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 10, 25, 50])
+def test_respaced_plans_visit_trained_integers_only(count: int) -> None:
+    schedule = Schedule.cosine(50)
+    plan = StepPlan.build(schedule, DDIM(1.0), steps=count)
+    visited = plan.timesteps.tolist()
+    assert plan.timesteps.dtype == torch.int64
+    assert len(visited) == count == len(set(visited))
+    assert visited == sorted(visited, reverse=True)
+    assert set(visited) <= set(range(50))
+    assert visited[0] == 49
+
+
+def test_respacing_the_schedule_and_choosing_steps_agree() -> None:
+    schedule, steps = Schedule.cosine(50), [49, 30, 12, 4, 0]
+    direct = StepPlan.build(schedule, DDPM(), steps=steps)
+    respaced = schedule.respace(steps)
+    through = StepPlan.build(respaced, DDPM())
+    assert through.timesteps.tolist() == steps
+    for name in ("c_x0", "c_xt", "sigma", "sensitivity"):
+        torch.testing.assert_close(getattr(through, name), getattr(direct, name), rtol=1e-10, atol=1e-12)
+
+
+def test_noised_and_posterior_follow_the_tables() -> None:
+    schedule = Schedule.cosine(50)
+    x0, x_t = torch.ones(3, 4, 2), torch.full((3, 4, 2), 2.0)
+    t = torch.tensor([0, 7, 49])
+    noised = schedule.noised(x0, t, x_t)
+    expected = schedule.sqrt_alphas_cumprod[t] + 2 * schedule.sqrt_one_minus_alphas_cumprod[t]
+    torch.testing.assert_close(noised[:, 0, 0].double(), expected, rtol=1e-6, atol=1e-6)
+    mean, log_variance = schedule.posterior(x0, x_t, t)
+    expected = schedule.posterior_mean_coef1[t] + 2 * schedule.posterior_mean_coef2[t]
+    torch.testing.assert_close(mean[:, 1, 1].double(), expected, rtol=1e-6, atol=1e-6)
+    assert log_variance.shape == (3, 1, 1)
+    assert log_variance[0].item() == pytest.approx(schedule.posterior_variance[1].log().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [[50], [-1, 3], [4, 4], []])
+def test_untrained_timesteps_are_refused(steps: list[int]) -> None:
+    with pytest.raises(MotionkitError, match="timesteps"):
+        Schedule.cosine(50).respace(steps)
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(MotionkitError, match="betas"):
+        Schedule.linear(10)
+    with pytest.raises(MotionkitError, match="unknown noise schedule"):
+        Schedule.named("sigmoid", 50)
+    with pytest.raises(MotionkitError, match="51 sampling steps"):
+        StepPlan.build(Schedule.cosine(50), steps=51)
+    with pytest.raises(MotionkitError, match="window"):
+        StepPlan.build(Schedule.cosine(50), steps=10, window=range(5, 11))
+    with pytest.raises(MotionkitError, match="eta"):
+        DDIM(1.5)
