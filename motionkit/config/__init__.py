@@ -9,9 +9,11 @@ from motionkit.config._shared import (
     RunSettings,
     TrainerSettings,
 )
+from motionkit.config._slots import Chosen, slot, slots
 
 __all__ = [
     "CheckpointSettings",
+    "Chosen",
     "Cli",
     "Group",
     "LogSettings",
@@ -19,4 +21,6 @@ __all__ = [
     "OptimSettings",
     "RunSettings",
     "TrainerSettings",
+    "slot",
+    "slots",
 ]

@@ -1,0 +1,166 @@
+"""Turn the name of a plugin into its `Component`, or say in words why that is not possible."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+from motionkit.errors import MotionkitError
+from motionkit.plugins._component import Component
+from motionkit.plugins._discovery import HOME, KINDS, Entry, normalise, scan
+
+NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
+INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
+
+
+def available(kind: str) -> list[Entry]:
+    """Return the entries of `kind` without importing any of them.
+
+    Args:
+        kind: One of ``rewards trainers datasets environments policies``.
+
+    Raises:
+        MotionkitError: There is no such kind, or motionkit runs from a checkout without metadata.
+    """
+    if kind not in KINDS:
+        raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}")
+    found = scan()
+    if not any(entry.builtin for entry in found.entries) and not any(b.distribution == HOME for b in found.broken):
+        raise MotionkitError(NOT_INSTALLED, fix=INSTALL_FIX)
+    return found.of(kind)
+
+
+def get(kind: str, name: str) -> Component:
+    """Return the component called `name`.
+
+    Args:
+        kind: One of ``rewards trainers datasets environments policies``.
+        name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
+
+    Raises:
+        MotionkitError: Nothing or more than one thing has that name, or it does not import.
+    """
+    if is_file(name):
+        return _from_file(name)
+    entry = find(kind, name)
+    return _load(entry)
+
+
+def find(kind: str, name: str) -> Entry:
+    """Return the one entry called `name` (``NAME`` or ``DISTRIBUTION:NAME``) without importing it.
+
+    Raises:
+        MotionkitError: There is none, or several packages bring that name.
+    """
+    entries = available(kind)
+    distribution, _, bare = name.rpartition(":")
+    matches = [
+        entry
+        for entry in entries
+        if entry.name == bare and (not distribution or normalise(entry.distribution) == normalise(distribution))
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise _unknown(kind, name, entries)
+    owners = ", ".join(f"{entry.distribution} {entry.version}" for entry in matches)
+    raise MotionkitError(
+        f"{len(matches)} packages bring {_singular(kind)} {bare!r}: {owners}.",
+        why="a name must mean one thing.",
+        fix=f"choose one: {' or '.join(f'{entry.distribution}:{bare}' for entry in matches)}",
+    )
+
+
+def is_file(name: str) -> bool:
+    """Whether `name` has the form ``./file.py:attribute``."""
+    return ".py:" in name or name.endswith(".py")
+
+
+def label(name: str) -> str:
+    """Return the short name under which the options of `name` are reached (``--reward.<label>.alpha``)."""
+    if not is_file(name):
+        return name.rpartition(":")[2]
+    path, _, attribute = name.rpartition(":") if ":" in Path(name).name else (name, "", "component")
+    return (Path(path).stem if attribute == "component" else attribute).replace("_", "-")
+
+
+def _load(entry: Entry) -> Component:
+    module, _, attribute = entry.value.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute or "component")
+    except MotionkitError:
+        raise
+    except Exception as error:  # a plugin may fail in any way while it is imported
+        raise MotionkitError(
+            f"{_singular(entry.kind)} {entry.name!r} of package {entry.distribution!r} does not import: "
+            f"{type(error).__name__}: {error}",
+            why=f"{entry.value} is what its entry point names.",
+            fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
+        ) from error
+    return _checked(found, f"{entry.value} of package {entry.distribution!r}")
+
+
+@lru_cache(maxsize=32)
+def _from_file(name: str) -> Component:
+    path_text, _, attribute = name.rpartition(":") if not name.endswith(".py") else (name, "", "component")
+    path = Path(path_text).expanduser().resolve()
+    if not path.is_file():
+        raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
+    module = _module_of(path)
+    if not hasattr(module, attribute):
+        close = [key for key, value in vars(module).items() if isinstance(value, Component)]
+        fix = f"it has: {', '.join(close)}" if close else "define `component = Component(...)` in it."
+        raise MotionkitError(f"{path_text} has no {attribute!r}.", fix=fix)
+    return _checked(getattr(module, attribute), name)
+
+
+def _module_of(path: Path) -> ModuleType:
+    # Registered under a name of its own, so that the factory "that_name:Class" can be imported later.
+    name = f"_motionkit_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise MotionkitError(f"{path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # as in _load
+        del sys.modules[name]
+        raise MotionkitError(f"{path} does not import: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _checked(found: object, origin: str) -> Component:
+    if not isinstance(found, Component):
+        raise MotionkitError(
+            f"{origin} is a {type(found).__name__}, not a motionkit Component.",
+            fix="component = Component(summary=..., options=..., factory='module:Class')",
+        )
+    reserved = {"name", "weight"} & set(found.options.model_fields)
+    if reserved:
+        raise MotionkitError(
+            f"{origin} has an option called {sorted(reserved)[0]!r}.",
+            why="'name' and 'weight' say which plugin is chosen and how much it counts.",
+            fix="rename the option.",
+        )
+    return found
+
+
+def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:
+    names = sorted({entry.name for entry in entries})
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    listed = f"available: {', '.join(names)}." if names else f"no package brings any {_singular(kind)}."
+    why = ""
+    for broken in scan().broken:
+        why = str(broken)
+    return MotionkitError(f"there is no {_singular(kind)} {name!r}.", why=why, fix=f"{hint}{listed}")
+
+
+def _singular(kind: str) -> str:
+    return {"policies": "policy"}.get(kind, kind.removesuffix("s"))
