@@ -1,0 +1,21 @@
+"""Run folders: settings, metrics, checkpoints, resuming, signals, provenance. Imports torch only to save and load."""
+
+from motionkit.runs._checkpoint import Checkpoint
+from motionkit.runs._listing import RunInfo, find, load
+from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
+from motionkit.runs._random import capture_random, restore_random
+from motionkit.runs._run import Listener, Run, open_run
+
+__all__ = [
+    "Checkpoint",
+    "Listener",
+    "Run",
+    "RunInfo",
+    "capture_random",
+    "find",
+    "flatten_optimizer",
+    "load",
+    "open_run",
+    "restore_optimizer",
+    "restore_random",
+]

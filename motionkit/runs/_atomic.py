@@ -1,0 +1,78 @@
+"""Files that are either the old or the new version, whenever the process dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+
+TEMPORARY = ".tmp-"
+"""Prefix of whatever is still being written; safe to delete when no process works in the folder."""
+
+
+@contextmanager
+def disk_errors(doing: str, path: Path) -> Iterator[None]:
+    """Turn an operating-system error while writing into one clear `MotionkitError` with exit code 1.
+
+    The safetensors writer wraps the system's error in a class of its own, so that one is recognised by its text.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _explained(doing, path, error.errno, str(error)) from error
+    except Exception as error:
+        if type(error).__name__ != "SafetensorError":
+            raise
+        text = str(error)
+        full = errno.ENOSPC if "No space left" in text else errno.EFBIG if "File too large" in text else None
+        raise _explained(doing, path, full, text) from error
+
+
+def _explained(doing: str, path: Path, number: int | None, text: str) -> MotionkitError:
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        why, fix = "the disk or the quota is full.", "free some space, then continue with --resume"
+    elif number == errno.EFBIG:
+        why, fix = "the file would be larger than the limit of this process.", "raise `ulimit -f`, then --resume"
+    else:
+        why, fix = text, "check the disk and its permissions, then continue with --resume"
+    return MotionkitError(f"cannot {doing}: {path}", why=f"{why} What was saved before is intact.", fix=fix, code=1)
+
+
+def sync_file(path: Path) -> None:
+    """Ask the system to put a file's bytes on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames inside a folder durable; a no-op where folders cannot be opened (Windows)."""
+    if os.name == "posix":
+        sync_file(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file aside, flush it to the disk and rename it into place."""
+    aside = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write a JSON file as `write_text` does; NaN and infinity are refused (ValueError)."""
+    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

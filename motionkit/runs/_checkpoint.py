@@ -1,0 +1,198 @@
+"""Checkpoints: safetensors plus JSON, complete or absent, never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motionkit.errors import MotionkitError
+from motionkit.runs._atomic import TEMPORARY, disk_errors, sync_file, sync_folder, write_json, write_text
+from motionkit.runs._random import RANDOM, capture_random, restore_random
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_STATE = "state.json"
+_LAST = "last"
+_OLD = ".replaced"
+_logger = logging.getLogger("motionkit.runs")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a step left behind.
+
+    Attributes:
+        step: Steps completed.
+        tensors: Named groups of named CPU tensors, as given to `Run.save`.
+        state: The JSON-able rest: counters, cursors, scheduler, option values.
+        path: Folder it was read from.
+    """
+
+    step: int
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    state: Mapping[str, Any]
+    path: Path
+
+    def restore_random(self) -> None:
+        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving."""
+        restore_random(self.tensors[RANDOM])
+
+
+def name_of(step: int) -> str:
+    """Return the folder name of a step: ``step-00000003``."""
+    return f"step-{step:08d}"
+
+
+def save_checkpoint(
+    root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object], *, keep: int
+) -> Path:
+    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+        step: Steps completed.
+        tensors: Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
+        state: JSON-able; must be finite, so that reading gives back the same values.
+        keep: Newest checkpoints to leave in place.
+
+    Raises:
+        MotionkitError: The disk is full or refuses (code 1); older checkpoints are intact.
+    """
+    target = root / name_of(step)
+    aside = root / f"{TEMPORARY}{target.name}"
+    with disk_errors(f"save the checkpoint of step {step}", target):
+        root.mkdir(exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            aside.mkdir()
+            _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
+            _swap(aside, target)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        write_text(root / _LAST, target.name + "\n")
+        _prune(root, step, keep)
+    return target
+
+
+def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
+    from safetensors.torch import save_file
+
+    files: dict[str, dict[str, object]] = {}
+    for group, members in tensors.items():
+        path = folder / f"{group}.safetensors"
+        save_file(_plain(members), path)
+        sync_file(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
+    write_json(folder / _STATE, {"schema": 1, "step": step, "files": files, "state": state})
+
+
+def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous CPU tensors that share no memory, which is what the format can hold."""
+    seen: set[int] = set()
+    plain: dict[str, Tensor] = {}
+    for name, tensor in members.items():
+        value = tensor.detach().cpu().contiguous()
+        storage = value.untyped_storage()
+        if storage.data_ptr() in seen or storage.nbytes() != value.numel() * value.element_size():
+            value = value.clone()
+        seen.add(value.untyped_storage().data_ptr())
+        plain[name] = value
+    return plain
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _swap(aside: Path, target: Path) -> None:
+    old = target.with_name(target.name + _OLD)
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    aside.rename(target)
+    sync_folder(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _prune(root: Path, step: int, keep: int) -> None:
+    done = [path for path in _complete(root) if _step_of(path) <= step]
+    for path in done[keep:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _complete(root: Path) -> list[Path]:
+    """Return the finished checkpoint folders, newest first, after undoing a swap that was cut short."""
+    for old in root.glob(f"step-*{_OLD}"):
+        target = old.with_name(old.name.removesuffix(_OLD))
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+    found = [path for path in root.glob("step-*") if path.name[5:].isdecimal() and (path / _STATE).is_file()]
+    return sorted(found, key=_step_of, reverse=True)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read and verify one checkpoint folder.
+
+    Raises:
+        MotionkitError: A file is missing, truncated or altered.
+    """
+    from safetensors.torch import load_file
+
+    fix = "take an earlier checkpoint of the run"
+    try:
+        document = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        step, state, files = int(document["step"]), dict(document["state"]), dict(document["files"])
+        tensors = {}
+        for name, expected in files.items():
+            file = path / name
+            if file.stat().st_size != expected["bytes"] or _digest(file) != expected["sha256"]:
+                raise MotionkitError(f"{file} is damaged.", why="its size or checksum is not what was saved.", fix=fix)
+            tensors[file.stem] = load_file(file)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=str(error), fix=fix) from error
+    return Checkpoint(step, tensors, state, path)
+
+
+def newest_checkpoint(root: Path) -> Checkpoint | None:
+    """Read the checkpoint that ``last`` names, or the newest good one before it, with a warning for each bad one.
+
+    Raises:
+        MotionkitError: There are checkpoints, but none can be read.
+    """
+    candidates = _complete(root) if root.is_dir() else []
+    try:
+        last = (root / _LAST).read_text(encoding="utf-8").strip()
+    except OSError:
+        last = ""
+    if any(path.name == last for path in candidates):
+        candidates = [path for path in candidates if path.name <= last]
+    for path in candidates:
+        try:
+            return read_checkpoint(path)
+        except MotionkitError as error:
+            _logger.warning("%s %s Falling back to the checkpoint before it.", error.message, error.why)
+    if candidates:
+        raise MotionkitError(
+            f"no checkpoint in {root} can be read.", why=f"{len(candidates)} were tried.", fix="start again with --overwrite"
+        )
+    return None
+
+
+def choose_checkpoint(path: Path) -> None:
+    """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are written again."""
+    write_text(path.parent / _LAST, path.name + "\n")

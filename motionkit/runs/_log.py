@@ -1,0 +1,43 @@
+"""log.txt: what motionkit says on stderr, plain."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+
+class _QuietHandler(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """Drop a line that cannot be written: a full disk is reported once, by the checkpoint that meets it."""
+
+
+class LogFile:
+    """Copies the ``motionkit`` logger into a file while open.
+
+    Args:
+        path: The file; appended to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handler: logging.Handler | None = None
+        self._level = logging.NOTSET
+
+    def open(self) -> None:
+        """Start copying; the logger lets information through from now on."""
+        self._handler = _QuietHandler(self._path, encoding="utf-8", errors="replace")
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("motionkit")
+        self._level = logger.level
+        if not logger.isEnabledFor(logging.INFO):
+            logger.setLevel(logging.INFO)
+        logger.addHandler(self._handler)
+
+    def close(self) -> None:
+        """Stop copying and put the logger's level back."""
+        if self._handler is not None:
+            logger = logging.getLogger("motionkit")
+            logger.removeHandler(self._handler)
+            logger.setLevel(self._level)
+            self._handler.close()
+            self._handler = None

@@ -1,0 +1,335 @@
+"""A run: one folder, one process at a time, any number of attempts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from motionkit.errors import MotionkitError
+from motionkit.runs._atomic import disk_errors, write_json
+from motionkit.runs._checkpoint import Checkpoint, choose_checkpoint, newest_checkpoint, read_checkpoint, save_checkpoint
+from motionkit.runs._folder import KIND, RECORD, claim_new, folder_of, hold, sweep
+from motionkit.runs._log import LogFile
+from motionkit.runs._record import attempt, now, provenance
+from motionkit.runs._resume import cut_metrics, locate, refuse_changes, without_place
+from motionkit.runs._signals import StopSignals
+from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_logger = logging.getLogger("motionkit.runs")
+
+Listener = Callable[[int, Mapping[str, float]], None]
+"""Called with (step, metrics) for every logged line; a progress bar is one."""
+
+
+class Run:
+    """An open run folder. Make one with `create`, `resume` or `open_run`, and use it as a context manager.
+
+    Inside the ``with`` block SIGINT and SIGTERM set `stop_requested`; leaving it records how the run ended.
+
+    Attributes:
+        directory: The run folder.
+        command: The command, such as ``grpo`` or ``pretrain mdm``.
+        start_step: Steps completed before this attempt; the first step to do is one more.
+        listeners: Called for every logged line.
+        total_steps: Steps planned, when the trainer has said so; for progress.
+        status: ``running``, then ``done``, ``failed`` or ``interrupted``.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        command: str,
+        snapshot: Mapping[str, Any],
+        record: dict[str, Any],
+        lock: IO[str],
+        checkpoint: Checkpoint | None,
+        seconds: float,
+    ) -> None:
+        self.directory = directory
+        self.command = command
+        self.start_step = checkpoint.step if checkpoint else 0
+        self.listeners: list[Listener] = []
+        self.total_steps: int | None = None
+        self.status = "running"
+        self._record = record
+        self._lock = lock
+        self._checkpoint = checkpoint
+        self._keep = int((snapshot.get("checkpoint") or {}).get("keep", 2))
+        self._finished = False
+        self._step = self.start_step
+        self._seconds = seconds
+        self._cpu_before = float(record.get("cpu_seconds", 0.0))
+        self._started, self._cpu_started = time.monotonic(), time.process_time()
+        self._signals = StopSignals()
+        self._log_file = LogFile(directory / "log.txt")
+        self._metrics = JsonlWriter(directory / "metrics.jsonl")
+        title = f"{command.replace(' ', '-')}/{directory.name}"
+        self._trackers = Trackers(snapshot.get("track") or (), directory / "trackers", title, snapshot)
+
+    @classmethod
+    def create(
+        cls,
+        command: str,
+        snapshot: Mapping[str, Any],
+        *,
+        out: str | Path | None = None,
+        name: str | None = None,
+        overwrite: bool = False,
+        argv: Sequence[str] = (),
+        origins: Mapping[str, str] | None = None,
+        root: str | Path = "runs",
+    ) -> Self:
+        """Make a new run folder: `out` itself, else ``root/<command>/<name or time-id>``.
+
+        Args:
+            command: The command's name; spaces and dots become dashes in the folder.
+            snapshot: All settings as JSON-able values; ``checkpoint.keep``, ``track``, ``seed`` and ``device`` are read.
+            out: The run folder itself.
+            name: Last part of the folder.
+            overwrite: Replace what an older run wrote there. A folder that is no run is never touched.
+            argv: The command line, for the record.
+            origins: Where each setting came from, for the record.
+            root: Parent of all runs.
+
+        Raises:
+            MotionkitError: The folder exists, is in use or cannot be made, or a tracker is not installed (code 2).
+        """
+        require_trackers(snapshot.get("track") or ())
+        directory = folder_of(command, root, out, name)
+        claim_new(directory, overwrite=overwrite)
+        lock = hold(directory)
+        record: dict[str, Any] = {"schema": 1, "kind": KIND, "command": command, "created": now(), "attempts": []}
+        return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | Path,
+        snapshot: Mapping[str, Any] | None = None,
+        *,
+        shape_keys: Sequence[str] = (),
+        argv: Sequence[str] = (),
+        origins: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Continue a run in its own folder, from its last good checkpoint or from the one that `path` names.
+
+        Args:
+            path: A run folder, or one of its ``checkpoints/step-...`` folders.
+            snapshot: The settings now; None for those of the run.
+            shape_keys: Settings, or groups, that the checkpoint depends on and that may not differ.
+            argv: The command line, for the record.
+            origins: Where each setting came from, for the record.
+
+        Raises:
+            MotionkitError: No run, in use, a shape-changing setting differs (named), or no checkpoint is readable.
+        """
+        directory, chosen, record, old = locate(path)
+        new = dict(snapshot) if snapshot is not None else old
+        require_trackers(new.get("track") or ())
+        refuse_changes(old, new, shape_keys, directory)
+        lock = hold(directory)
+        try:
+            with disk_errors("continue the run", directory):
+                for folder in (directory, directory / "checkpoints"):
+                    sweep(folder)
+                checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
+                if chosen:
+                    choose_checkpoint(chosen)
+                seconds = cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else 0)
+            return cls._begin(directory, new, record, lock, checkpoint, argv, origins, seconds)
+        except BaseException:
+            lock.close()
+            raise
+
+    @classmethod
+    def _begin(
+        cls,
+        directory: Path,
+        snapshot: Mapping[str, Any],
+        record: dict[str, Any],
+        lock: IO[str],
+        checkpoint: Checkpoint | None,
+        argv: Sequence[str],
+        origins: Mapping[str, str] | None,
+        seconds: float,
+    ) -> Self:
+        with disk_errors("write the run folder", directory):
+            for stale in ("summary", "error", "exit_code"):
+                record.pop(stale, None)
+            record.update(provenance(dict(origins or {})))
+            record.update(argv=list(argv), seed=snapshot.get("seed"), device=snapshot.get("device"), status="running")
+            record["attempts"].append(attempt(list(argv), checkpoint.step if checkpoint else 0))
+            write_json(directory / "config.json", without_place(snapshot))
+            run = cls(directory, record["command"], snapshot, record, lock, checkpoint, seconds)
+            write_json(directory / RECORD, finite(record))
+        return run
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether SIGINT or SIGTERM has come: finish the step, save, return."""
+        return bool(self._signals.received)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the process: 0 done, 1 failed, 130 or 143 interrupted."""
+        if self.status == "interrupted":
+            return 128 + (self._signals.received or 2)
+        return 1 if self.status == "failed" else 0
+
+    @property
+    def resume_command(self) -> str:
+        """The command line that continues this run."""
+        return f"motionkit {self.command.replace('.', ' ')} --resume {self.directory}"
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the checkpoint that this attempt continues from, or None for a fresh start."""
+        return self._checkpoint
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append one line to metrics.jsonl and tell trackers and listeners.
+
+        Args:
+            step: Steps completed; 0 before training.
+            metrics: Values by name; numbers or one-element tensors.
+
+        Raises:
+            KeyError: A name is not defined in `motionkit.tracking`.
+            MotionkitError: The disk is full (code 1).
+        """
+        values = {name: float(value) for name, value in metrics.items() if definition(name)}
+        self._step = max(self._step, step)
+        with disk_errors("write metrics", self.directory):
+            self._metrics.write({"step": step, "seconds": round(self._elapsed(), 3), **values})
+        self._trackers.log(step, values)
+        for listener in self.listeners:
+            listener(step, values)
+
+    def save(
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object] | None = None
+    ) -> Path:
+        """Write a checkpoint of `step` and the state of the random generators; see `save_checkpoint`.
+
+        Args:
+            step: Steps completed.
+            tensors: Groups of named tensors, such as ``{"model": ..., "optimizer": ..., "ema": ...}``.
+            state: JSON-able counters, cursors and option values.
+
+        Raises:
+            MotionkitError: The disk is full (code 1); older checkpoints are intact.
+        """
+        self._step = max(self._step, step)
+        return save_checkpoint(self.directory / "checkpoints", step, tensors, state or {}, keep=self._keep)
+
+    def annotate(self, **facts: object) -> None:
+        """Add JSON-able facts to run.json, such as the device in words."""
+        self._record.update(facts)
+        with disk_errors("write run.json", self.directory):
+            write_json(self.directory / RECORD, finite(self._record))
+
+    def finish(self, parts: Mapping[str, object] | None = None) -> dict[str, object]:
+        """Record the end of the run and return the summary document that ``--json`` prints.
+
+        Args:
+            parts: What the trainer returned: ``heldout``, ``metrics`` and so on.
+        """
+        if self.status == "running":
+            self.status = "interrupted" if self.stop_requested else "done"
+        document = {**self._summary(), "heldout": {}, "metrics": {}, **(parts or {})}
+        clean = finite(document)
+        assert isinstance(clean, dict)  # noqa: S101 - tells the type checker what `finite` keeps
+        self._record["summary"] = clean
+        self._finished = True
+        self._close()
+        if self.status == "interrupted":
+            _logger.warning("interrupted at step %d; continue with: %s", self._step, self.resume_command)
+        return clean
+
+    def _summary(self) -> dict[str, object]:
+        cpu = self._cpu_before + time.process_time() - self._cpu_started
+        return {
+            "schema": 1,
+            "command": self.command,
+            "status": self.status,
+            "run": str(self.directory),
+            "steps": self._step,
+            "seconds": round(self._elapsed(), 3),
+            "cpu_seconds": round(cpu, 3),
+        }
+
+    def _elapsed(self) -> float:
+        return self._seconds + time.monotonic() - self._started
+
+    def _close(self) -> None:
+        """Write the last record and let go of files, trackers and signals; never raises, the outcome is decided."""
+        self._trackers.finish()
+        summary = self._summary()
+        self._record.update({key: summary[key] for key in ("status", "steps", "seconds", "cpu_seconds")})
+        self._record["exit_code"] = self.exit_code
+        end = {"end": now(), "end_step": self._step, "status": self.status, "exit_code": self.exit_code}
+        self._record["attempts"][-1].update(end)
+        try:
+            write_json(self.directory / RECORD, finite(self._record))
+            self._metrics.close()
+        except OSError as error:
+            _logger.warning("the end of the run could not be recorded in %s: %s", self.directory, error)
+
+    def __enter__(self) -> Self:
+        self._signals.install()
+        self._log_file.open()
+        what = f"resumed after step {self.start_step}" if self._checkpoint else "started"
+        _logger.info("%s %s: %s", self.command, what, self.directory)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, KeyboardInterrupt):
+                self.status = "interrupted"
+            elif error is not None:
+                self.status = "failed"
+                self._record["error"] = str(error) or type(error).__name__
+                _logger.error("failed at step %d: %s", self._step, error)
+            if error is not None or not self._finished:
+                self.finish()
+        finally:
+            self._signals.remove()
+            self._log_file.close()
+            self._lock.close()
+        if isinstance(error, MotionkitError) and error.code == 2:
+            raise error.as_late() from error
+
+
+def open_run(
+    command: str,
+    snapshot: Mapping[str, Any],
+    *,
+    shape_keys: Sequence[str] = (),
+    argv: Sequence[str] = (),
+    origins: Mapping[str, str] | None = None,
+    root: str | Path = "runs",
+) -> Run:
+    """Create or resume the run that ``snapshot["run"]`` asks for (out, name, overwrite, resume).
+
+    This is the one call between `Trainer.prepare` and `Trainer.train`; see `Run.create` and `Run.resume`.
+    """
+    place: Mapping[str, Any] = snapshot.get("run") or {}
+    if place.get("resume"):
+        return Run.resume(place["resume"], snapshot, shape_keys=shape_keys, argv=argv, origins=origins)
+    return Run.create(
+        command,
+        snapshot,
+        out=place.get("out"),
+        name=place.get("name"),
+        overwrite=bool(place.get("overwrite")),
+        argv=argv,
+        origins=origins,
+        root=root,
+    )

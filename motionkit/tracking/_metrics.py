@@ -1,0 +1,125 @@
+"""Every metric motionkit logs, defined once: unit, direction, meaning. Logging any other name is a bug."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Direction = Literal["up", "down", "none"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One logged quantity.
+
+    Attributes:
+        name: Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name.
+        unit: Unit, or "1" for a pure number.
+        better: Which way is an improvement; "none" where neither is.
+        meaning: What is measured, over what.
+    """
+
+    name: str
+    unit: str
+    better: Direction
+    meaning: str
+
+
+_TABLE: tuple[tuple[str, str, Direction, str], ...] = (
+    # one step of reinforcement learning
+    ("loss/total", "1", "down", "What the optimiser minimised: the sum of the weighted losses."),
+    ("loss/policy", "1", "down", "Policy-gradient surrogate alone; near zero by construction when on-policy."),
+    ("loss/kl", "1", "down", "KL penalty as it enters loss/total (coefficient included)."),
+    ("loss/physics", "1", "down", "Physics loss, -log R_phy, as it enters loss/total."),
+    ("reward/mean", "1", "up", "Weighted total reward, mean over the step's finite samples."),
+    ("reward/std", "1", "none", "Standard deviation of the total reward over the step's samples."),
+    ("reward/min", "1", "up", "Smallest total reward of the step."),
+    ("reward/max", "1", "up", "Largest total reward of the step."),
+    ("reward/group_std", "1", "none", "Standard deviation within a group, mean over groups: what the advantage uses."),
+    ("reward/nan", "1", "down", "Samples whose reward was not finite; they carry no gradient."),
+    ("reward/<name>/mean", "1", "up", "One reward's own score before weighting, mean over the step."),
+    ("reward/<name>/std", "1", "none", "Standard deviation of one reward over the step's samples."),
+    ("reward/<name>/<part>", "1", "none", "A part that one reward reports, mean over the step."),
+    ("advantage/mean", "1", "none", "Mean advantage; zero up to rounding when nothing is clipped."),
+    ("advantage/std", "1", "none", "Standard deviation of the advantages."),
+    ("logp/current_per_dim", "nats/dim", "none", "Log-probability of the trained steps, mean over valid dimensions."),
+    ("logp/reference_per_dim", "nats/dim", "none", "The same steps under the reference policy."),
+    ("ratio/mean", "1", "none", "Mean probability ratio to the policy that sampled, as the objective uses it."),
+    ("ratio/clip_fraction", "1", "none", "Share of (sample, timestep) pairs whose ratio was clipped."),
+    ("ratio/log_nats", "nats", "none", "Largest absolute log-ratio, summed over a sample's valid dimensions."),
+    ("audit/first_ratio_per_dim", "nats/dim", "none", "Largest |mean log-ratio| before the first update; 0 if sound."),
+    ("kl/nats_per_dim", "nats/dim", "down", "Closed-form KL to the reference, mean over valid dimensions and steps."),
+    ("kl/nats", "nats", "down", "Closed-form KL to the reference per timestep, summed over valid dimensions."),
+    ("grad/norm", "1", "none", "Norm of the gradient before clipping."),
+    ("optim/learning_rate", "1", "none", "Learning rate of the step."),
+    ("group/zero_variance", "1", "down", "Share of groups whose samples all scored the same."),
+    # physics of motions, everywhere
+    ("physics/skate", "m/s", "down", "Horizontal foot speed while in contact, mean over samples."),
+    ("physics/jerk", "m/s^3", "none", "Third derivative of joint positions; neither far above nor below real motion."),
+    # held-out evaluation: the same prompts and noise before and after
+    ("heldout/reward/mean", "1", "up", "Reward on held-out prompts, evaluation sampler, paired noise."),
+    ("heldout/reward/delta", "1", "up", "heldout/reward/mean minus its value before training."),
+    ("heldout/reward/<name>", "1", "up", "One reward's own score on held-out prompts."),
+    ("heldout/judge/mean", "1", "up", "Score of the judge, which is never a reward, on held-out prompts."),
+    ("heldout/judge/delta", "1", "up", "heldout/judge/mean minus its value before training."),
+    ("heldout/judge/<name>", "1", "up", "One figure of the judge on held-out prompts."),
+    ("heldout/physics/skate", "m/s", "down", "physics/skate of held-out samples."),
+    ("heldout/physics/jerk", "m/s^3", "none", "physics/jerk of held-out samples."),
+    ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
+    # supervised training
+    ("loss/diffusion", "1", "down", "Masked mean squared error of predicted x0, normalised features."),
+    ("loss/recons", "1", "down", "Smooth L1 between decoded and true motions, normalised features."),
+    ("loss/kl_latent", "nats", "down", "KL of the latents to the prior and between the text and motion encoders."),
+    ("loss/latent", "1", "down", "Smooth L1 between text and motion latents."),
+    ("loss/contrastive", "nats", "down", "InfoNCE over the batch, false negatives filtered."),
+    ("loss/<name>", "1", "down", "Another part of loss/total, named by its trainer."),
+    ("val/loss", "1", "down", "The training loss on the validation split."),
+    ("val/loss/<name>", "1", "down", "One part of the training loss on the validation split."),
+    ("retrieval/t2m/r1", "%", "up", "Text to motion retrieval: truth ranked first."),
+    ("retrieval/t2m/r3", "%", "up", "Text to motion retrieval: truth among the first three."),
+    ("retrieval/t2m/r10", "%", "up", "Text to motion retrieval: truth among the first ten."),
+    ("retrieval/t2m/medr", "rank", "down", "Median rank of the true motion."),
+    ("retrieval/m2t/r1", "%", "up", "Motion to text retrieval: truth ranked first."),
+    ("retrieval/m2t/r3", "%", "up", "Motion to text retrieval: truth among the first three."),
+    ("retrieval/m2t/r10", "%", "up", "Motion to text retrieval: truth among the first ten."),
+    ("retrieval/m2t/medr", "rank", "down", "Median rank of the true text."),
+    ("retrieval/<direction>/<name>", "1", "none", "Another retrieval figure."),
+    ("time/step", "s", "down", "Wall-clock seconds of the step."),
+    ("time/rollout", "s", "down", "Seconds of sampling."),
+    ("time/reward", "s", "down", "Seconds of scoring."),
+    ("time/update", "s", "down", "Seconds of forward, backward and optimiser."),
+    ("data/epoch", "epochs", "none", "Passes over the training split so far."),
+)
+
+METRICS: dict[str, Metric] = {row[0]: Metric(*row) for row in _TABLE}
+"""All definitions by name, in the order of listings."""
+
+
+@lru_cache
+def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
+    found = []
+    for metric in METRICS.values():
+        if "<" in metric.name:
+            text = "".join("[^/]+" if part.startswith("<") else re.escape(part) for part in _PARTS.split(metric.name))
+            found.append((re.compile(text), metric))
+    # Fewest free parts first: reward/<name>/mean before reward/<name>/<part>.
+    return tuple(sorted(found, key=lambda item: item[1].name.count("<")))
+
+
+_PARTS = re.compile(r"(<\w+>)")
+
+
+def definition(name: str) -> Metric:
+    """Return the definition of a logged name.
+
+    Raises:
+        KeyError: The name is not defined; add it to the table of this module.
+    """
+    if name in METRICS:
+        return METRICS[name]
+    for pattern, metric in _patterns():
+        if pattern.fullmatch(name):
+            return metric
+    raise KeyError(f"metric {name!r} is not defined in motionkit.tracking")

@@ -1,0 +1,45 @@
+"""The protocol a trainer follows: opened first, described for a dry run, then run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+from motionkit.config import TrainerSettings
+from motionkit.runs import Run
+
+
+class Trainer(Protocol):
+    """A command that trains something; an entry of the group ``motionkit.trainers``.
+
+    A trainer is built from its settings alone (``factory(settings)``), and built cheaply: files are read in
+    `prepare`, so that a bad input is refused before a run folder exists.
+
+    Attributes:
+        settings: What it was built from.
+        shape_keys: Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, the
+            meaning of counters. Changing one of them on ``--resume`` is refused by name.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]]
+    settings: TrainerSettings
+
+    def prepare(self) -> None:
+        """Open every input: data, weights, reward models.
+
+        Raises:
+            MotionkitError: An input is missing, unreadable or refused (exit code 2: no run folder was made).
+        """
+        ...
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan that ``--dry-run`` prints; JSON-able, called after `prepare`."""
+        ...
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train from ``run.start_step`` to the end, or until ``run.stop_requested``.
+
+        Returns:
+            Parts of the summary document: ``heldout``, ``metrics`` and ``table``, each optional.
+        """
+        ...
