@@ -83,8 +83,12 @@ class LoraSettings(Group):
 
     enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
     r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, description="Rank of the adapters.")
-    alpha: Annotated[float, Cli("--lora.alpha")] = Field(32.0, gt=0, description="Scale: updates are alpha / r times BA.")
-    dropout: Annotated[float, Cli("--lora.dropout")] = Field(0.0, ge=0, lt=1, description="Dropout before the adapters.")
+    alpha: Annotated[float, Cli("--lora.alpha")] = Field(
+        32.0, gt=0, description="Scale: updates are alpha / r times BA."
+    )
+    dropout: Annotated[float, Cli("--lora.dropout")] = Field(
+        0.0, ge=0, lt=1, description="Dropout before the adapters."
+    )
     targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(_split_commas), Cli("--lora.targets")] = Field(
         ("attn", "ffn"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
     )

@@ -188,7 +188,9 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
             _logger.warning("%s %s Falling back to the checkpoint before it.", error.message, error.why)
     if candidates:
         raise MotionkitError(
-            f"no checkpoint in {root} can be read.", why=f"{len(candidates)} were tried.", fix="start again with --overwrite"
+            f"no checkpoint in {root} can be read.",
+            why=f"{len(candidates)} were tried.",
+            fix="start again with --overwrite",
         )
     return None
 

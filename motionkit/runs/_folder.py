@@ -106,7 +106,9 @@ def hold(folder: Path) -> IO[str]:
     except BlockingIOError:
         file.close()
         raise MotionkitError(
-            f"{folder} is in use by another process.", why="two processes would mix their results.", fix="wait or stop it"
+            f"{folder} is in use by another process.",
+            why="two processes would mix their results.",
+            fix="wait or stop it",
         ) from None
     except (ImportError, OSError):
         pass  # no such locks on this platform or network disk: carry on without

@@ -37,7 +37,7 @@ def plugin_distributions() -> dict[str, str]:
         try:
             if any(entry.group.startswith("motionkit.") for entry in distribution.entry_points):
                 found[distribution.metadata["Name"]] = distribution.version
-        except Exception:  # noqa: S112 - malformed metadata of a stranger; `motionkit doctor` names it
+        except Exception:
             continue
     return dict(sorted(found.items()))
 

@@ -37,7 +37,9 @@ def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[st
     try:
         settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise MotionkitError(f"{directory / 'config.json'} cannot be read.", why=str(error), fix="start again") from error
+        raise MotionkitError(
+            f"{directory / 'config.json'} cannot be read.", why=str(error), fix="start again"
+        ) from error
     return directory, chosen, record, settings
 
 
@@ -50,9 +52,7 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def refuse_changes(
-    old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: Sequence[str], directory: Path
-) -> None:
+def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: Sequence[str], directory: Path) -> None:
     """Refuse settings that a checkpoint depends on and that differ now.
 
     Args:

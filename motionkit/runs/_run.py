@@ -11,7 +11,13 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import disk_errors, write_json
-from motionkit.runs._checkpoint import Checkpoint, choose_checkpoint, newest_checkpoint, read_checkpoint, save_checkpoint
+from motionkit.runs._checkpoint import (
+    Checkpoint,
+    choose_checkpoint,
+    newest_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
 from motionkit.runs._folder import KIND, RECORD, claim_new, folder_of, hold, sweep
 from motionkit.runs._log import LogFile
 from motionkit.runs._record import attempt, now, provenance
@@ -90,7 +96,7 @@ class Run:
 
         Args:
             command: The command's name; spaces and dots become dashes in the folder.
-            snapshot: All settings as JSON-able values; ``checkpoint.keep``, ``track``, ``seed`` and ``device`` are read.
+            snapshot: All settings, JSON-able; ``checkpoint.keep``, ``track``, ``seed``, ``device`` are read here.
             out: The run folder itself.
             name: Last part of the folder.
             overwrite: Replace what an older run wrote there. A folder that is no run is never touched.
@@ -243,7 +249,7 @@ class Run:
             self.status = "interrupted" if self.stop_requested else "done"
         document = {**self._summary(), "heldout": {}, "metrics": {}, **(parts or {})}
         clean = finite(document)
-        assert isinstance(clean, dict)  # noqa: S101 - tells the type checker what `finite` keeps
+        assert isinstance(clean, dict)
         self._record["summary"] = clean
         self._finished = True
         self._close()

@@ -1,4 +1,4 @@
-"""The bridge to experiment trackers, by way of accelerate.tracking; metrics.jsonl is written whether or not they work."""
+"""The bridge to experiment trackers, by way of accelerate.tracking; metrics.jsonl never depends on them."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ class Trackers:
             self._guard(name, tracker.finish)
         self._live.clear()
 
-    def _open(
-        self, name: str, make: TrackerFactory, place: Path, title: str, settings: Mapping[str, object]
-    ) -> None:
+    def _open(self, name: str, make: TrackerFactory, place: Path, title: str, settings: Mapping[str, object]) -> None:
         place.mkdir(parents=True, exist_ok=True)
         tracker = make(title, place)
         tracker.start()

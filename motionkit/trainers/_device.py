@@ -1,0 +1,79 @@
+"""Where a trainer computes, with how many threads, from which seed and in which precision."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+
+from motionkit.config import TrainerSettings
+from motionkit.errors import MotionkitError
+
+
+def resolve_device(device: str) -> torch.device:
+    """Turn ``auto|cpu|mps|cuda[:N]|N`` into a device that is here.
+
+    ``auto`` is the first CUDA device, else MPS, else the CPU.
+
+    Raises:
+        MotionkitError: The device is not on this machine; the message lists those that are.
+    """
+    name = f"cuda:{device}" if device.isdecimal() else device
+    cuda, mps = torch.cuda.device_count() if torch.cuda.is_available() else 0, torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda:0" if cuda else "mps" if mps else "cpu")
+    try:
+        wanted = torch.device(name)
+    except RuntimeError as error:
+        raise MotionkitError(f"--device {device} is not a device.", fix="auto, cpu, mps, cuda, cuda:N or N") from error
+    if wanted.type == "cpu" or (wanted.type == "mps" and mps) or (wanted.type == "cuda" and (wanted.index or 0) < cuda):
+        return torch.device("cuda", wanted.index or 0) if wanted.type == "cuda" else wanted
+    here = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
+    raise MotionkitError(
+        f"--device {device} is not on this machine.", why=f"there is: {', '.join(here)}.", fix="--device auto"
+    )
+
+
+def describe_device(device: torch.device) -> str:
+    """Return a device in words: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``."""
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the global generators of torch (all devices), numpy and python."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def set_up(settings: TrainerSettings) -> torch.device:
+    """Apply the shared settings `threads`, `seed` and `device`; call it first in `Trainer.prepare`.
+
+    Numbers of a run on the CPU depend on the number of threads in the last bit, so it is fixed when given.
+
+    Raises:
+        MotionkitError: The device is not on this machine.
+    """
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    device = resolve_device(settings.device)
+    if device.type == "cuda":
+        # cuBLAS needs it for bit-repeatable products; it is read when the first handle is made.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    seed_everything(settings.seed)
+    return device
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """Return the context for a network's body: bfloat16 autocast, or nothing for ``fp32``.
+
+    Heads, samplers, log-probabilities and losses run outside of it, in float32.
+    """
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()

@@ -1,0 +1,54 @@
+"""The loop that every trainer shares: step, log, save, stop when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from motionkit.config import TrainerSettings
+from motionkit.runs import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors = Mapping[str, Mapping[str, "Tensor"]]
+"""What a checkpoint holds: groups (``model``, ``optimizer``, ``ema``) of named tensors."""
+
+
+def run_steps(
+    run: Run,
+    settings: TrainerSettings,
+    step_fn: Callable[[int], Mapping[str, float]],
+    state_fn: Callable[[], tuple[Tensors, Mapping[str, object]]],
+) -> bool:
+    """Run the steps that are left, with logging and checkpoints at their intervals.
+
+    A trainer calls it once everything is in the state of ``run.start_step``: built from the seed, or restored from
+    ``run.checkpoint()``. The global random generators are put back here, last, so that whatever was drawn while
+    building does not matter: k steps, resume and n - k steps give the bits of n steps.
+
+    Args:
+        run: The open run.
+        settings: Gives ``run.num_steps``, ``log.every``, ``checkpoint.every``.
+        step_fn: Does step number ``step`` (1-based) and returns its metrics.
+        state_fn: Returns everything a checkpoint needs to continue: tensors and JSON-able state.
+
+    Returns:
+        True when all steps are done; False when a signal stopped the loop. The state is saved either way.
+    """
+    total = settings.run.num_steps
+    run.total_steps = total
+    if (checkpoint := run.checkpoint()) is not None:
+        checkpoint.restore_random()
+    step = saved = run.start_step
+    while step < total and not run.stop_requested:
+        step += 1
+        metrics = step_fn(step)
+        if step % settings.log.every == 0 or step == total or run.stop_requested:
+            run.log(step, metrics)
+        if settings.checkpoint.every and step % settings.checkpoint.every == 0:
+            run.save(step, *state_fn())
+            saved = step
+    if step > saved or checkpoint is None:
+        run.save(step, *state_fn())
+    return step >= total
