@@ -16,7 +16,7 @@ def matrix_from_6d(six: Tensor) -> Tensor:
     Returns:
         ``[..., 3, 3]`` rotation matrices.
     """
-    columns = six.unflatten(-1, (2, 3)).transpose(-1, -2)
+    columns = torch.stack([six[..., :3], six[..., 3:]], dim=-1)
     matrix: Tensor = roma.special_gramschmidt(columns)
     return matrix
 
@@ -52,10 +52,11 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
     Returns:
         ``[..., 3, 3]`` matrices.
     """
-    source, target = torch.broadcast_tensors(source, target)
+    product = source * target
+    source, target = source.expand_as(product), target.expand_as(product)
     lengths = (source.square().sum(-1) * target.square().sum(-1)).sqrt()
     axis = torch.linalg.cross(source, target, dim=-1)
-    quaternion = torch.cat([axis, (lengths + (source * target).sum(-1))[..., None]], dim=-1)
+    quaternion = torch.cat([axis, (lengths + product.sum(-1))[..., None]], dim=-1)
     opposite = (quaternion.norm(dim=-1) <= 1e-7 * lengths)[..., None]
     quaternion = torch.where(opposite, _half_turn(source), quaternion)
     quaternion = torch.where((lengths == 0)[..., None], quaternion.new_tensor([0.0, 0.0, 0.0, 1.0]), quaternion)

@@ -18,14 +18,16 @@ def rotate_yaw(vectors: Tensor, angle: Tensor) -> Tensor:
     """
     x, y, z = vectors.unbind(-1)
     cos, sin = torch.cos(angle), torch.sin(angle)
-    return torch.stack(torch.broadcast_tensors(x * cos + z * sin, y, z * cos - x * sin), dim=-1)
+    turned = x * cos + z * sin
+    return torch.stack([turned, y.expand_as(turned), z * cos - x * sin], dim=-1)
 
 
 def yaw_matrix(angle: Tensor) -> Tensor:
     """Return the matrices ``[..., 3, 3]`` of turns by `angle` (``[...]``, radians) about +Y."""
     cos, sin = torch.cos(angle), torch.sin(angle)
     zero, one = torch.zeros_like(cos), torch.ones_like(cos)
-    return torch.stack([cos, zero, sin, zero, one, zero, -sin, zero, cos], dim=-1).unflatten(-1, (3, 3))
+    rows = [torch.stack(row, dim=-1) for row in ((cos, zero, sin), (zero, one, zero), (-sin, zero, cos))]
+    return torch.stack(rows, dim=-2)
 
 
 def heading(forward: Tensor) -> Tensor:

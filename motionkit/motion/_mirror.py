@@ -55,11 +55,11 @@ def mirror_features(features: Tensor, skeleton: Skeleton) -> Tensor:
     result = features.clone()
     result[..., layout.yaw_rate] *= -1.0
     result[..., layout.root_velocity] *= flip[:2]
-    positions = features[..., layout.positions].unflatten(-1, (-1, 3))
+    positions = features[..., layout.positions].reshape(*features.shape[:-1], -1, 3)
     result[..., layout.positions] = (positions[..., rest, :] * flip).flatten(-2)
-    rotations = features[..., layout.rotations].unflatten(-1, (-1, 6))
+    rotations = features[..., layout.rotations].reshape(*features.shape[:-1], -1, 6)
     result[..., layout.rotations] = (rotations[..., rest, :] * six).flatten(-2)
-    velocities = features[..., layout.velocities].unflatten(-1, (-1, 3))
+    velocities = features[..., layout.velocities].reshape(*features.shape[:-1], -1, 3)
     result[..., layout.velocities] = (velocities[..., order, :] * flip).flatten(-2)
     result[..., layout.contacts] = features[..., layout.contacts][..., [2, 3, 0, 1]]
     return result

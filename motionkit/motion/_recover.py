@@ -34,7 +34,7 @@ def features_to_joints(features: Tensor, skeleton: Skeleton, lengths: Tensor | N
     check_width(features, skeleton)
     clean, broken = _sanitise(features, lengths)
     angle, root = _root(clean, skeleton)
-    local = clean[..., feature_layout(skeleton).positions].unflatten(-1, (skeleton.joints - 1, 3))
+    local = clean[..., feature_layout(skeleton).positions].reshape(*clean.shape[:-1], -1, 3)
     turned = rotate_yaw(local, angle[..., None])
     ground = root * root.new_tensor([1.0, 0.0, 1.0])
     joints = torch.cat([root[..., None, :], turned + ground[..., None, :]], dim=-2)
@@ -69,7 +69,7 @@ def features_to_joints_rot(
         offsets = features.new_tensor(skeleton.target_offsets)
     clean, broken = _sanitise(features, lengths)
     angle, root = _root(clean, skeleton)
-    six = clean[..., feature_layout(skeleton).rotations].unflatten(-1, (skeleton.joints - 1, 6))
+    six = clean[..., feature_layout(skeleton).rotations].reshape(*clean.shape[:-1], -1, 6)
     # Frames of zeros have no rotation to orthonormalise; the identity keeps their gradients finite.
     empty = (six == 0).all(dim=-1, keepdim=True)
     six = torch.where(empty, six.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), six)

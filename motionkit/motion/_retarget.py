@@ -31,7 +31,8 @@ def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) ->
     if bones is None:
         if skeleton.target_offsets is None:
             raise MotionkitError(
-                f"the {skeleton.name} body has no published target bones.", fix="pass bones, or extract with target=False."
+                f"the {skeleton.name} body has no published target bones.",
+                fix="pass bones, or extract with target=False.",
             )
         bones = joints.new_tensor(skeleton.target_offsets).norm(dim=-1)
     source = bones_from_positions(joints, skeleton.parents)
@@ -62,6 +63,7 @@ def canonicalise(joints: Tensor, skeleton: Skeleton) -> Tensor:
     shift = torch.stack([first[..., :1, 0][..., None], floor, first[..., :1, 2][..., None]], dim=-1)
     joints = joints - shift
     right_hip, left_hip, right_shoulder, left_shoulder = skeleton.face_joints
-    across = first[..., right_hip, :] - first[..., left_hip, :] + first[..., right_shoulder, :] - first[..., left_shoulder, :]
+    across = first[..., right_hip, :] - first[..., left_hip, :]
+    across = across + first[..., right_shoulder, :] - first[..., left_shoulder, :]
     forward = torch.stack([across[..., 2], torch.zeros_like(across[..., 0]), -across[..., 0]], dim=-1)
     return rotate_yaw(joints, -heading(forward)[..., None, None])

@@ -25,7 +25,8 @@ class Normalizer:
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
         if mean.ndim != 1 or mean.shape != std.shape:
-            raise MotionkitError(f"Mean and Std must be two vectors of one width, got {list(mean.shape)} and {list(std.shape)}.")
+            shapes = f"{list(mean.shape)} and {list(std.shape)}"
+            raise MotionkitError(f"Mean and Std must be two vectors of one width, got {shapes}.")
         if not bool(torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all()):
             raise MotionkitError(
                 "Mean or Std holds a value that cannot be used.", why="all must be finite, and every Std above zero."
