@@ -1,1 +1,1 @@
-"""Policies: one folder per plugin. Torch-free, so that listings and help stay light; protocols are in `base`."""
+"""Policies: models that turn prompts into motions. Imports no torch."""

@@ -1,0 +1,32 @@
+"""Neural building blocks: transformer layers, exponential averages, adapters."""
+
+from motionkit.nn._ema import EMA
+from motionkit.nn._keys import native_keys, stock_keys
+from motionkit.nn._lora import (
+    adapter_parameters,
+    adapter_state,
+    adapters_off,
+    add_adapters,
+    has_adapters,
+    load_adapters,
+    merged_state,
+)
+from motionkit.nn._positions import sinusoid, sinusoidal_table
+from motionkit.nn._transformer import TransformerDecoder, TransformerEncoder
+
+__all__ = [
+    "EMA",
+    "TransformerDecoder",
+    "TransformerEncoder",
+    "adapter_parameters",
+    "adapter_state",
+    "adapters_off",
+    "add_adapters",
+    "has_adapters",
+    "load_adapters",
+    "merged_state",
+    "native_keys",
+    "sinusoid",
+    "sinusoidal_table",
+    "stock_keys",
+]

@@ -1,0 +1,68 @@
+"""Exponential moving average of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.errors import MotionkitError
+
+
+class EMA:
+    """Keeps ``average = decay * average + (1 - decay) * parameter`` beside a module.
+
+    Args:
+        named: The parameters to average, with their names, such as ``module.named_parameters()``.
+        decay: In [0, 1).
+        warmup: Use ``min(decay, (1 + n) / (10 + n))`` at update n, so that a short run is not all initial weights.
+    """
+
+    def __init__(self, named: Iterable[tuple[str, nn.Parameter]], decay: float, *, warmup: bool = False) -> None:
+        self.decay = decay
+        self.warmup = warmup
+        self.updates = 0
+        self._live = dict(named)
+        self._average = {name: parameter.detach().clone() for name, parameter in self._live.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the averages towards the parameters' present values."""
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warmup else self.decay
+        self.updates += 1
+        torch._foreach_lerp_(list(self._average.values()), [p.detach() for p in self._live.values()], 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the averages into the module for the duration; the live weights come back bit for bit."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        # Storage changes hands, nothing is computed: what comes back is the very same memory.
+        for name, parameter in self._live.items():
+            parameter.data, self._average[name] = self._average[name], parameter.data
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the averages by name, for a checkpoint."""
+        return dict(self._average)
+
+    def load(self, tensors: Mapping[str, Tensor], *, updates: int = 0) -> None:
+        """Restore averages saved by `tensors`.
+
+        Raises:
+            MotionkitError: Names or shapes differ.
+        """
+        if tensors.keys() != self._average.keys():
+            odd = sorted(tensors.keys() ^ self._average.keys())
+            raise MotionkitError(f"the saved average does not fit the model: {odd[0]!r} is on one side only.")
+        for name, value in tensors.items():
+            if value.shape != self._average[name].shape:
+                raise MotionkitError(f"the saved average of {name!r} has shape {tuple(value.shape)}.")
+            self._average[name].copy_(value)
+        self.updates = updates

@@ -1,0 +1,148 @@
+"""Low-rank adapters (Hu et al. 2021) on our layers, made by peft.
+
+The adapted module stays the same object, so "the reference policy" is that module inside `adapters_off`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.errors import MotionkitError
+
+_TARGETS = {
+    "attn": r"(?:in_proj|out_proj|q_proj|kv_proj)",
+    "ffn": r"linear[12]",
+    "text": r"(?:embed_text|embed_window)",
+}
+_MARK = ".lora_"
+
+
+def add_adapters(
+    module: nn.Module,
+    *,
+    r: int = 8,
+    alpha: float = 16.0,
+    dropout: float = 0.0,
+    targets: Sequence[str] = ("attn", "ffn", "text"),
+    seed: int = 0,
+) -> None:
+    """Put adapters into `module`, in place, and freeze everything else.
+
+    The output does not change: each update starts as B A with B = 0.
+
+    Args:
+        module: Network built from `motionkit.nn` layers.
+        r: Rank.
+        alpha: The update is scaled by alpha / r.
+        dropout: On the adapter's input, in training mode only.
+        targets: Any of ``attn`` (attention projections), ``ffn`` (feed-forward) and ``text`` (condition projection).
+        seed: Draws A, independently of the global generator.
+
+    Raises:
+        MotionkitError: Unknown targets, adapters already present, or nothing in `module` matches.
+    """
+    import peft
+
+    if unknown := [name for name in targets if name not in _TARGETS]:
+        raise MotionkitError(f"unknown LoRA target {unknown[0]!r}.", fix=f"choose from {', '.join(_TARGETS)}.")
+    if not targets:
+        raise MotionkitError("LoRA needs at least one target.", fix=f"choose from {', '.join(_TARGETS)}.")
+    if has_adapters(module):
+        raise MotionkitError("the policy already carries LoRA adapters.", fix="merge them first: motionkit export.")
+    pattern = r"(?:.*\.)?(?:" + "|".join(_TARGETS[name] for name in targets) + ")"
+    config = peft.LoraConfig(
+        r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=pattern, bias="none"
+    )
+    training = module.training
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            peft.inject_adapter_in_model(config, module)
+        except ValueError as error:
+            raise MotionkitError(f"LoRA found nothing to adapt: {error}") from error
+    module.train(training)
+
+
+def _layers(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    return [(name, child) for name, child in module.named_modules() if hasattr(child, "lora_A")]
+
+
+def has_adapters(module: nn.Module) -> bool:
+    """Whether `module` carries adapters."""
+    return bool(_layers(module))
+
+
+@contextmanager
+def adapters_off(module: nn.Module) -> Iterator[None]:
+    """Compute with the base weights alone for the duration; a module without adapters is left as it is.
+
+    Gradient flags of the adapters are as before afterwards.
+    """
+    layers = [child for _, child in _layers(module)]
+    flags = [(p, p.requires_grad) for p in adapter_parameters(module)]
+    for layer in layers:
+        layer.enable_adapters(False)  # type: ignore[operator]  # a method of peft's layer, which nn.Module hides
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)  # type: ignore[operator]  # as above
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
+def adapter_parameters(module: nn.Module) -> list[nn.Parameter]:
+    """Return the adapters' parameters in a fixed order; empty when there are none."""
+    return [parameter for name, parameter in module.named_parameters() if _MARK in name]
+
+
+def adapter_state(module: nn.Module) -> dict[str, Tensor]:
+    """Return the adapters' tensors by name."""
+    return {name: value for name, value in module.state_dict().items() if _MARK in name}
+
+
+def load_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load what `adapter_state` returned into a module with adapters of the same shape.
+
+    Raises:
+        MotionkitError: A tensor is missing, unknown, or has another shape.
+    """
+    own = adapter_state(module)
+    problems: Sequence[str] = [
+        *(f"{name} is missing" for name in sorted(own.keys() - tensors.keys())),
+        *(f"{name} is not part of this model" for name in sorted(tensors.keys() - own.keys())),
+        *(
+            f"{name} has shape {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
+            for name in sorted(own.keys() & tensors.keys())
+            if own[name].shape != tensors[name].shape
+        ),
+    ]
+    if problems:
+        raise MotionkitError(
+            f"the LoRA tensors do not fit: {problems[0]}" + (f" (and {len(problems) - 1} more)." if problems[1:] else "."),
+            fix="use the adapter settings (r, targets) it was trained with.",
+        )
+    with torch.no_grad():
+        for name, value in tensors.items():
+            own[name].copy_(value)
+
+
+@torch.no_grad()
+def merged_state(module: nn.Module) -> dict[str, Tensor]:
+    """Return the state dict of the adapted function as plain weights; `module` itself is not changed.
+
+    Without adapters this is a copy of ``module.state_dict()``.
+    """
+    state = {
+        name.replace(".base_layer.", "."): value.detach().clone()
+        for name, value in module.state_dict().items()
+        if _MARK not in name
+    }
+    for name, layer in _layers(module):
+        for adapter in layer.active_adapters:  # type: ignore[union-attr]  # peft's layer
+            state[f"{name}.weight"] += layer.get_delta_weight(adapter)  # type: ignore[operator]  # peft's layer
+    return state

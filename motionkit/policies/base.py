@@ -1,0 +1,72 @@
+"""The protocol a diffusion motion policy follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.motion import Normalizer, Skeleton
+from motionkit.rl import Schedule
+from motionkit.text import Prompt
+
+
+class Condition(Protocol):
+    """Encoded prompts, one row each; opaque to everyone but the policy that made it."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, index: Tensor) -> Self:
+        """Return the rows `index` (``[N]`` int64), repeats allowed."""
+        ...
+
+
+class DiffusionPolicy(Protocol):
+    """A text-to-motion diffusion model that predicts x0 in normalised feature space.
+
+    Attributes:
+        network: The trainable module, always in eval mode (no dropout, no condition drop).
+        schedule: The noise schedule it was trained with.
+        normalizer: Statistics of its feature space.
+        skeleton: Body of its features.
+        fps: Frames per second.
+        max_length: Longest motion in frames.
+    """
+
+    network: nn.Module
+    schedule: Schedule
+    normalizer: Normalizer
+    skeleton: Skeleton
+    fps: float
+    max_length: int
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return the padded number of frames T to sample motions of `lengths` (``[N]``) at."""
+        ...
+
+    def condition(self, prompts: Sequence[Prompt]) -> Condition:
+        """Encode prompts; each distinct text is encoded once and cached for the life of the policy."""
+        ...
+
+    def predict(
+        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
+    ) -> Tensor:
+        """Predict x0 for noisy motions.
+
+        Args:
+            x: ``[N, T, D]`` float32, normalised; padding may hold anything.
+            timestep: ``[N]`` int64 indices into `schedule`.
+            condition: N rows.
+            lengths: ``[N]`` int64 on x's device.
+            guidance: Classifier-free guidance scale; conditional and unconditional pass share one batch unless 1.
+
+        Returns:
+            ``[N, T, D]`` float32.
+        """
+        ...
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move network and statistics."""
+        ...

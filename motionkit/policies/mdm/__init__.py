@@ -1,0 +1,39 @@
+"""Motion Diffusion Model (Tevet et al. 2022): light half, imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Cli, Group
+from motionkit.plugins import Component
+
+
+class MDMOptions(Group):
+    """Where an MDM policy comes from."""
+
+    checkpoint: str = Field(
+        "starter",
+        description="'starter', a released model%09d.pt with args.json beside it, or a motionkit policy or run folder",
+    )
+    reference: Annotated[str, Cli("--reference")] = Field(
+        "", description="policy that KL is measured to; default: the policy as it starts"
+    )
+    stats: Path | None = Field(
+        None, description="folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's"
+    )
+    text_model: str = Field("", description="text model, a transformers folder or hub id; default: the local cache")
+    padding: Literal["exact", "full"] = Field(
+        "exact", description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation"
+    )
+
+
+component = Component(
+    summary="Motion Diffusion Model: starter, released or motionkit weights",
+    options=MDMOptions,
+    factory="motionkit.policies.mdm._factory:open_policy",
+)
+
+__all__ = ["MDMOptions", "component"]

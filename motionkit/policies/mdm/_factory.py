@@ -1,0 +1,205 @@
+"""Builds an MDM policy from its options."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import Normalizer, Skeleton
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._released import read_released
+from motionkit.policies.mdm._settings import MDMSettings, Padding
+from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of
+from motionkit.text import CachedEncoder, load_encoder
+
+if TYPE_CHECKING:
+    from motionkit.datasets.base import TextMotionDataset
+
+STARTER = "starter"
+
+
+@dataclass(frozen=True)
+class _Parts:
+    settings: MDMSettings
+    network: MDMNetwork
+    skeleton: Skeleton
+    fps: float
+    max_length: int
+    encoder: str
+    normalizer: Normalizer | None
+
+
+def open_policy(
+    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: TextMotionDataset | None = None
+) -> MDMPolicy:
+    """Open the policy that `options` names.
+
+    Args:
+        options: Checkpoint, statistics, text model, padding mode.
+        device: Where it goes.
+        dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body.
+
+    Raises:
+        MotionkitError: Anything about the files that does not fit; nothing is left half loaded.
+    """
+    parts = _read(options.checkpoint)
+    if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
+        raise MotionkitError(
+            f"the policy moves the {parts.skeleton.name} body, the dataset has the {dataset.skeleton.name} body.",
+            fix="choose a dataset and a checkpoint of the same body.",
+        )
+    normalizer = parts.normalizer
+    if options.stats is not None:
+        normalizer = read_stats(options.stats)
+    elif normalizer is None and dataset is not None:
+        normalizer = dataset.normalizer
+    if normalizer is None:
+        raise MotionkitError(
+            f"{options.checkpoint} holds no feature statistics.",
+            why="released MDM checkpoints rely on the Mean.npy and Std.npy of their dataset.",
+            fix="add --policy.stats DIR (the folder with Mean.npy and Std.npy), or choose the dataset it was trained on.",
+        )
+    policy = MDMPolicy(
+        parts.settings,
+        parts.network,
+        normalizer=normalizer,
+        skeleton=parts.skeleton,
+        encoder=open_encoder(parts.encoder, options.text_model, device=device),
+        fps=parts.fps,
+        max_length=parts.max_length,
+        padding=options.padding,
+    )
+    return policy.to(device)
+
+
+def open_reference(
+    options: MDMOptions, policy: MDMPolicy, *, device: torch.device | str = "cpu"
+) -> MDMPolicy:
+    """Open ``options.reference`` as the policy that KL is measured to.
+
+    Raises:
+        MotionkitError: It has another architecture, schedule or statistics than `policy`.
+    """
+    parts = _read(options.reference)
+    if parts.settings != policy.settings:
+        mine, theirs = policy.settings.model_dump(), parts.settings.model_dump()
+        name = next(key for key in mine if mine[key] != theirs[key])
+        raise MotionkitError(
+            f"the reference {options.reference} is another model: its {name} is {theirs[name]}, not {mine[name]}.",
+            why="KL compares the two step by step in one feature space.",
+            fix="use a reference of the same architecture, or leave --reference out.",
+        )
+    stats = policy.normalizer.to("cpu")
+    if parts.normalizer is not None and not (
+        torch.equal(parts.normalizer.mean, stats.mean) and torch.equal(parts.normalizer.std, stats.std)
+    ):
+        raise MotionkitError(
+            f"the reference {options.reference} was trained with other Mean and Std.",
+            why="KL compares the two step by step in one feature space.",
+            fix="use a reference of the same dataset, or leave --reference out.",
+        )
+    reference = MDMPolicy(
+        parts.settings,
+        parts.network,
+        normalizer=policy.normalizer,
+        skeleton=policy.skeleton,
+        encoder=policy.encoder,
+        fps=policy.fps,
+        max_length=policy.max_length,
+        padding=policy.padding,
+    )
+    reference.network.requires_grad_(False)
+    return reference.to(device)
+
+
+def new_policy(
+    settings: MDMSettings,
+    *,
+    dataset: TextMotionDataset,
+    encoder: CachedEncoder,
+    seed: int = 0,
+    padding: Padding = "exact",
+    device: torch.device | str = "cpu",
+) -> MDMPolicy:
+    """Make an untrained policy for a dataset.
+
+    Args:
+        settings: Shape; `features`, `text_encoder` and `text_width` are taken from the dataset and the encoder.
+        dataset: Gives body, statistics, fps and longest motion.
+        encoder: Text encoder.
+        seed: Draws the weights, independently of the global generator.
+        padding: See `MDMPolicy`.
+        device: Where it goes.
+    """
+    settings = settings.model_copy(
+        update={
+            "features": dataset.skeleton.width,
+            "text_encoder": encoder.name,
+            "text_width": encoder.width,
+        }
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = MDMNetwork(settings)
+    policy = MDMPolicy(
+        settings,
+        network,
+        normalizer=dataset.normalizer,
+        skeleton=dataset.skeleton,
+        encoder=encoder,
+        fps=dataset.fps,
+        max_length=dataset.max_length,
+        padding=padding,
+    )
+    return policy.to(device)
+
+
+def open_encoder(name: str, model: str = "", *, device: torch.device | str = "cpu") -> CachedEncoder:
+    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
+    if name != "stored":
+        return load_encoder(name, model=model, device=device)
+    return load_encoder(name, model=model, table=starter_folder() / "text.safetensors", device=device)
+
+
+def starter_folder() -> Path:
+    """Return the folder of the starter pack's weights."""
+    spec = importlib.util.find_spec("motionkit.starter")
+    if spec is None or not spec.submodule_search_locations:
+        raise MotionkitError("the starter pack is not part of this installation.", fix="reinstall motionkit.")
+    return Path(spec.submodule_search_locations[0]) / "weights"
+
+
+def _read(checkpoint: str) -> _Parts:
+    path = starter_folder() / "mdm" if checkpoint == STARTER else Path(checkpoint).expanduser()
+    if not path.exists():
+        if checkpoint == STARTER:
+            raise MotionkitError("the starter policy is not built.", fix="motionkit pretrain mdm")
+        raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
+    if path.is_dir():
+        found = locate(path)
+        if found is None:
+            raise MotionkitError(
+                f"{checkpoint} is neither a motionkit policy nor a run that trains one.",
+                fix="give the model%09d.pt itself, a policy folder, or a run folder.",
+            )
+        document, settings, network, normalizer = read_policy(*found)
+        skeleton = SKELETONS.get(document["skeleton"]) or skeleton_of(settings.features, checkpoint)
+        return _Parts(
+            settings,
+            network,
+            skeleton,
+            float(document["fps"]),
+            int(document["max_length"]),
+            str(document["text"]["encoder"]),
+            normalizer,
+        )
+    settings, network = read_released(path)
+    skeleton = skeleton_of(settings.features, checkpoint)
+    return _Parts(settings, network, skeleton, skeleton.fps, 196, settings.text_encoder, None)

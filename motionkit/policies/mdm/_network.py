@@ -1,0 +1,145 @@
+"""The MDM network: predicts the clean motion from a noisy one, a timestep and text (arXiv:2209.14916, figure 2).
+
+Module names follow the released checkpoints, so that their tensors load by name (`motionkit.nn.native_keys` renames
+the attention projections).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoid, sinusoidal_table
+from motionkit.policies.mdm._settings import MDMSettings
+
+
+class MDMNetwork(nn.Module):
+    """Transformer over frames (or patches of frames) with the condition as prefix or memory.
+
+    Args:
+        settings: Shape of the network.
+    """
+
+    pe: Tensor
+
+    def __init__(self, settings: MDMSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        width, channels = settings.latent_dim, settings.features * settings.patch_size
+        self.register_buffer("pe", sinusoidal_table(settings.pos_embed_max_len, width), persistent=False)
+        self.input_process = nn.ModuleDict({"poseEmbedding": nn.Linear(channels, width)})
+        self.embed_timestep = nn.ModuleDict(
+            {"time_embed": nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))}
+        )
+        self.embed_text = nn.Linear(settings.text_width, width)
+        if settings.clause_tokens:
+            self.embed_window = nn.Linear(2 * width, width)
+        shape = (width, settings.num_heads, settings.ff_size, settings.layers, settings.dropout)
+        if settings.arch == "trans_enc":
+            self.seqTransEncoder = TransformerEncoder(*shape)
+        else:
+            self.seqTransDecoder = TransformerDecoder(*shape)
+        self.output_process = nn.ModuleDict({"poseFinal": nn.Linear(width, channels)})
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        timestep: Tensor,
+        text: Tensor,
+        text_mask: Tensor,
+        *,
+        windows: Tensor | None = None,
+        frame_mask: Tensor | None = None,
+        drop: Tensor | None = None,
+        offset: Tensor | None = None,
+    ) -> Tensor:
+        """Predict x0.
+
+        Args:
+            x: ``[N, T, D]`` noisy, normalised.
+            timestep: ``[N]`` int64 in 0..diffusion_steps-1.
+            text: ``[N, L, F]`` text features: one vector, one per clause, or one per word.
+            text_mask: ``[N, L]`` bool.
+            windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_tokens only).
+            frame_mask: ``[N, T]`` bool; frames outside are zeroed and not attended to. None = all attend.
+            drop: ``[N]`` bool, True = without text.
+            offset: ``[N]`` int64, position of the first frame in the timeline of `windows`, a multiple of patch_size;
+                None = 0.
+
+        Returns:
+            ``[N, T, D]`` float32.
+        """
+        settings, frames = self.settings, x.shape[1]
+        tokens, token_mask = self._tokens(x, frame_mask)
+        tokens = tokens + self._positions(tokens.shape[1], offset)
+        time = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
+        if drop is not None:
+            text = text.masked_fill(drop[:, None, None], 0.0)
+        condition = self.embed_text(text.masked_fill(~text_mask[..., None], 0.0)) + time
+        if settings.clause_tokens:
+            condition = condition + self._window(windows, text.shape[1], x)
+        if settings.arch == "trans_enc":
+            hidden = self._encode(condition, tokens, text_mask, token_mask)
+        else:
+            hidden = self._decode(condition, tokens, text_mask, token_mask, time)
+        return self._output(hidden, frames)
+
+    def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        patch = self.settings.patch_size
+        if frame_mask is not None:
+            x = x.masked_fill(~frame_mask[..., None], 0.0)
+        if spare := -x.shape[1] % patch:
+            x = F.pad(x, (0, 0, 0, spare))
+            frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
+        if patch > 1:
+            x = x.unflatten(1, (-1, patch)).flatten(2)
+            frame_mask = None if frame_mask is None else frame_mask.unflatten(1, (-1, patch)).any(-1)
+        return self.input_process["poseEmbedding"](x), frame_mask
+
+    def _positions(self, count: int, offset: Tensor | None) -> Tensor:
+        # Row 0 belongs to the prefix (or, in the decoder without one, to the first frame as in the original).
+        first = 1 if self.settings.arch == "trans_enc" or self.settings.emb_trans_dec else 0
+        if offset is None:
+            return self.pe[first : first + count]
+        index = torch.arange(first, first + count, device=offset.device)
+        return self.pe[index + (offset // self.settings.patch_size)[:, None]]
+
+    def _window(self, windows: Tensor | None, clauses: int, x: Tensor) -> Tensor:
+        if windows is None:
+            raise ValueError("a network with clause_tokens needs windows")
+        # In token units, on the same axis as the frames' own position rows.
+        places = 1 + windows.to(torch.float32) / self.settings.patch_size
+        out: Tensor = self.embed_window(sinusoid(places, self.settings.latent_dim).flatten(-2))
+        return out
+
+    def _encode(self, condition: Tensor, tokens: Tensor, text_mask: Tensor, token_mask: Tensor | None) -> Tensor:
+        prefix = condition.shape[1]
+        sequence = self.dropout(torch.cat((condition + self.pe[0], tokens), dim=1))
+        mask = None
+        if token_mask is not None or self.settings.clause_tokens:
+            if token_mask is None:
+                token_mask = text_mask.new_ones(tokens.shape[:2])
+            mask = torch.cat((text_mask, token_mask), dim=1)
+        out: Tensor = self.seqTransEncoder(sequence, mask)
+        return out[:, prefix:]
+
+    def _decode(
+        self, memory: Tensor, tokens: Tensor, text_mask: Tensor, token_mask: Tensor | None, time: Tensor
+    ) -> Tensor:
+        prefix = int(self.settings.emb_trans_dec)
+        if prefix:
+            tokens = torch.cat((time + self.pe[0], tokens), dim=1)
+            token_mask = None if token_mask is None else F.pad(token_mask, (1, 0), value=True)
+        memory_mask = text_mask if self.settings.token_memory else None
+        out: Tensor = self.seqTransDecoder(self.dropout(tokens), memory, token_mask, memory_mask)
+        return out[:, prefix:]
+
+    def _output(self, hidden: Tensor, frames: int) -> Tensor:
+        # The head stays in float32 under autocast: the sampler subtracts its output from states of the same size.
+        with torch.autocast(hidden.device.type, enabled=False):
+            out: Tensor = self.output_process["poseFinal"](hidden.float())
+        if self.settings.patch_size > 1:
+            out = out.unflatten(-1, (self.settings.patch_size, -1)).flatten(1, 2)
+        return out[:, :frames]

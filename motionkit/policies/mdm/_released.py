@@ -1,0 +1,121 @@
+"""Reads checkpoints in the layout of the original MDM code: ``model%09d.pt`` with args.json beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.errors import MotionkitError
+from motionkit.nn import native_keys
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._settings import MDMSettings, settings_from_args
+
+_FRAMES = "input_process.poseEmbedding.weight"
+_PEFT = "base_model.model."
+
+
+def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
+    """Open a released or fine-tuned MDM checkpoint.
+
+    Layouts: the bare state dict; ``{"model": ...}`` with anything beside it; ``{"model", "model_avg"}``, of which the
+    average is used when args.json says ``use_ema``; LoRA tensors of peft, which are merged. Position tables are
+    recomputed and ``clip_model.*`` (the frozen text model) is dropped.
+
+    Args:
+        path: The checkpoint.
+
+    Raises:
+        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit.
+    """
+    content = weights.read(path)
+    args = _read_args(path, content)
+    settings = settings_from_args(args, origin=str(path))
+    tensors = _plain(_tensors(content, args, path), args, path)
+    channels = tensors[_FRAMES].shape[1]
+    if channels % settings.patch_size:
+        raise MotionkitError(f"{path}: {channels} input channels do not divide into {settings.patch_size} frames.")
+    settings = settings.model_copy(update={"features": channels // settings.patch_size})
+    network = MDMNetwork(settings)
+    weights.load_strict(network, native_keys(tensors), str(path))
+    return settings, network
+
+
+def _read_args(path: Path, content: Any) -> dict[str, Any]:
+    file = path.parent / "args.json"
+    try:
+        args = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        tensors = weights.find_tensors(content) or {}
+        if _FRAMES not in tensors:
+            raise _not_mdm(path, content) from error
+        raise MotionkitError(
+            f"{file} does not exist.",
+            why="MDM keeps architecture and noise schedule in args.json beside the checkpoint.",
+            fix="copy args.json from the folder the checkpoint came from.",
+        ) from error
+    except ValueError as error:
+        raise MotionkitError(f"{file} is not JSON: {error}", fix="copy it again.") from error
+    if not isinstance(args, dict):
+        raise MotionkitError(f"{file} is not a table of arguments.", fix="copy it again.")
+    return args
+
+
+def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+    if isinstance(content, Mapping) and isinstance(content.get("model"), Mapping):
+        average = content.get("model_avg")
+        if args.get("use_ema") and not isinstance(average, Mapping):
+            raise MotionkitError(
+                f"{path} holds no averaged weights, although its args.json says use_ema.",
+                fix="set use_ema to false in args.json to use the raw weights.",
+            )
+        content = average if args.get("use_ema") else content["model"]
+    found = weights.find_tensors(content)
+    if found is None:
+        raise _not_mdm(path, content)
+    return found
+
+
+def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+    """Drop buffers and the text model, and merge adapters."""
+    names = {name.removeprefix(_PEFT): value for name, value in tensors.items()}
+    kept = {
+        name: value.float()
+        for name, value in names.items()
+        if not name.startswith("clip_model.") and "sequence_pos_encoder" not in name
+    }
+    if any(".lora_" in name for name in kept):
+        kept = _merge_lora(kept, args, path)
+    if _FRAMES not in kept:
+        raise _not_mdm(path, tensors)
+    return kept
+
+
+def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+    """Return weights with ``W + alpha / r B A`` (Hu et al. 2021) in place of W, A and B."""
+    if "lora_alpha" not in args:
+        raise MotionkitError(f"{path} holds LoRA tensors, but its args.json no lora_alpha.", fix="add lora_alpha.")
+    out = {name.replace(".base_layer.", "."): value for name, value in tensors.items() if ".lora_" not in name}
+    downs = {name for name in tensors if ".lora_A" in name}
+    ups = {name for name in tensors if ".lora_B" in name}
+    if lost := sorted({name.replace(".lora_A", ".lora_B") for name in downs} ^ ups):
+        raise MotionkitError(f"{path} is incomplete: {lost[0]} has no counterpart.", fix="copy it again.")
+    for name in sorted(downs):
+        down, up = tensors[name], tensors[name.replace(".lora_A", ".lora_B")]
+        target = name.partition(".lora_A")[0] + ".weight"
+        if target not in out:
+            raise MotionkitError(f"{path}: {name} adapts {target}, which is not there.")
+        out[target] = out[target] + float(args["lora_alpha"]) / down.shape[0] * (up @ down)
+    return out
+
+
+def _not_mdm(path: Path, content: Any) -> MotionkitError:
+    return MotionkitError(
+        f"{path} is not an MDM checkpoint.",
+        why=f"it looks like {weights.describe(content)}.",
+        fix="give the model%09d.pt of an MDM run, or a motionkit policy or run folder.",
+    )

@@ -1,0 +1,115 @@
+"""Shape of an MDM network and its diffusion, the way args.json records it. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from motionkit.config import Group
+from motionkit.errors import MotionkitError
+
+Padding = Literal["exact", "full"]
+
+
+class MDMSettings(Group):
+    """Everything that fixes an MDM network, independent of its weights.
+
+    With ``patch_size=1`` and ``clause_tokens=False`` this is the published model (Tevet et al. 2022,
+    arXiv:2209.14916); the other two are motionkit's extensions.
+    """
+
+    arch: Literal["trans_enc", "trans_dec"] = Field("trans_enc", description="encoder with a prefix token, or decoder")
+    layers: int = Field(8, ge=1, description="transformer layers")
+    latent_dim: int = Field(512, ge=2, description="features per token")
+    num_heads: int = Field(4, ge=1, description="attention heads")
+    ff_size: int = Field(1024, ge=1, description="width of the feed-forward")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout while pretraining")
+    emb_trans_dec: bool = Field(False, description="time embedding as a prefix of the decoder's input")
+    cond_mask_prob: float = Field(0.1, ge=0, le=1, description="share of samples trained without text")
+    mask_frames: bool = Field(False, description="frames past a motion's end were never attended to in training")
+    diffusion_steps: int = Field(50, ge=2, description="steps of the noise schedule")
+    noise_schedule: Literal["cosine", "linear"] = Field("cosine", description="form of the noise schedule")
+    pos_embed_max_len: int = Field(5000, ge=1, description="rows of the position table")
+    patch_size: int = Field(1, ge=1, description="frames per token")
+    clause_tokens: bool = Field(False, description="one condition token per clause, with its time window")
+    features: int = Field(263, ge=1, description="features per frame")
+    text_encoder: str = Field("clip", description="text encoder's name")
+    text_width: int = Field(512, ge=1, description="features of the text encoder")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.latent_dim % self.num_heads:
+            raise ValueError(f"latent_dim {self.latent_dim} is not a multiple of num_heads {self.num_heads}")
+        if self.latent_dim % 2:
+            raise ValueError(f"latent_dim {self.latent_dim} must be even")
+        if self.clause_tokens and self.arch != "trans_enc":
+            raise ValueError("clause_tokens needs arch trans_enc")
+        return self
+
+    @property
+    def token_memory(self) -> bool:
+        """Whether the text enters as one token per word (DistilBERT) and not as one vector."""
+        return self.arch == "trans_dec" and self.text_encoder == "distilbert"
+
+    def stock_obstacles(self) -> list[str]:
+        """Return the settings, as ``name=value``, that the original MDM code cannot express."""
+        stock = type(self)()
+        names = ["num_heads", "ff_size", "patch_size", "clause_tokens"]
+        odd = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) != getattr(stock, name)]
+        if self.text_encoder not in ("clip", "distilbert"):
+            odd.append(f"text_encoder={self.text_encoder}")
+        return odd
+
+
+_STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
+
+
+def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
+    """Read the peer's flat args.json.
+
+    Args:
+        args: Parsed file. Keys that old files lack take the peer's defaults; keys that say nothing about the network
+            are ignored.
+        origin: File, for messages.
+
+    Raises:
+        MotionkitError: An architecture motionkit does not run, with the reason.
+    """
+    arch = str(args.get("arch", "trans_enc"))
+    if arch == "gru":
+        raise MotionkitError(
+            f"{origin}: arch gru is not supported.",
+            why="the original GRU runs over the batch axis, so a sample depends on the others in its batch.",
+            fix="use a trans_enc or trans_dec checkpoint.",
+        )
+    if args.get("context_len") or args.get("pred_len"):
+        raise MotionkitError(
+            f"{origin} is DiP (autoregressive prefix model, context_len {args.get('context_len')}), not plain MDM.",
+            why="it continues a given motion in blocks; motionkit's policy generates whole motions.",
+            fix="use a checkpoint without context_len / pred_len, such as humanml_trans_dec_512_bert.",
+        )
+    if args.get("multi_target_cond") or float(args.get("lambda_target_loc") or 0) > 0:
+        raise MotionkitError(
+            f"{origin} is conditioned on target joint locations (multi_target_cond).",
+            why="prompts carry no target locations.",
+            fix="use a text-only checkpoint.",
+        )
+    if args.get("unconstrained") or args.get("cond_mode") == "no_cond":
+        raise MotionkitError(f"{origin} is an unconditional model.", why="it ignores text.", fix="use a text model.")
+    if args.get("cond_mode") == "action" or args.get("dataset") in ("humanact12", "uestc"):
+        raise MotionkitError(f"{origin} is an action-class model.", why="it ignores text.", fix="use a text model.")
+    if args.get("predict_epsilon"):
+        raise MotionkitError(f"{origin} predicts noise (predict_epsilon).", why="motionkit's MDM predicts the clean motion.")
+    if arch not in ("trans_enc", "trans_dec"):
+        raise MotionkitError(f"{origin}: unknown arch {arch!r}.", fix="trans_enc or trans_dec.")
+    encoder, width = _STEMS.get(str(args.get("text_encoder_type", "clip")), (str(args.get("text_encoder_type")), 0))
+    if encoder == "distilbert" and arch == "trans_enc":
+        raise MotionkitError(f"{origin}: trans_enc with a BERT encoder does not exist in MDM.")
+    given = {key: args[key] for key in MDMSettings.model_fields if key in args and key not in ("text_encoder", "text_width")}
+    given["arch"] = arch
+    return MDMSettings(
+        **given,
+        text_encoder=encoder,
+        text_width=int(args.get("text_width", 0)) or width or 512,
+    )

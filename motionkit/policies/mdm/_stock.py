@@ -1,0 +1,79 @@
+"""Writes checkpoints in the layout of the original MDM code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.nn import sinusoidal_table, stock_keys
+from motionkit.policies.mdm._settings import MDMSettings
+
+
+def write_released(
+    path: Path, settings: MDMSettings, state: Mapping[str, Tensor], *, dataset: str, extra: Mapping[str, Any]
+) -> Path:
+    """Write ``model%09d.pt`` content and args.json in the original layout.
+
+    Args:
+        path: File to write; args.json goes beside it.
+        settings: Shape of the network.
+        state: Native state dict, adapters merged.
+        dataset: The peer's dataset name, ``humanml`` or ``kit``.
+        extra: Further args.json entries (they never override the shape).
+
+    Returns:
+        `path`.
+    """
+    table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
+    tensors = {name: value.detach().cpu().clone() for name, value in stock_keys(state).items()}
+    tensors["sequence_pos_encoder.pe"] = table
+    tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".tmp-{path.name}")
+    torch.save(tensors, aside)
+    document = {**extra, **stock_args(settings, dataset)}
+    (path.parent / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
+    aside.replace(path)
+    return path
+
+
+def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
+    """Return the entries of args.json that the original code reads back, and motionkit's own where they differ."""
+    args: dict[str, Any] = {
+        "dataset": dataset,
+        "data_dir": "",
+        "arch": settings.arch,
+        "text_encoder_type": {"distilbert": "bert"}.get(settings.text_encoder, settings.text_encoder),
+        "emb_trans_dec": settings.emb_trans_dec,
+        "layers": settings.layers,
+        "latent_dim": settings.latent_dim,
+        "cond_mask_prob": settings.cond_mask_prob,
+        "mask_frames": settings.mask_frames,
+        "lambda_rcxyz": 0.0,
+        "lambda_vel": 0.0,
+        "lambda_fc": 0.0,
+        "lambda_target_loc": 0.0,
+        "unconstrained": False,
+        "pos_embed_max_len": settings.pos_embed_max_len,
+        "use_ema": False,
+        "multi_target_cond": False,
+        "multi_encoder_type": "single",
+        "target_enc_layers": 1,
+        "context_len": 0,
+        "pred_len": 0,
+        "noise_schedule": settings.noise_schedule,
+        "diffusion_steps": settings.diffusion_steps,
+        "sigma_small": True,
+    }
+    stock = MDMSettings()
+    for name in ("num_heads", "ff_size", "patch_size", "clause_tokens", "dropout"):
+        if getattr(settings, name) != getattr(stock, name):
+            args[name] = getattr(settings, name)
+    if settings.text_encoder not in ("clip", "distilbert"):
+        args["text_width"] = settings.text_width
+    return args

@@ -1,0 +1,162 @@
+"""motionkit's own policy format: a folder with policy.json and model.safetensors, complete in itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.nn import add_adapters, merged_state
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._settings import MDMSettings
+
+DOCUMENT = "policy.json"
+TENSORS = "model.safetensors"
+_STATS = "normalizer."
+SKELETONS = {HUMANML.name: HUMANML, KIT.name: KIT}
+
+
+def policy_document(policy: MDMPolicy) -> dict[str, Any]:
+    """Return what policy.json says: everything about the policy except its tensors."""
+    return {
+        "schema": 1,
+        "kind": "mdm",
+        "settings": policy.settings.model_dump(mode="json"),
+        "skeleton": policy.skeleton.name,
+        "fps": policy.fps,
+        "max_length": policy.max_length,
+        "padding": policy.padding,
+        "text": {"encoder": policy.encoder.name, "fingerprint": policy.encoder.fingerprint},
+        "lora": None if policy.lora is None else dict(policy.lora),
+    }
+
+
+def policy_tensors(policy: MDMPolicy) -> dict[str, Tensor]:
+    """Return the policy's tensors by name: the network's (adapters beside their base), and its statistics."""
+    return {
+        **policy.network.state_dict(),
+        f"{_STATS}mean": policy.normalizer.mean,
+        f"{_STATS}std": policy.normalizer.std,
+    }
+
+
+def save_policy(policy: MDMPolicy, folder: Path, *, tensors: bool = True) -> Path:
+    """Write a policy.
+
+    Args:
+        policy: What to write.
+        folder: Made when it is missing.
+        tensors: False writes policy.json only, for a run whose checkpoints hold the tensors.
+
+    Returns:
+        `folder`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / DOCUMENT, (json.dumps(policy_document(policy), indent=2) + "\n").encode())
+    if tensors:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in policy_tensors(policy).items()}
+        _replace(folder / TENSORS, safetensors.torch.save(cpu))
+    return folder
+
+
+def _replace(path: Path, content: bytes) -> None:
+    aside = path.with_name(f".tmp-{path.name}")
+    aside.write_bytes(content)
+    aside.replace(path)
+
+
+def locate(path: Path) -> tuple[Path, Path] | None:
+    """Find policy.json and tensors for a policy folder, a run folder, or one of a run's checkpoints.
+
+    Returns:
+        The two files, or None when `path` is none of these.
+
+    Raises:
+        MotionkitError: A run that has no checkpoint yet.
+    """
+    if (path / DOCUMENT).is_file():
+        return path / DOCUMENT, path / TENSORS
+    if (path / "policy" / DOCUMENT).is_file():
+        return path / "policy" / DOCUMENT, _run_tensors(path)
+    if (path / "state.json").is_file() and (path.parent.parent / "policy" / DOCUMENT).is_file():
+        return path.parent.parent / "policy" / DOCUMENT, path / TENSORS
+    return None
+
+
+def _run_tensors(run: Path) -> Path:
+    if (run / "policy" / TENSORS).is_file():
+        return run / "policy" / TENSORS
+    last = run / "checkpoints" / "last"
+    if not last.is_file():
+        raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
+    return run / "checkpoints" / last.read_text(encoding="utf-8").strip() / TENSORS
+
+
+def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSettings, MDMNetwork, Normalizer]:
+    """Read a policy; adapters are merged into the weights.
+
+    Args:
+        document: policy.json.
+        tensors: Its safetensors file.
+
+    Returns:
+        The document, settings, network and statistics.
+
+    Raises:
+        MotionkitError: Missing, damaged, of another kind, or not fitting each other.
+    """
+    try:
+        content = json.loads(document.read_text(encoding="utf-8"))
+        if content.get("kind") != "mdm":
+            raise MotionkitError(f"{document} describes a {content.get('kind')!r} policy, not mdm.")
+        settings = MDMSettings.model_validate(content["settings"])
+        lora = content["lora"]
+    except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
+        raise MotionkitError(f"{document} is not a policy description: {error}", fix="copy the folder again.") from error
+    found = weights.read(tensors)
+    stats = {name: found.pop(_STATS + name, None) for name in ("mean", "std")}
+    if stats["mean"] is None or stats["std"] is None:
+        raise MotionkitError(f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}.")
+    network = MDMNetwork(settings)
+    if lora is not None:
+        add_adapters(network, **lora)
+    weights.load_strict(network, found, str(tensors))
+    if lora is not None:
+        merged = merged_state(network)
+        network = MDMNetwork(settings)
+        weights.load_strict(network, merged, str(tensors))
+    return content, settings, network, Normalizer(stats["mean"], stats["std"])
+
+
+def read_stats(folder: Path) -> Normalizer:
+    """Read ``Mean.npy`` and ``Std.npy``.
+
+    Raises:
+        MotionkitError: A file is missing or unusable.
+    """
+    mean, std = (torch.as_tensor(weights.read_array(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
+    return Normalizer(mean, std)
+
+
+def skeleton_of(features: int, origin: str) -> Skeleton:
+    """Return the body that has `features` features per frame.
+
+    Raises:
+        MotionkitError: Neither HumanML3D (263) nor KIT (251).
+    """
+    for skeleton in SKELETONS.values():
+        if skeleton.width == features:
+            return skeleton
+    raise MotionkitError(
+        f"{origin} has {features} features per frame.",
+        why="motionkit knows 263 (HumanML3D, 22 joints) and 251 (KIT-ML, 21 joints).",
+    )

@@ -1,0 +1,20 @@
+"""Prompts and text encoders."""
+
+from motionkit.text._cache import CachedEncoder
+from motionkit.text._features import TextEncoder, TextFeatures
+from motionkit.text._load import ENCODERS, load_encoder
+from motionkit.text._prompt import SEPARATOR, Prompt
+from motionkit.text._stored import StoredEncoder, read_table, write_table
+
+__all__ = [
+    "ENCODERS",
+    "SEPARATOR",
+    "CachedEncoder",
+    "Prompt",
+    "StoredEncoder",
+    "TextEncoder",
+    "TextFeatures",
+    "load_encoder",
+    "read_table",
+    "write_table",
+]

@@ -1,0 +1,46 @@
+"""Opens a text encoder by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.text._cache import CachedEncoder
+from motionkit.text._features import TextEncoder
+from motionkit.text._stored import StoredEncoder
+from motionkit.text._transformers import ClipEncoder, DistilBertEncoder, MiniLMEncoder
+
+ENCODERS = ("clip", "distilbert", "minilm", "stored")
+
+
+def load_encoder(
+    name: str, *, model: str = "", table: Path | None = None, device: torch.device | str = "cpu"
+) -> CachedEncoder:
+    """Open an encoder; each text is encoded once for its life.
+
+    Args:
+        name: ``clip``, ``distilbert``, ``minilm`` or ``stored``.
+        model: Folder or hub id of the model; empty for the encoder's default from the local cache.
+        table: Table of stored embeddings (``stored`` only); texts outside it go to MiniLM.
+        device: Where the model runs; features are returned on the CPU.
+
+    Raises:
+        MotionkitError: Unknown name, or a model or table that cannot be opened.
+    """
+    encoder: TextEncoder
+    if name == "clip":
+        encoder = ClipEncoder(model, device=device)
+    elif name == "distilbert":
+        encoder = DistilBertEncoder(model, device=device)
+    elif name == "minilm":
+        encoder = MiniLMEncoder(model, device=device)
+    elif name == "stored" and table is not None:
+        encoder = StoredEncoder(table, fallback=partial(MiniLMEncoder, model, device=device))
+    elif name == "stored":
+        raise MotionkitError("the stored text encoder needs its table of embeddings.")
+    else:
+        raise MotionkitError(f"unknown text encoder {name!r}.", fix=f"choose from {', '.join(ENCODERS)}.")
+    return CachedEncoder(encoder)
