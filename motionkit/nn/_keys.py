@@ -39,7 +39,7 @@ def stock_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return `state` of our layers under the names of `nn.TransformerEncoder` / `nn.TransformerDecoder`."""
     out: dict[str, Tensor] = {}
     for key, value in state.items():
-        stem, dot, kind = key.rpartition(".")
+        stem, _, kind = key.rpartition(".")
         if stem.endswith(".kv_proj"):
             continue
         if stem.endswith(".q_proj"):

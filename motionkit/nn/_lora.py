@@ -54,9 +54,7 @@ def add_adapters(
     if has_adapters(module):
         raise MotionkitError("the policy already carries LoRA adapters.", fix="merge them first: motionkit export.")
     pattern = r"(?:.*\.)?(?:" + "|".join(_TARGETS[name] for name in targets) + ")"
-    config = peft.LoraConfig(
-        r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=pattern, bias="none"
-    )
+    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=pattern, bias="none")
     training = module.training
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -123,7 +121,7 @@ def load_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     ]
     if problems:
         raise MotionkitError(
-            f"the LoRA tensors do not fit: {problems[0]}" + (f" (and {len(problems) - 1} more)." if problems[1:] else "."),
+            f"the LoRA tensors do not fit: {problems[0]} ({len(problems)} such in all).",
             fix="use the adapter settings (r, targets) it was trained with.",
         )
     with torch.no_grad():

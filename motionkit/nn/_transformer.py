@@ -32,9 +32,10 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend from every token of ``[B, S, width]`` to the valid ones of ``key_mask`` (``[B, S]`` bool)."""
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         q, k, v = self.in_proj(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.out_proj(_attend(q, k, v, key_mask, self.dropout if self.training else 0.0))
+        out: Tensor = self.out_proj(_attend(q, k, v, key_mask, self.dropout if self.training else 0.0))
+        return out
 
 
 class CrossAttention(nn.Module):
@@ -59,7 +60,8 @@ class CrossAttention(nn.Module):
         batch, length, _ = x.shape
         q = self.q_proj(x).view(batch, length, self.heads, -1).transpose(1, 2)
         k, v = self.kv_proj(memory).view(batch, memory.shape[1], 2, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        return self.out_proj(_attend(q, k, v, memory_mask, self.dropout if self.training else 0.0))
+        out: Tensor = self.out_proj(_attend(q, k, v, memory_mask, self.dropout if self.training else 0.0))
+        return out
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: float) -> Tensor:
@@ -90,7 +92,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Transform ``[B, S, width]``; ``mask`` ``[B, S]`` bool selects the keys."""
         x = self.norm1(x + self.dropout(self.self_attn(x, mask)))
-        return self.norm2(x + _feed_forward(self, x))
+        out: Tensor = self.norm2(x + _feed_forward(self, x))
+        return out
 
 
 class DecoderLayer(nn.Module):
@@ -113,11 +116,13 @@ class DecoderLayer(nn.Module):
         """Transform ``[B, S, width]`` given memory ``[B, L, width]``; masks are bool, True = valid."""
         x = self.norm1(x + self.dropout(self.self_attn(x, mask)))
         x = self.norm2(x + self.dropout(self.multihead_attn(x, memory, memory_mask)))
-        return self.norm3(x + _feed_forward(self, x))
+        out: Tensor = self.norm3(x + _feed_forward(self, x))
+        return out
 
 
 def _feed_forward(layer: EncoderLayer | DecoderLayer, x: Tensor) -> Tensor:
-    return layer.dropout(layer.linear2(layer.dropout(F.gelu(layer.linear1(x)))))
+    out: Tensor = layer.dropout(layer.linear2(layer.dropout(F.gelu(layer.linear1(x)))))
+    return out
 
 
 class TransformerEncoder(nn.Module):

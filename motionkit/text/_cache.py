@@ -23,12 +23,8 @@ class CachedEncoder:
         self.encoder = encoder
         self.name = encoder.name
         self.width = encoder.width
+        self.fingerprint = encoder.fingerprint
         self._rows: dict[str, Tensor] = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """The inner encoder's."""
-        return self.encoder.fingerprint
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Return features of `texts`, in order, padded with zeros to the longest."""

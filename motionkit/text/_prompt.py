@@ -29,7 +29,7 @@ class Prompt:
     def __post_init__(self) -> None:
         if not self.segments or len(self.segments) != len(self.frames):
             raise MotionkitError(
-                f"a prompt needs one length per segment, got {len(self.segments)} segment(s) and {len(self.frames)} length(s).",
+                f"{len(self.segments)} segment(s) need as many lengths, got {len(self.frames)}.",
                 fix="give --durations one value per ' | '-separated segment.",
             )
         if any(frames < 1 for frames in self.frames):
@@ -40,7 +40,11 @@ class Prompt:
     @property
     def text(self) -> str:
         """The segments as one sentence, the way a whole-text encoder reads them: ``"a, then b"``."""
-        return ", then ".join(text.strip().rstrip(".") for text in self.segments) if len(self.segments) > 1 else self.segments[0]
+        return (
+            ", then ".join(text.strip().rstrip(".") for text in self.segments)
+            if len(self.segments) > 1
+            else self.segments[0]
+        )
 
     @property
     def length(self) -> int:
@@ -58,7 +62,13 @@ class Prompt:
 
     @classmethod
     def parse(
-        cls, text: str, *, fps: float, durations: Sequence[float] | None = None, frames: int | None = None, key: str = ""
+        cls,
+        text: str,
+        *,
+        fps: float,
+        durations: Sequence[float] | None = None,
+        frames: int | None = None,
+        key: str = "",
     ) -> Prompt:
         """Split `text` at ``" | "`` and give each segment its share of the time.
 

@@ -66,7 +66,7 @@ class _Model:
             raise MotionkitError(
                 f"cannot open the text model {source!r}: {str(error).splitlines()[0]}",
                 why=f"the {self.name} encoder needs a transformers folder with tokenizer, config and weights.",
-                fix=f"give a local folder with --policy.text-model DIR, or download it once: hf download {self.default}",
+                fix=f"give a folder with --policy.text-model DIR, or download it once: hf download {self.default}",
             ) from error
         finally:
             transformers.logging.set_verbosity(level)

@@ -15,18 +15,21 @@ class MDMOptions(Group):
     """Where an MDM policy comes from."""
 
     checkpoint: str = Field(
-        "starter",
+        default="starter",
         description="'starter', a released model%09d.pt with args.json beside it, or a motionkit policy or run folder",
     )
     reference: Annotated[str, Cli("--reference")] = Field(
-        "", description="policy that KL is measured to; default: the policy as it starts"
+        default="", description="policy that KL is measured to; default: the policy as it starts"
     )
     stats: Path | None = Field(
-        None, description="folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's"
+        default=None, description="folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's"
     )
-    text_model: str = Field("", description="text model, a transformers folder or hub id; default: the local cache")
+    text_model: str = Field(
+        default="", description="text model, a transformers folder or hub id; default: the local cache"
+    )
     padding: Literal["exact", "full"] = Field(
-        "exact", description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation"
+        default="exact",
+        description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation",
     )
 
 

@@ -64,7 +64,7 @@ def open_policy(
         raise MotionkitError(
             f"{options.checkpoint} holds no feature statistics.",
             why="released MDM checkpoints rely on the Mean.npy and Std.npy of their dataset.",
-            fix="add --policy.stats DIR (the folder with Mean.npy and Std.npy), or choose the dataset it was trained on.",
+            fix="add --policy.stats DIR (with Mean.npy and Std.npy), or choose the dataset it was trained on.",
         )
     policy = MDMPolicy(
         parts.settings,
@@ -79,9 +79,7 @@ def open_policy(
     return policy.to(device)
 
 
-def open_reference(
-    options: MDMOptions, policy: MDMPolicy, *, device: torch.device | str = "cpu"
-) -> MDMPolicy:
+def open_reference(options: MDMOptions, policy: MDMPolicy, *, device: torch.device | str = "cpu") -> MDMPolicy:
     """Open ``options.reference`` as the policy that KL is measured to.
 
     Raises:

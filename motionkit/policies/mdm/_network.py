@@ -94,8 +94,8 @@ class MDMNetwork(nn.Module):
             x = F.pad(x, (0, 0, 0, spare))
             frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
         if patch > 1:
-            x = x.unflatten(1, (-1, patch)).flatten(2)
-            frame_mask = None if frame_mask is None else frame_mask.unflatten(1, (-1, patch)).any(-1)
+            x = x.reshape(x.shape[0], -1, patch * x.shape[2])
+            frame_mask = None if frame_mask is None else frame_mask.view(x.shape[0], -1, patch).any(-1)
         return self.input_process["poseEmbedding"](x), frame_mask
 
     def _positions(self, count: int, offset: Tensor | None) -> Tensor:
@@ -141,5 +141,5 @@ class MDMNetwork(nn.Module):
         with torch.autocast(hidden.device.type, enabled=False):
             out: Tensor = self.output_process["poseFinal"](hidden.float())
         if self.settings.patch_size > 1:
-            out = out.unflatten(-1, (self.settings.patch_size, -1)).flatten(1, 2)
+            out = out.reshape(out.shape[0], -1, self.settings.features)
         return out[:, :frames]

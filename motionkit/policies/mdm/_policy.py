@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.nn import add_adapters, adapters_off
+from motionkit.nn import adapters_off, add_adapters
 from motionkit.policies.mdm._condition import MDMCondition
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
@@ -48,7 +48,7 @@ class MDMPolicy:
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
-                f"text encoder {encoder.name!r} gives {encoder.width} features, the policy reads {settings.text_width}.",
+                f"text encoder {encoder.name!r} has {encoder.width} features, the policy reads {settings.text_width}.",
                 fix=f"use the encoder it was trained with ({settings.text_encoder}).",
             )
         if normalizer.mean.shape[-1] != settings.features:

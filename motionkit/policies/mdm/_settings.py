@@ -19,23 +19,27 @@ class MDMSettings(Group):
     arXiv:2209.14916); the other two are motionkit's extensions.
     """
 
-    arch: Literal["trans_enc", "trans_dec"] = Field("trans_enc", description="encoder with a prefix token, or decoder")
-    layers: int = Field(8, ge=1, description="transformer layers")
-    latent_dim: int = Field(512, ge=2, description="features per token")
-    num_heads: int = Field(4, ge=1, description="attention heads")
-    ff_size: int = Field(1024, ge=1, description="width of the feed-forward")
-    dropout: float = Field(0.1, ge=0, lt=1, description="dropout while pretraining")
-    emb_trans_dec: bool = Field(False, description="time embedding as a prefix of the decoder's input")
-    cond_mask_prob: float = Field(0.1, ge=0, le=1, description="share of samples trained without text")
-    mask_frames: bool = Field(False, description="frames past a motion's end were never attended to in training")
-    diffusion_steps: int = Field(50, ge=2, description="steps of the noise schedule")
-    noise_schedule: Literal["cosine", "linear"] = Field("cosine", description="form of the noise schedule")
-    pos_embed_max_len: int = Field(5000, ge=1, description="rows of the position table")
-    patch_size: int = Field(1, ge=1, description="frames per token")
-    clause_tokens: bool = Field(False, description="one condition token per clause, with its time window")
-    features: int = Field(263, ge=1, description="features per frame")
-    text_encoder: str = Field("clip", description="text encoder's name")
-    text_width: int = Field(512, ge=1, description="features of the text encoder")
+    arch: Literal["trans_enc", "trans_dec"] = Field(
+        default="trans_enc", description="encoder with a prefix token, or decoder"
+    )
+    layers: int = Field(default=8, ge=1, description="transformer layers")
+    latent_dim: int = Field(default=512, ge=2, description="features per token")
+    num_heads: int = Field(default=4, ge=1, description="attention heads")
+    ff_size: int = Field(default=1024, ge=1, description="width of the feed-forward")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="dropout while pretraining")
+    emb_trans_dec: bool = Field(default=False, description="time embedding as a prefix of the decoder's input")
+    cond_mask_prob: float = Field(default=0.1, ge=0, le=1, description="share of samples trained without text")
+    mask_frames: bool = Field(
+        default=False, description="frames past a motion's end were never attended to in training"
+    )
+    diffusion_steps: int = Field(default=50, ge=2, description="steps of the noise schedule")
+    noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
+    pos_embed_max_len: int = Field(default=5000, ge=1, description="rows of the position table")
+    patch_size: int = Field(default=1, ge=1, description="frames per token")
+    clause_tokens: bool = Field(default=False, description="one condition token per clause, with its time window")
+    features: int = Field(default=263, ge=1, description="features per frame")
+    text_encoder: str = Field(default="clip", description="text encoder's name")
+    text_width: int = Field(default=512, ge=1, description="features of the text encoder")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -100,13 +104,14 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
     if args.get("cond_mode") == "action" or args.get("dataset") in ("humanact12", "uestc"):
         raise MotionkitError(f"{origin} is an action-class model.", why="it ignores text.", fix="use a text model.")
     if args.get("predict_epsilon"):
-        raise MotionkitError(f"{origin} predicts noise (predict_epsilon).", why="motionkit's MDM predicts the clean motion.")
+        raise MotionkitError(f"{origin} predicts noise (predict_epsilon).", why="motionkit runs x0 prediction only.")
     if arch not in ("trans_enc", "trans_dec"):
         raise MotionkitError(f"{origin}: unknown arch {arch!r}.", fix="trans_enc or trans_dec.")
     encoder, width = _STEMS.get(str(args.get("text_encoder_type", "clip")), (str(args.get("text_encoder_type")), 0))
     if encoder == "distilbert" and arch == "trans_enc":
         raise MotionkitError(f"{origin}: trans_enc with a BERT encoder does not exist in MDM.")
-    given = {key: args[key] for key in MDMSettings.model_fields if key in args and key not in ("text_encoder", "text_width")}
+    names = MDMSettings.model_fields.keys() - {"text_encoder", "text_width", "features"}
+    given = {key: args[key] for key in names if key in args}
     given["arch"] = arch
     return MDMSettings(
         **given,

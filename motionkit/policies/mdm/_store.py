@@ -121,11 +121,15 @@ def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSetti
         settings = MDMSettings.model_validate(content["settings"])
         lora = content["lora"]
     except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
-        raise MotionkitError(f"{document} is not a policy description: {error}", fix="copy the folder again.") from error
+        raise MotionkitError(
+            f"{document} is not a policy description: {error}", fix="copy the folder again."
+        ) from error
     found = weights.read(tensors)
     stats = {name: found.pop(_STATS + name, None) for name in ("mean", "std")}
     if stats["mean"] is None or stats["std"] is None:
-        raise MotionkitError(f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}.")
+        raise MotionkitError(
+            f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."
+        )
     network = MDMNetwork(settings)
     if lora is not None:
         add_adapters(network, **lora)
