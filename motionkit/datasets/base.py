@@ -1,0 +1,65 @@
+"""The protocol of a text-motion dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from motionkit.motion import Normalizer, Skeleton
+from motionkit.text import Prompt
+
+Split = Literal["train", "val", "test"]
+
+
+@dataclass(frozen=True)
+class TextClip:
+    """One training item.
+
+    Attributes:
+        key: Clip id, unique in its split.
+        features: ``[T, D]`` float32, not normalised.
+        captions: At least one text.
+    """
+
+    key: str
+    features: Tensor
+    captions: tuple[str, ...]
+
+
+class TextMotionDataset(Protocol):
+    """Clips with captions, and the prompts that RL asks for.
+
+    Attributes:
+        name: Registry name.
+        skeleton: Body of the features.
+        fps: Frames per second.
+        normalizer: Mean and Std of the dataset (model side, not the evaluator's).
+        max_length: Longest motion in frames.
+    """
+
+    name: str
+    skeleton: Skeleton
+    fps: float
+    normalizer: Normalizer
+    max_length: int
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the split's clips, always in the same order."""
+        ...
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return prompts with lengths.
+
+        Args:
+            split: Which captions to use.
+            k_segments: Segments per prompt; 0 takes the dataset's own default (1, or what a composite file has).
+            seed: Chooses which captions are joined when k_segments > 1.
+        """
+        ...
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and median jerk (m/s^3) of the train split, cached with the data."""
+        ...

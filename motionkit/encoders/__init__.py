@@ -1,0 +1,1 @@
+"""Networks that judge motions: TMR and their strict loaders."""

@@ -1,0 +1,27 @@
+"""TMR: text-to-motion retrieval. Encoders, strict loaders, statistics."""
+
+from motionkit.encoders.tmr._crops import Crop
+from motionkit.encoders.tmr._load import load_tmr
+from motionkit.encoders.tmr._model import TMR, CropLatents
+from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, ActorSizes, Latent
+from motionkit.encoders.tmr._new import new_tmr
+from motionkit.encoders.tmr._stats import read_stats
+from motionkit.encoders.tmr._text import open_text_model
+from motionkit.encoders.tmr._tokens import TokenFolder
+
+__all__ = [
+    "TMR",
+    "ActorDecoder",
+    "ActorEncoder",
+    "ActorSizes",
+    "Crop",
+    "CropLatents",
+    "Latent",
+    "TokenFolder",
+    "load_tmr",
+    "new_tmr",
+    "open_text_model",
+    "read_stats",
+    "save_tmr",
+]

@@ -1,0 +1,204 @@
+"""TMR as motionkit uses it: both encoders, TMR's own statistics, and a text model in front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.encoders.tmr._crops import Crop, buckets
+from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, Latent
+from motionkit.errors import MotionkitError
+from motionkit.text import SEPARATOR, Prompt, TextEncoder, TextFeatures
+
+_STD_EPS = 1e-12
+_SENTENCE_MODELS = ("minilm", "stored")
+
+
+@dataclass(frozen=True)
+class CropLatents:
+    """Encoded crops.
+
+    Attributes:
+        mu: ``[S, D]`` latent means, not normalised; zeros where a crop could not be encoded.
+        finite: ``[S]`` bool, False where a crop has no frame or holds a NaN or an infinity.
+        clamped: ``[S]`` share of the crop's values that were cut to the clamp.
+    """
+
+    mu: Tensor
+    finite: Tensor
+    clamped: Tensor
+
+
+class TMR(nn.Module):
+    """Text-to-motion retrieval model.
+
+    Args:
+        motion_encoder: Reads features normalised with `mean` and `std`.
+        text_encoder: Reads the token features of `text_model`.
+        mean: ``[F]`` TMR's own mean, not the generator's.
+        std: ``[F]`` TMR's own standard deviation.
+        text_model: Turns texts into token features; None for a model that only gets features.
+        motion_decoder: Needed for training only.
+        origin: Where the weights came from, for messages.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        motion_encoder: ActorEncoder,
+        text_encoder: ActorEncoder,
+        mean: Tensor,
+        std: Tensor,
+        *,
+        text_model: TextEncoder | None = None,
+        motion_decoder: ActorDecoder | None = None,
+        origin: str = "new weights",
+    ) -> None:
+        super().__init__()
+        width = motion_encoder.sizes.features
+        if mean.shape != (width,) or std.shape != (width,):
+            raise MotionkitError(
+                f"TMR statistics have {list(mean.shape)} and {list(std.shape)} values, "
+                f"its motion encoder reads {width} features.",
+                fix="point --reward.stats at the mean and std that this TMR was trained with.",
+            )
+        if text_model is not None and text_model.width != text_encoder.sizes.features:
+            raise MotionkitError(
+                f"the text model {text_model.name!r} gives {text_model.width} features per token, "
+                f"the TMR text encoder of {origin} reads {text_encoder.sizes.features}.",
+                why="a TMR text encoder only understands the text model it was trained with.",
+                fix="choose that model with --reward.text-model (768 features: distilbert; 384: minilm or stored).",
+            )
+        self.motion_encoder = motion_encoder
+        self.text_encoder = text_encoder
+        self.motion_decoder = motion_decoder
+        self.register_buffer("mean", mean.detach().clone().float(), persistent=False)
+        self.register_buffer("std", std.detach().clone().float(), persistent=False)
+        self.text_model = text_model
+        self.origin = origin
+        self._texts: dict[str, Tensor] = {}
+
+    @property
+    def latent(self) -> int:
+        """Width D of the joint space."""
+        return self.motion_encoder.sizes.latent
+
+    def normalize(self, features: Tensor) -> Tensor:
+        """Move unnormalised features into TMR's own normalised space: ``(x - mean) / (std + 1e-12)``."""
+        return (features - self.mean) / (self.std + _STD_EPS)
+
+    def denormalize(self, features: Tensor) -> Tensor:
+        """Inverse of `normalize`."""
+        return features * (self.std + _STD_EPS) + self.mean
+
+    def encode_motion(self, features: Tensor, mask: Tensor) -> Latent:
+        """Encode one padded batch of unnormalised features ``[N, T, F]`` with ``mask [N, T]`` (True = valid)."""
+        self.check_width(features)
+        latent: Latent = self.motion_encoder(self.normalize(features), mask)
+        return latent
+
+    def encode_tokens(self, texts: TextFeatures) -> Latent:
+        """Encode token features, as one batch."""
+        latent: Latent = self.text_encoder(texts.tokens, texts.mask)
+        return latent
+
+    def encode_texts(self, texts: Sequence[str]) -> Tensor:
+        """Return the latent mean ``[N, D]`` of each text; a text is encoded once in the life of the model.
+
+        Texts pass the network one at a time: a value then never depends on which other texts were new in the same
+        call, which a run that resumes half-way needs to come to the same bits.
+
+        Raises:
+            MotionkitError: No text model was given.
+        """
+        for text in dict.fromkeys(texts):
+            if text not in self._texts:
+                if self.text_model is None:
+                    raise MotionkitError(
+                        f"the TMR of {self.origin} has no text model.", fix="name one with --reward.text-model."
+                    )
+                with torch.no_grad():
+                    tokens = self._tokens(text, self.text_model).to(self.mean.device)
+                    self._texts[text] = self.encode_tokens(tokens).mu[0]
+        return torch.stack([self._texts[text] for text in texts]) if texts else self.mean.new_zeros(0, self.latent)
+
+    @staticmethod
+    def _tokens(text: str, model: TextEncoder) -> TextFeatures:
+        """Give a model of one vector per sentence one token per clause; others read the text as it stands."""
+        clauses = text.split(SEPARATOR)
+        if model.name not in _SENTENCE_MODELS or len(clauses) == 1:
+            return model.encode([text])
+        tokens = model.encode(clauses).tokens.flatten(0, 1)[None]
+        return TextFeatures(tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+
+    def whole_text(self, prompt: Prompt) -> str:
+        """Return the text of a whole prompt in the form this TMR's text model reads best."""
+        sentence = self.text_model is not None and self.text_model.name in _SENTENCE_MODELS
+        return SEPARATOR.join(prompt.segments) if sentence else prompt.text
+
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
+        """Encode crops of a batch of motions, all together in length buckets; positions restart in each crop.
+
+        Args:
+            features: ``[N, T, F]`` unnormalised; what no crop covers may hold anything.
+            crops: S crops inside their motions; one of length 0 is not encoded.
+            clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
+
+        Returns:
+            One row per crop, in order. Differentiable in `features`.
+        """
+        self.check_width(features)
+        device, count = features.device, len(crops)
+        filled = [index for index, crop in enumerate(crops) if crop.length > 0]
+        order: list[int] = []
+        mus, oks, cuts = [], [], []
+        for group in buckets([crops[index].length for index in filled]):
+            chosen = [filled[index] for index in group]
+            order += chosen
+            table = torch.tensor([(crops[i].row, crops[i].start, crops[i].length) for i in chosen], device=device)
+            rows, starts, lengths = table.unbind(1)
+            frames = torch.arange(max(crops[i].length for i in chosen), device=device)
+            mask = frames < lengths[:, None]
+            raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
+            x = torch.where(mask[..., None], self.normalize(raw.float()), raw.new_zeros((), dtype=torch.float32))
+            ok = x.isfinite().all(2).all(1)
+            x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
+            cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
+            x = x.clamp(-clamp, clamp) if clamp else x
+            mus.append(self.motion_encoder(x, mask).mu)
+            oks.append(ok)
+            cuts.append(cut)
+        if not order:
+            return CropLatents(
+                features.new_zeros(count, self.latent), self.mean.new_zeros(count).bool(), self.mean.new_zeros(count)
+            )
+        back = torch.full((count,), len(order), dtype=torch.int64)
+        back[torch.tensor(order)] = torch.arange(len(order))
+        back = back.to(device)
+        mu, ok, cut = torch.cat(mus), torch.cat(oks), torch.cat(cuts)
+        return CropLatents(
+            torch.cat([mu, mu.new_zeros(1, self.latent)])[back],
+            torch.cat([ok, ok.new_zeros(1)])[back],
+            torch.cat([cut, cut.new_zeros(1)])[back],
+        )
+
+    def check_width(self, features: Tensor) -> None:
+        """Refuse features of another width than the motion encoder's.
+
+        Raises:
+            MotionkitError: With both widths.
+        """
+        width = self.motion_encoder.sizes.features
+        if features.shape[-1] != width:
+            raise MotionkitError(
+                f"the TMR of {self.origin} reads {width} features per frame, these motions have {features.shape[-1]}.",
+                why="the released KIT model, too, reads 263-d HumanML3D features at 20 fps."
+                if features.shape[-1] == 251
+                else "a TMR scores the feature layout it was trained on.",
+                fix="use a TMR trained on this data: motionkit pretrain tmr --dataset ...",
+            )

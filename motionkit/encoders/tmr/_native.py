@@ -1,0 +1,95 @@
+"""TMR folders that motionkit writes: safetensors and one config.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.encoders.tmr._model import TMR
+from motionkit.errors import MotionkitError
+from motionkit.nn import stock_keys
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FORMAT = "motionkit-tmr"
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder")
+
+
+def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = None, half: bool = False) -> None:
+    """Write a TMR folder: ``model.safetensors`` (weights and statistics) and ``config.json``.
+
+    Each file is written aside and renamed. Tensor names are those of the released three files with their component
+    in front.
+
+    Args:
+        folder: Created when absent.
+        model: The model; its decoder is kept when it has one.
+        extra: JSON-able additions to the config, such as the training settings.
+        half: Store weights as float16 (statistics stay float32).
+    """
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = {}
+    for name in _COMPONENTS:
+        module = getattr(model, name)
+        if module is not None:
+            for key, value in stock_keys(module.state_dict()).items():
+                tensors[f"{name}.{key}"] = (value.half() if half else value).detach().cpu().contiguous().clone()
+    tensors["stats.mean"], tensors["stats.std"] = model.mean.cpu().clone(), model.std.cpu().clone()
+    config = {
+        "format": FORMAT,
+        "schema": 1,
+        "heads": model.motion_encoder.sizes.heads,
+        "dropout": model.motion_encoder.sizes.dropout,
+        "text": None
+        if model.text_model is None
+        else {
+            "encoder": model.text_model.name,
+            "width": model.text_model.width,
+            "fingerprint": model.text_model.fingerprint,
+        },
+        **dict(extra or {}),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = folder / f".{WEIGHTS}.part"
+    save_file(tensors, aside)
+    aside.replace(folder / WEIGHTS)
+    aside = folder / f".{CONFIG}.part"
+    aside.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    aside.replace(folder / CONFIG)
+
+
+def is_native(folder: Path) -> bool:
+    """Tell whether `folder` was written by `save_tmr`."""
+    return (folder / WEIGHTS).is_file() and read_config(folder / CONFIG).get("format") == FORMAT
+
+
+def read_config(path: Path) -> Mapping[str, Any]:
+    """Read a config.json; empty when there is none.
+
+    Raises:
+        MotionkitError: It is not JSON.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MotionkitError(f"{path} cannot be read as JSON.", why=str(error)) from error
+    return config if isinstance(config, dict) else {}
+
+
+def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
+    """Return the tensors by component (``stats`` among them) and the config."""
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, value in weights.read(folder / WEIGHTS).items():
+        name, _, rest = key.partition(".")
+        parts.setdefault(name, {})[rest] = value.float()
+    for name in ("text_encoder", "motion_encoder", "stats"):
+        if name not in parts:
+            raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
+    return parts, read_config(folder / CONFIG)

@@ -1,0 +1,43 @@
+"""Which text model a TMR needs, and how the user may name another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from motionkit.encoders.tmr._tokens import TokenFolder, find_token_tables
+from motionkit.errors import MotionkitError
+from motionkit.text import ENCODERS, StoredEncoder, TextEncoder, load_encoder
+
+
+def open_text_model(
+    name: str, *, width: int, table: Path | None = None, device: torch.device | str = "cpu"
+) -> TextEncoder:
+    """Open a text model for a text encoder that reads `width` features per token.
+
+    Args:
+        name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
+            stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
+        width: Features per token.
+        table: Table that the name ``stored`` stands for.
+        device: Where the model runs.
+
+    Raises:
+        MotionkitError: The model cannot be opened, or no model is known for `width`.
+    """
+    by_width = {768: "distilbert", 384: "stored" if table is not None else "minilm"}
+    name = name or by_width.get(width, "")
+    if not name:
+        raise MotionkitError(
+            f"no text model is known for a TMR text encoder that reads {width} features.",
+            fix="name its folder, hub id or precomputed token_embeddings folder with --reward.text-model.",
+        )
+    if name in ENCODERS:
+        return load_encoder(name, table=table if name == "stored" else None, device=device)
+    path = Path(name)
+    if path.is_dir() and find_token_tables(path):
+        return TokenFolder(path)
+    if path.is_file() and path.suffix == ".safetensors":
+        return StoredEncoder(path)
+    return load_encoder("minilm" if width == 384 else "distilbert", model=name, device=device)

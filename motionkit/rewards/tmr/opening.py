@@ -1,0 +1,71 @@
+"""Opening the TMR a user named, the starter's included. Used by the rewards, by `pretrain tmr` and by evaluation."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import torch
+
+from motionkit.encoders.tmr import TMR, load_tmr
+from motionkit.errors import MotionkitError
+
+STARTER = "starter"
+
+
+def starter_folder() -> Path:
+    """Return the folder of the starter pack's weights, found without importing the generator."""
+    spec = importlib.util.find_spec("motionkit.starter")
+    if spec is None or not spec.submodule_search_locations:
+        raise MotionkitError("the starter pack is not part of this installation.", fix="reinstall motionkit.")
+    return Path(spec.submodule_search_locations[0]) / "weights"
+
+
+def open_tmr(
+    weights: str | Path = STARTER,
+    *,
+    text_encoder: Path | None = None,
+    motion_encoder: Path | None = None,
+    motion_decoder: Path | None = None,
+    stats: Path | None = None,
+    text_model: str = "",
+    device: torch.device | str = "cpu",
+) -> TMR:
+    """Open a TMR by name or path.
+
+    Args:
+        weights: ``starter``, ``starter:<name>`` for another network of the pack (``starter:judge``), or a path; see
+            `motionkit.encoders.tmr.load_tmr`. Ignored when single files are given.
+        text_encoder: Single file, with `motion_encoder`.
+        motion_encoder: Single file.
+        motion_decoder: Single file, optional.
+        stats: Folder with TMR's own statistics.
+        text_model: See `motionkit.encoders.tmr.open_text_model`.
+        device: Where to put it.
+
+    Raises:
+        MotionkitError: It cannot be opened; see `load_tmr`.
+    """
+    return load_tmr(
+        None if motion_encoder is not None or text_encoder is not None else _resolve(weights),
+        text_encoder=text_encoder,
+        motion_encoder=motion_encoder,
+        motion_decoder=motion_decoder,
+        stats=stats,
+        text_model=text_model,
+        table=table if (table := starter_folder() / "text.safetensors").is_file() else None,
+        device=device,
+    )
+
+
+def _resolve(weights: str | Path) -> Path:
+    head, _, name = str(weights).partition(":")
+    if head != STARTER:
+        return Path(weights).expanduser()
+    path = starter_folder() / (name or "tmr")
+    if not path.is_dir():
+        raise MotionkitError(
+            f"the starter TMR {path.name!r} is not built.",
+            fix="motionkit pretrain tmr --dataset starter, then --reward.weights RUN",
+        )
+    return path

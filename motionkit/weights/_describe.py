@@ -1,0 +1,118 @@
+"""Saying what a weight file really is, from the names and shapes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from motionkit.weights._tensors import find_tensors, flat_tensors, strip_prefix
+
+_COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_encoder", "movement_enc", "seq_motion")
+
+
+def describe(obj: Any) -> str:
+    """Name what an object from `read` is, in words for a message: the format, its role and its main sizes."""
+    if isinstance(obj, (Tensor, np.ndarray)):
+        return f"a single array of shape {list(obj.shape)}"
+    if not isinstance(obj, Mapping):
+        return f"a {type(obj).__name__}, not weights"
+    if not obj:
+        return "an empty dictionary"
+    if parts := components(obj):
+        return _describe_components(parts, lightning=is_lightning(obj))
+    tensors = find_tensors(obj)
+    if tensors is None:
+        keys = ", ".join(str(key) for key in list(obj)[:6])
+        return f"a dictionary without recognisable weights (keys: {keys})"
+    prefix = "a Lightning checkpoint with " if is_lightning(obj) else ""
+    return prefix + describe_tensors(tensors)
+
+
+def is_lightning(obj: Mapping[Any, Any]) -> bool:
+    """Tell whether `obj` is a PyTorch Lightning checkpoint."""
+    return any("lightning" in str(key) for key in obj) and "state_dict" in obj
+
+
+def components(obj: Mapping[Any, Any]) -> dict[str, dict[str, Tensor]]:
+    """Split a file into named components, whatever the layout.
+
+    Knows ``{text_encoder: {...}}``, ``{text_encoder_state_dict: {...}}`` and flat names with a component in front
+    (``text_encoder.projection.weight``), bare or wrapped in ``model``, ``state_dict`` and the like.
+
+    Returns:
+        Component name to its tensors; empty when there are no components.
+    """
+    nested = {}
+    for key, value in obj.items():
+        name = str(key).removesuffix("_state_dict")
+        if name in _COMPONENTS and isinstance(value, Mapping) and (inner := find_tensors(value)):
+            nested[name] = inner
+    if nested:
+        return nested
+    flat = find_tensors(obj)
+    if not flat:
+        wrapped = [value for value in obj.values() if isinstance(value, Mapping) and not flat_tensors(value)]
+        return next((found for value in wrapped if (found := components(value))), {})
+    split: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in flat.items():
+        head, dot, rest = name.partition(".")
+        if dot and head in _COMPONENTS:
+            split.setdefault(head, {})[rest] = tensor
+    return {name: strip_prefix(tensors) for name, tensors in split.items()}
+
+
+def _describe_components(parts: Mapping[str, Mapping[str, Tensor]], *, lightning: bool) -> str:
+    kinds = {name: describe_tensors(tensors) for name, tensors in parts.items()}
+    if any("Guo" in kind for kind in kinds.values()):
+        return "the Guo et al. text-to-motion evaluator (finest.tar, BiGRU networks)"
+    kind = "a Lightning checkpoint" if lightning else "one file"
+    return f"{kind} with " + "; ".join(f"{name} = {text}" for name, text in kinds.items())
+
+
+def describe_tensors(tensors: Mapping[str, Tensor]) -> str:
+    """Name what a flat set of tensors is."""
+    names = set(tensors)
+
+    def has(*needles: str) -> bool:
+        return all(any(needle in name for name in names) for needle in needles)
+
+    if has("lora_A") or has("lora_B") or has("lora_"):
+        return "LoRA adapters (an addition to a base model, not a model)"
+    if "tokens" in names and "projection.weight" in names and has("seqTransEncoder.layers.0."):
+        width = tensors["projection.weight"].shape[1]
+        role = {768: "a TMR text encoder (DistilBERT features)", 4096: "a TMR text encoder (LLM2Vec features)"}.get(
+            width, "a TMR motion encoder" if width in (263, 251, 135) else "a TMR encoder"
+        )
+        return f"{role}, {width} features in"
+    if has("seqTransDecoder.layers.0.") and "final_layer.weight" in names:
+        return f"a TMR motion decoder, {tensors['final_layer.weight'].shape[0]} features out"
+    if has("input_process.poseEmbedding.weight"):
+        return _describe_mdm(tensors)
+    if has("skel_embedding") or has("global_motion_token") or has("global_text_token"):
+        return "an OpenTMA / OpenTMR encoder (another architecture than TMR)"
+    if has("input_blocks.", "middle_block.", "output_blocks.") or has("sentence_t5"):
+        return "a MotionReward / SPM network (skip transformer; another architecture than TMR)"
+    if has("gru.weight_ih_l0") and (has("pos_emb.weight") or has("hidden", "output_net.")):
+        return "a BiGRU encoder of the Guo et al. text-to-motion evaluator"
+    if "main.0.weight" in names and "out_net.weight" in names:
+        return "the movement convolution of the Guo et al. text-to-motion evaluator"
+    if has("visual.transformer.resblocks.0.") or has("text_model.encoder.layers.0.self_attn.k_proj"):
+        return "a CLIP model"
+    if has("transformer.layer.0.attention.q_lin"):
+        return "a DistilBERT model"
+    if has("encoder.layer.0.attention.self.query"):
+        return "a BERT model (such as MiniLM)"
+    shown = ", ".join(sorted(names)[:3])
+    return f"{len(names)} tensors of an unknown model ({shown}, ...)"
+
+
+def _describe_mdm(tensors: Mapping[str, Tensor]) -> str:
+    width = next(value.shape[1] for name, value in tensors.items() if "poseEmbedding.weight" in name)
+    if any("embed_target_cond" in name for name in tensors):
+        return "a DiP model (autoregressive MDM with targets)"
+    kind = "trans_dec" if any("seqTransDecoder" in name for name in tensors) else "trans_enc"
+    kind = "gru" if any(name.startswith("gru.") for name in tensors) else kind
+    return f"an MDM diffusion model ({kind}, {width} features)"

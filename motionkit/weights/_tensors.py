@@ -1,0 +1,53 @@
+"""Finding the tensors inside the wrappings that training programs put around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params")
+_PREFIXES = ("module.", "_orig_mod.")
+
+
+def strip_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Remove ``module.`` (DataParallel) and ``_orig_mod.`` (torch.compile) where every name has it, at any depth."""
+    found = dict(tensors)
+    while found:
+        prefix = next((prefix for prefix in _PREFIXES if all(name.startswith(prefix) for name in found)), "")
+        if not prefix:
+            break
+        found = {name.removeprefix(prefix): value for name, value in found.items()}
+    return found
+
+
+def find_tensors(obj: Any) -> dict[str, Tensor] | None:
+    """Return the flat name-to-tensor mapping in `obj`, unwrapped, or None when there is none.
+
+    Numpy arrays count as tensors. Looks through ``{"state_dict": ...}``, ``{"model": ...}`` and the like.
+    """
+    for _ in range(4):
+        if not isinstance(obj, Mapping):
+            return None
+        flat = flat_tensors(obj)
+        if flat:
+            return strip_prefix(flat)
+        inner = next((obj[name] for name in _WRAPPERS if isinstance(obj.get(name), Mapping)), None)
+        if inner is None:
+            return None
+        obj = inner
+    return None
+
+
+def flat_tensors(obj: Mapping[Any, Any]) -> dict[str, Tensor]:
+    """Return `obj` itself as tensors when every value is a tensor or a numeric array and every key a name."""
+    if not obj or not all(isinstance(key, str) for key in obj):
+        return {}
+    if not all(isinstance(value, (Tensor, np.ndarray)) for value in obj.values()):
+        return {}
+    if any(isinstance(value, np.ndarray) and value.dtype.hasobject for value in obj.values()):
+        return {}
+    return {key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for key, value in obj.items()}
