@@ -1,6 +1,8 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._group import Cli, Group
+from motionkit.config._problems import Problem, SettingsError
+from motionkit.config._resolve import Given, Resolved, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
     LogSettings,
@@ -10,17 +12,26 @@ from motionkit.config._shared import (
     TrainerSettings,
 )
 from motionkit.config._slots import Chosen, slot, slots
+from motionkit.config._tree import MISSING, Leaf, leaves
 
 __all__ = [
+    "MISSING",
     "CheckpointSettings",
     "Chosen",
     "Cli",
+    "Given",
     "Group",
+    "Leaf",
     "LogSettings",
     "LoraSettings",
     "OptimSettings",
+    "Problem",
+    "Resolved",
     "RunSettings",
+    "SettingsError",
     "TrainerSettings",
+    "leaves",
+    "resolve",
     "slot",
     "slots",
 ]

@@ -82,7 +82,9 @@ class Slot:
         chosen = tuple(self._read_weighted(item) for item in _items(value))
         names = [item.name for item in chosen]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise MotionkitError(f"{self.kind}: {repeated[0]!r} is chosen twice.", fix="choose it once, with one weight.")
+            raise MotionkitError(
+                f"{self.kind}: {repeated[0]!r} is chosen twice.", fix="choose it once, with one weight."
+            )
         if not chosen:
             raise MotionkitError(f"no {self.kind.removesuffix('s')} is chosen.", fix=f"for example {self.default[0]}")
         return chosen

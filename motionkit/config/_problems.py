@@ -1,0 +1,94 @@
+"""Everything that is wrong with a set of settings, in one error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from motionkit.errors import MotionkitError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        key: Dotted key.
+        message: What is wrong with it.
+        origin: Where its value came from.
+        value: The value, as text; empty when there is none.
+        fix: What to do about it.
+    """
+
+    key: str
+    message: str
+    origin: str = ""
+    value: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.key} = {self.value}" if self.value else self.key
+        origin = f"  (from {self.origin})" if self.origin else ""
+        fix = f"; {self.fix}" if self.fix else ""
+        return f"  {head}{origin}\n      {self.message}{fix}"
+
+
+class SettingsError(MotionkitError):
+    """One or several settings are wrong.
+
+    Attributes:
+        problems: All of them.
+    """
+
+    def __init__(self, problems: Sequence[Problem], command: str = "") -> None:
+        count = len(problems)
+        body = "\n".join(str(problem) for problem in problems)
+        show = f"motionkit config show {command}" if command else "motionkit config show COMMAND"
+        super().__init__(
+            f"{count} invalid setting{'s' if count > 1 else ''}\n{body}", fix=f"{show} lists every setting."
+        )
+        self.problems = tuple(problems)
+
+
+def suggest(key: str, known: Iterable[str]) -> str:
+    """Return ``did you mean ...?`` for the known key nearest to `key`, or nothing."""
+    names = list(known)
+    close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+    if not close:
+        last = key.rpartition(".")[2]
+        tails = {name.rpartition(".")[2]: name for name in reversed(names)}
+        close = [tails[tail] for tail in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
+    return f"did you mean {close[0]}?" if close else ""
+
+
+def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: tuple[str, ...] = ()) -> list[Problem]:
+    """Turn pydantic's findings into problems, each with the origin of its value."""
+    found = []
+    for item in error.errors(include_url=False):
+        path = (*prefix, *(str(part) for part in item["loc"]))
+        key = ".".join(path)
+        message = str(item["msg"]).removeprefix("Value error, ")
+        value = "" if item["type"] in ("missing", "value_error") and not _plain(item["input"]) else _show(item["input"])
+        found.append(Problem(key, message, _origin(path, origins), value))
+    return found
+
+
+def _origin(path: tuple[str, ...], origins: Mapping[str, str]) -> str:
+    # Pydantic's location may go deeper than a key (an item of a list) or stop above it (a whole group).
+    for end in range(len(path), 0, -1):
+        if (origin := origins.get(".".join(path[:end]))) is not None:
+            return "" if origin == "default" else origin
+    return ""
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool))
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

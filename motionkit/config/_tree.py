@@ -1,0 +1,193 @@
+"""Walk a settings model: its leaves, their defaults at that place, and how text becomes a value."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from motionkit.config._group import Cli, Group
+from motionkit.config._slots import Slot, slot_of
+
+
+class _Missing:
+    """The default of a field that must be given."""
+
+    def __repr__(self) -> str:
+        return "(required)"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One setting.
+
+    Attributes:
+        path: Its key, part by part.
+        field: Its declaration.
+        default: The value it has at this place when nobody sets it; `MISSING` when it must be given.
+        group: The group it belongs to.
+    """
+
+    path: tuple[str, ...]
+    field: FieldInfo
+    default: Any
+    group: type[Group]
+
+    @property
+    def key(self) -> str:
+        """Dotted key, as in files and ``--set``."""
+        return ".".join(self.path)
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot it is, if it is one."""
+        return slot_of(self.field)
+
+    @property
+    def cli(self) -> Cli | None:
+        """Its flag, if it has one."""
+        return next((mark for mark in self.field.metadata if isinstance(mark, Cli)), None)
+
+    @property
+    def help(self) -> str:
+        """Its description."""
+        return self.field.description or ""
+
+
+def group_of(field: FieldInfo) -> type[Group] | None:
+    """Return the group a field holds, or None when it is a leaf."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Group) else None
+
+
+def field_default(name: str, field: FieldInfo, parent: Group | None) -> Any:
+    """Return the default of a field: the parent's default instance decides, not the field's own class."""
+    if parent is not None:
+        return getattr(parent, name)
+    if field.is_required():
+        return MISSING
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def leaves(model: type[Group], parent: Group | None = None, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """Yield every leaf of `model` in the order of declaration.
+
+    Args:
+        model: Settings model.
+        parent: Default instance of `model` at its place in an outer model, which wins over the class's defaults.
+        path: Key of `model` in the outer model.
+    """
+    for name, field in model.model_fields.items():
+        default = field_default(name, field, parent)
+        if (group := group_of(field)) is not None:
+            yield from leaves(group, default if isinstance(default, Group) else None, (*path, name))
+        else:
+            yield Leaf((*path, name), field, default, model)
+
+
+def default_table(model: type[Group], parent: Group | None = None) -> dict[str, Any]:
+    """Return the defaults of `model` as nested tables; slots and required fields are left out."""
+    table: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        default = field_default(name, field, parent)
+        if (group := group_of(field)) is not None:
+            table[name] = default_table(group, default if isinstance(default, Group) else None)
+        elif default is not MISSING and slot_of(field) is None:
+            table[name] = default
+    return table
+
+
+def from_text(annotation: Any, value: Any) -> Any:
+    """Prepare a value that may be text (a flag, a variable, ``--set``) for pydantic, which parses scalars itself.
+
+    Lists are JSON or comma-separated, tables are JSON, and ``none`` means None where None is allowed.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    members = _members(annotation)
+    if type(None) in members and text.lower() in ("none", "null"):
+        return None
+    containers = [kind for kind in members if (get_origin(kind) or kind) in (tuple, list, set, frozenset, dict)]
+    if not containers or str in members:
+        return value
+    if text[:1] in "[{" and text:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            return value
+    if all((get_origin(kind) or kind) is dict for kind in containers):
+        return value
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def choices(annotation: Any) -> tuple[str, ...]:
+    """Return the words a field accepts, when it accepts only words."""
+    found: list[str] = []
+    for kind in _members(annotation):
+        if get_origin(kind) is Literal:
+            found += [str(word) for word in get_args(kind)]
+        elif (get_origin(kind) or kind) in (tuple, list) and get_args(kind):
+            return choices(get_args(kind)[0])
+        elif kind is not type(None):
+            return ()
+    return tuple(found)
+
+
+def type_name(annotation: Any) -> str:
+    """Return a short name of a field's type for help: ``INT``, ``FLOAT,FLOAT``, ``PATH``, ``a|b``."""
+    words = choices(annotation)
+    if words:
+        return "|".join(words)
+    names = []
+    for kind in _members(annotation):
+        origin, arguments = get_origin(kind), get_args(kind)
+        if kind is type(None):
+            continue
+        if origin in (tuple, list, set, frozenset):
+            inner = [item for item in arguments if item is not Ellipsis]
+            names.append(",".join(type_name(item) for item in inner) + (",..." if Ellipsis in arguments else ""))
+        elif origin is Literal:
+            names.append("|".join(str(word) for word in arguments))
+        else:
+            plain = {"str": "TEXT", "dict": "JSON"}
+            name = getattr(origin or kind, "__name__", "VALUE")
+            names.append(plain.get(name, name.upper()))
+    return "|".join(names) or "VALUE"
+
+
+def is_bool(annotation: Any) -> bool:
+    """Whether a field is a switch."""
+    return {kind for kind in _members(annotation) if kind is not type(None)} == {bool}
+
+
+def is_many(annotation: Any) -> bool:
+    """Whether a field holds any number of values, so that its flag repeats."""
+    return any(
+        get_origin(kind) in (list, set, frozenset) or (get_origin(kind) is tuple and Ellipsis in get_args(kind))
+        for kind in _members(annotation)
+    )
+
+
+def limits(field: FieldInfo) -> str:
+    """Return the limits of a number in words: ``>= 2``."""
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    found = []
+    for mark in field.metadata:
+        for name, sign in signs.items():
+            if (bound := getattr(mark, name, None)) is not None:
+                found.append(f"{sign} {bound}" if not (isinstance(bound, int) and bound > 2**40) else "")
+    return ", ".join(part for part in found if part)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)

@@ -1,0 +1,137 @@
+"""Precedence, origins and errors of settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from motionkit.config import Given, Resolved, SettingsError, resolve
+from motionkit.errors import MotionkitError
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("MOTIONKIT_"):
+            monkeypatch.delenv(name)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_command_line_beats_environment_beats_files_beats_defaults(
+    sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = write(tmp_path / "a.toml", "num_steps = 20\nmode = 'slow'\n[optim]\nlearning_rate = 1e-3\n")
+    second = write(tmp_path / "b.yaml", "num_steps: 30\noptim:\n  weight_decay: 1e-2\n")
+    monkeypatch.setenv("MOTIONKIT_NUM_STEPS", "40")
+    monkeypatch.setenv("MOTIONKIT_OPTIM__WEIGHT_DECAY", "0.5")
+    given = Given(flags={("num_steps",): "50"}, sets=("note=hello",), files=(first, second))
+    found: Resolved[object] = resolve(sample.Sample, given)
+    rows = {key: (value, origin) for key, value, origin in found.rows()}
+    assert rows["num_steps"] == (50, "command line")
+    assert rows["note"] == ("hello", "command line")
+    assert rows["optim.weight_decay"] == (0.5, "environment MOTIONKIT_OPTIM__WEIGHT_DECAY")
+    assert rows["optim.learning_rate"] == (1e-3, str(first))
+    assert rows["mode"] == ("slow", str(first))
+    assert rows["lora"] == (False, "default")
+
+
+def test_one_value_of_a_group_leaves_the_parents_other_defaults(
+    sample: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTIONKIT_OPTIM__LEARNING_RATE", "1")
+    assert resolve(sample.Sample).settings.optim.weight_decay == 0.01  # the class itself says 0.0
+
+
+def test_all_problems_come_at_once_with_origins_and_suggestions(
+    sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = write(tmp_path / "bad.toml", "[optim]\nlearnin_rate = 3\n")
+    monkeypatch.setenv("MOTIONKIT_NUM_STEPS", "0")
+    given = Given(flags={("optim", "learning_rate"): "fast"}, files=(bad,))
+    with pytest.raises(SettingsError) as caught:
+        resolve(sample.Sample, given)
+    text = str(caught.value)
+    assert text.startswith("3 invalid settings")
+    assert "num_steps = '0'  (from environment MOTIONKIT_NUM_STEPS)" in text
+    assert "optim.learning_rate = 'fast'  (from command line)" in text
+    assert f"optim.learnin_rate = 3  (from {bad})" in text
+    assert "did you mean optim.learning_rate?" in text
+    assert caught.value.code == 2
+
+
+def test_misspelt_variable_is_a_warning_and_a_nested_one_an_error(
+    sample: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTIONKIT_NUM_STEPZ", "3")
+    (warning,) = resolve(sample.Sample).warnings
+    assert "MOTIONKIT_NUM_STEPZ" in warning
+    assert "did you mean MOTIONKIT_NUM_STEPS?" in warning
+    monkeypatch.setenv("MOTIONKIT_OPTIM__RATE", "3")
+    with pytest.raises(SettingsError, match=r"optim\.rate"):
+        resolve(sample.Sample)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("x.json", '{\n  // why\n  "num_steps": 3}', "line 2 column 3"),
+        ("x.toml", "num_steps = = 3", "line 1, column 13"),
+        ("x.yaml", "a: [1", "line 1"),
+        ("x.yaml", "- 1\n- 2", "does not hold a table"),
+        ("x.ini", "", "neither TOML, JSON nor YAML"),
+    ],
+)
+def test_malformed_files_are_named(sample: ModuleType, tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(MotionkitError, match="x") as caught:
+        resolve(sample.Sample, Given(files=(path,)))
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_missing_file_is_an_error(sample: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="does not exist"):
+        resolve(sample.Sample, Given(files=(tmp_path / "no.toml",)))
+
+
+def test_snapshot_reloads_to_an_equal_object(sample: ModuleType, tmp_path: Path) -> None:
+    given = Given(
+        flags={("reward",): ["near=2", "far"], ("reward", "far", "reach"): "7", ("policy", "checkpoint"): "w.pt"},
+        sets=("optim.betas=0.5,0.6", "track=a,b"),
+    )
+    first = resolve(sample.Sample, given)
+    path = write(tmp_path / "config.json", json.dumps(first.snapshot()))
+    again = resolve(sample.Sample, Given(files=(path,)))
+    assert again.settings == first.settings
+    assert first.settings.optim.betas == (0.5, 0.6)
+    assert [(item.name, item.weight) for item in again.settings.reward] == [("near", 2.0), ("far", 1.0)]
+    assert resolve(sample.Sample, Given(files=(tmp_path,))).settings == first.settings  # a run folder
+    assert sample.Sample(**first.snapshot()) == first.settings  # and from Python
+
+
+def test_none_and_lists_from_text(sample: ModuleType, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.toml", "note = 'x'\ntrack = ['a']\n")
+    found = resolve(sample.Sample, Given(sets=('track=["b"]',), files=(path,)))
+    assert found.settings.track == ("b",)
+    assert resolve(sample.Sample, Given(sets=("note=none",))).settings.note is None
+
+
+@pytest.mark.parametrize("text", ["num_steps", "=3", ""])
+def test_set_needs_key_and_value(sample: ModuleType, text: str) -> None:
+    with pytest.raises(MotionkitError, match="key=value"):
+        resolve(sample.Sample, Given(sets=(text,)))
+
+
+def test_python_defaults_fill_slots(sample: ModuleType) -> None:
+    settings = sample.Sample()
+    assert settings.policy.options.checkpoint == "starter"
+    assert [item.name for item in settings.reward] == ["near"]
