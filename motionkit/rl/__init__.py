@@ -2,25 +2,75 @@
 
 from __future__ import annotations
 
+from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
+from motionkit.rl._audit import Precision, audit_ratio, ratio_bound, require_eval
+from motionkit.rl._credit import length_mask, mix_credit, segment_frames, spread_to_frames
+from motionkit.rl._density import (
+    kl_frames,
+    kl_nats,
+    kl_per_dim,
+    log_prob_frames,
+    log_prob_nats,
+    log_prob_per_dim,
+    log_ratio_frames,
+    log_ratio_nats,
+    log_ratio_per_dim,
+    step_products,
+    sum_frames,
+    valid_dims,
+)
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
+from motionkit.rl._objective import Objective, RatioNorm, Reduction, Terms, clipped_surrogate, linear_surrogate
 from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
 from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, rollout
 from motionkit.rl._schedule import Schedule
 
 __all__ = [
+    "ADVANTAGES",
     "DDIM",
     "DDPM",
+    "Advantages",
     "NoiseSource",
+    "Objective",
+    "Precision",
     "Predict",
+    "RatioNorm",
+    "Reduction",
     "Rollout",
     "Sampler",
     "Schedule",
     "StepNoise",
     "StepPlan",
+    "Terms",
     "Trajectory",
     "Transitions",
+    "audit_ratio",
+    "clipped_surrogate",
     "gaussian",
+    "global_std",
+    "group_std",
+    "kl_frames",
+    "kl_nats",
+    "kl_per_dim",
+    "leave_one_out",
+    "length_mask",
+    "linear_surrogate",
+    "log_prob_frames",
+    "log_prob_nats",
+    "log_prob_per_dim",
+    "log_ratio_frames",
+    "log_ratio_nats",
+    "log_ratio_per_dim",
+    "mix_credit",
     "noise_key",
+    "ratio_bound",
+    "require_eval",
     "rollout",
+    "segment_frames",
+    "shuffled",
+    "spread_to_frames",
     "stable_hash",
+    "step_products",
+    "sum_frames",
+    "valid_dims",
 ]

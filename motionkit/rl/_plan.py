@@ -48,7 +48,7 @@ class DDPM:
     """
 
     def sigma(self, now: Tensor, then: Tensor) -> Tensor:
-        """Return the square root of the posterior variance ``beta (1 - then) / (1 - now)``, ``beta = 1 - now / then``."""
+        """Return the root of the posterior variance ``beta (1 - then) / (1 - now)``, ``beta = 1 - now / then``."""
         return ((1 - now / then) * (1 - then) / (1 - now)).sqrt()
 
 
@@ -63,7 +63,7 @@ class StepPlan:
         c_x0: Weight of the prediction.
         c_xt: Weight of the current state.
         sigma: Noise added; 0 outside the window and always 0 at the last position, which leaves no noise.
-        sensitivity: ``s = c_x0 / sigma``, what one unit of prediction means to the log-probability (0 where sigma is 0).
+        sensitivity: ``s = c_x0 / sigma``, what a unit of prediction means to the log-probability; 0 where sigma is 0.
             For ancestral sampling on all steps ``s^2 = SNR_{t-1} - SNR_t``.
         trainable: Positions with sigma > 0, in order: the steps that have a log-probability.
     """
@@ -96,8 +96,10 @@ class StepPlan:
         Raises:
             MotionkitError: Steps that were not trained, or a window position outside the plan.
         """
-        visited = schedule.spaced(steps) if isinstance(steps, int) else schedule.checked(
-            range(len(schedule)) if steps is None else steps
+        visited = (
+            schedule.spaced(steps)
+            if isinstance(steps, int)
+            else schedule.checked(range(len(schedule)) if steps is None else steps)
         )
         count = len(visited)
         inside = set(range(count)) if window is None else {int(position) for position in window}
@@ -121,7 +123,9 @@ class StepPlan:
             c_xt = torch.where(noisy, (1 - then) * (now / then).sqrt() / (1 - now), c_xt)
         c_x0[-1], c_xt[-1] = 1.0, 0.0
         scored = sigma > 0
-        sensitivity = torch.where(scored, c_x0 / torch.where(scored, sigma, torch.ones_like(sigma)), torch.zeros_like(sigma))
+        sensitivity = torch.where(
+            scored, c_x0 / torch.where(scored, sigma, torch.ones_like(sigma)), torch.zeros_like(sigma)
+        )
         trainable = tuple(int(position) for position in scored.nonzero().flatten())
         return cls(schedule.timestep_map[index], c_x0, c_xt, sigma, sensitivity, trainable)
 

@@ -26,8 +26,10 @@ class Transitions:
         eps: ``[M, T, D]`` standard normal noise that was added.
         x0_old: ``[M, T, D]`` prediction at rollout.
         timestep: ``[M]`` int64 trained index.
-        sensitivity: ``[M]`` float32, s = c_x0 / sigma.
+        c_x0: ``[M]`` float32 weight of the prediction in the step's mean.
+        c_xt: ``[M]`` float32 weight of the state in the step's mean.
         sigma: ``[M]`` float32.
+        sensitivity: ``[M]`` float32, s = c_x0 / sigma.
         sample: ``[M]`` int64 row of the rollout batch.
     """
 
@@ -35,12 +37,23 @@ class Transitions:
     eps: Tensor
     x0_old: Tensor
     timestep: Tensor
-    sensitivity: Tensor
+    c_x0: Tensor
+    c_xt: Tensor
     sigma: Tensor
+    sensitivity: Tensor
     sample: Tensor
 
     def __len__(self) -> int:
         return len(self.sample)
+
+    def mean(self, x0: Tensor) -> Tensor:
+        """Return the ``[M, T, D]`` mean of the step for the prediction `x0`."""
+        return self.c_x0.view(-1, 1, 1) * x0 + self.c_xt.view(-1, 1, 1) * self.x_t
+
+    @property
+    def x_next(self) -> Tensor:
+        """``[M, T, D]`` states after the step."""
+        return self.mean(self.x0_old) + self.sigma.view(-1, 1, 1) * self.eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +111,10 @@ class Trajectory:
             eps=self.eps[step, sample],
             x0_old=self.x0_old[step, sample],
             timestep=self.timesteps[step],
-            sensitivity=self.sensitivity[step],
+            c_x0=self.c_x0[step],
+            c_xt=self.c_xt[step],
             sigma=self.sigma[step],
+            sensitivity=self.sensitivity[step],
             sample=sample,
         )
 
@@ -161,6 +176,12 @@ def _stack(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: to
         return table[where].to(torch.float32).to(device)
 
     return Trajectory(
-        x_t, eps, x0_old, plan.timesteps[where].to(device),
-        scalar(plan.c_x0), scalar(plan.c_xt), scalar(plan.sigma), scalar(plan.sensitivity),
+        x_t,
+        eps,
+        x0_old,
+        plan.timesteps[where].to(device),
+        scalar(plan.c_x0),
+        scalar(plan.c_xt),
+        scalar(plan.sigma),
+        scalar(plan.sensitivity),
     )

@@ -30,7 +30,8 @@ class Schedule:
         betas = betas.detach().to("cpu", torch.float64)
         if betas.ndim != 1 or not len(betas) or not bool(((betas > 0) & (betas <= 1)).all()):
             raise MotionkitError(
-                f"a noise schedule needs betas in (0, 1], got {betas.min():.3g}..{betas.max():.3g}." if betas.numel()
+                f"a noise schedule needs betas in (0, 1], got {betas.min():.3g}..{betas.max():.3g}."
+                if betas.numel()
                 else "a noise schedule needs at least one step.",
                 fix="use more diffusion steps, or the cosine schedule.",
             )
@@ -42,7 +43,8 @@ class Schedule:
     def cosine(cls, steps: int) -> Schedule:
         """Build the squared-cosine schedule (Nichol and Dhariwal 2021, eq. 17; MDM's default).
 
-        ``alpha_bar(u) = cos^2((u + 0.008) / 1.008 * pi / 2)``, ``beta_i = min(1 - alpha_bar((i+1)/T) / alpha_bar(i/T), 0.999)``.
+        ``alpha_bar(u) = cos^2((u + 0.008) / 1.008 * pi / 2)``,
+        ``beta_i = min(1 - alpha_bar((i + 1) / T) / alpha_bar(i / T), 0.999)``.
         """
 
         def alpha_bar(u: float) -> float:
@@ -163,8 +165,9 @@ class Schedule:
             MotionkitError: `count` is not in 1..T.
         """
         if not 1 <= count <= len(self):
-            raise MotionkitError(f"{count} sampling steps asked of a model trained with {len(self)}.",
-                                 fix=f"use 1..{len(self)} steps.")
+            raise MotionkitError(
+                f"{count} sampling steps asked of a model trained with {len(self)}.", fix=f"use 1..{len(self)} steps."
+            )
         if count == 1:
             return [len(self) - 1]
         last = len(self) - 1
@@ -183,7 +186,7 @@ class Schedule:
         return signal * x0 + self.gather("sqrt_one_minus_alphas_cumprod", timestep, x0.ndim) * noise
 
     def posterior(self, x0: Tensor, x_t: Tensor, timestep: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and clipped log-variance (``[N, 1, ..]``) of q(x_{t-1} | x_t, x_0), as MDM's ``p_sample`` uses them."""
+        """Return mean and clipped log-variance (``[N, 1, ..]``) of q(x_{t-1} | x_t, x_0), as MDM's ``p_sample``."""
         mean = self.gather("posterior_mean_coef1", timestep, x0.ndim) * x0
         mean = mean + self.gather("posterior_mean_coef2", timestep, x0.ndim) * x_t
         return mean, self.gather("posterior_log_variance_clipped", timestep, x0.ndim)

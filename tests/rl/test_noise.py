@@ -12,7 +12,20 @@ PROMPTS = torch.tensor([stable_hash(f"prompt {i // 4}") for i in range(23)])
 SAMPLES = torch.arange(23) % 4
 GOLDEN_HASH = -3261847469724367676
 GOLDEN_KEYS = [2500916899315527062, -5075748281081666397]
-GOLDEN_NORMALS = [1.41826, 0.6868294, 1.5105435, -1.6991736, -1.5426173, -0.3910905, -1.2423986, -1.2004162, 0.9283909, 0.19315, -0.1953803, 0.242746]
+GOLDEN_NORMALS = [
+    1.41826,
+    0.6868294,
+    1.5105435,
+    -1.6991736,
+    -1.5426173,
+    -0.3910905,
+    -1.2423986,
+    -1.2004162,
+    0.9283909,
+    0.19315,
+    -0.1953803,
+    0.242746,
+]
 
 
 def test_golden_stream() -> None:
@@ -33,7 +46,11 @@ def test_key_equals_an_independent_splitmix64() -> None:
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
         return z ^ (z >> 31)
 
-    for seed, step, timestep, prompt, sample in ((0, 0, 0, 0, 0), (3, 9, -1, -(2**62), 7), (2**40, 5, 49, 2**63 - 1, 31)):
+    for seed, step, timestep, prompt, sample in (
+        (0, 0, 0, 0, 0),
+        (3, 9, -1, -(2**62), 7),
+        (2**40, 5, 49, 2**63 - 1, 31),
+    ):
         key = 0
         for value in (seed, step, timestep, prompt, sample):
             key = absorb(key, value)

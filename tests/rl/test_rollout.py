@@ -80,7 +80,9 @@ def test_recording_changes_nothing_and_leaves_no_graph() -> None:
     weight = torch.ones((), requires_grad=True)
     source = NoiseSource(0)
     result = rollout(
-        lambda x, t: weight * predict(x, t), plan, source.start(0, PROMPTS, SAMPLES, SHAPE),
+        lambda x, t: weight * predict(x, t),
+        plan,
+        source.start(0, PROMPTS, SAMPLES, SHAPE),
         source.steps(0, PROMPTS, SAMPLES, SHAPE),
     )
     assert result.trajectory is not None
@@ -111,7 +113,9 @@ def test_moments_on_gaussian_data(scale: float, expected: float | None) -> None:
         ab = SCHEDULE.alphas_cumprod[t].item()
         gain[t] = ab**0.5 * scale**2 / (ab * scale**2 + 1 - ab)
     std = 1.0
-    for t, c_x0, c_xt, sigma in zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True):
+    for t, c_x0, c_xt, sigma in zip(
+        plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True
+    ):
         std = ((c_x0 * gain[t] + c_xt) ** 2 * std**2 + sigma**2) ** 0.5
     if expected is not None:
         assert std == pytest.approx(expected, abs=2e-3)
@@ -119,7 +123,10 @@ def test_moments_on_gaussian_data(scale: float, expected: float | None) -> None:
     source = NoiseSource(5)
     table = torch.tensor([gain[t] for t in range(50)])
     result = rollout(
-        lambda x, t: table[t].view(-1, 1, 1) * x, plan, source.start(0, ids, ids, shape), source.steps(0, ids, ids, shape),
+        lambda x, t: table[t].view(-1, 1, 1) * x,
+        plan,
+        source.start(0, ids, ids, shape),
+        source.steps(0, ids, ids, shape),
         record=False,
     )
     assert result.x0.std().item() == pytest.approx(std, rel=0.01)

@@ -26,12 +26,16 @@ TABLES = (
 )
 
 
-@pytest.mark.parametrize(("name", "steps"), [("cosine", 10), ("cosine", 50), ("cosine", 1000), ("linear", 50), ("linear", 1000)])
+@pytest.mark.parametrize(
+    ("name", "steps"), [("cosine", 10), ("cosine", 50), ("cosine", 1000), ("linear", 50), ("linear", 1000)]
+)
 def test_tables_equal_the_recorded_ones(shared: Path, name: str, steps: int) -> None:
     recorded = np.load(shared / "fixtures/mdm/diffusion_tables.npz")
     schedule = Schedule.named(name, steps)
     for table in TABLES:
-        np.testing.assert_allclose(getattr(schedule, table).numpy(), recorded[f"{name}{steps}.{table}"], rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            getattr(schedule, table).numpy(), recorded[f"{name}{steps}.{table}"], rtol=1e-12, atol=1e-15
+        )
     assert schedule.timestep_map.tolist() == recorded[f"{name}{steps}.timestep_map"].tolist()
 
 

@@ -1,0 +1,168 @@
+"""From rewards of a group of samples to advantages.
+
+Scores are ``[N]``, or ``[N, K]`` with one column per segment: then every column has its own baseline within the group.
+Groups are integer ids, never texts, so that the same caption drawn twice stays two groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.rl._noise import noise_key
+
+_SHUFFLE = -2  # a timestep no sampler visits: keeps the shuffle's stream apart from the noise
+_FLAT = 1e-6  # spread below this share of the largest score is rounding, not signal
+
+
+@dataclass(frozen=True, eq=False)
+class Advantages:
+    """What each sample is worth, against its group.
+
+    Attributes:
+        values: ``[N]`` or ``[N, K]`` float32; exactly 0 where invalid and in groups without variance.
+        zero_variance: Scalar int64 tensor: groups (per segment) with no spread, or with fewer than two valid scores.
+        groups: Scalar int64 tensor: groups (per segment) with at least one valid score.
+    """
+
+    values: Tensor
+    zero_variance: Tensor
+    groups: Tensor
+
+
+def group_std(
+    scores: Tensor, groups: Tensor, *, valid: Tensor | None = None, std_floor: float = 0.0, clip: float | None = 5.0
+) -> Advantages:
+    """Centre by the group's mean and divide by its own standard deviation (Shao et al. 2024, arXiv 2402.03300).
+
+    Args:
+        scores: ``[N]`` or ``[N, K]`` rewards; NaN counts as invalid.
+        groups: ``[N]`` int64 group ids.
+        valid: Same shape as `scores`, bool; False leaves a score out of every statistic.
+        std_floor: Added in quadrature, ``sqrt(std^2 + floor^2)``: reward noise is not blown up to unit variance.
+        clip: Largest absolute advantage; None for no limit.
+
+    Raises:
+        MotionkitError: Shapes do not fit.
+    """
+    return _advantages(scores, groups, valid, "mean", "group", std_floor, clip)
+
+
+def global_std(
+    scores: Tensor, groups: Tensor, *, valid: Tensor | None = None, std_floor: float = 0.0, clip: float | None = 5.0
+) -> Advantages:
+    """Centre by the group's mean and divide by the standard deviation of the whole batch; arguments as `group_std`."""
+    return _advantages(scores, groups, valid, "mean", "batch", std_floor, clip)
+
+
+def leave_one_out(
+    scores: Tensor,
+    groups: Tensor,
+    *,
+    valid: Tensor | None = None,
+    std_floor: float = 0.0,
+    clip: float | None = 5.0,
+    scale: Literal["group", "batch", "none"] = "batch",
+) -> Advantages:
+    """Subtract the mean of the *other* samples of the group (Kool et al. 2019): an unbiased baseline.
+
+    A baseline that contains the sample itself shrinks the gradient by 1 - 1/G. Arguments as `group_std`; `scale` says
+    whose standard deviation divides, ``none`` leaves the reward's own units.
+    """
+    return _advantages(scores, groups, valid, "leave_one_out", scale, std_floor, clip)
+
+
+ADVANTAGES: dict[str, Callable[..., Advantages]] = {
+    "group-std": group_std,
+    "global-std": global_std,
+    "leave-one-out": leave_one_out,
+}
+"""By the name a user types; all take ``(scores, groups, *, valid, std_floor, clip)``."""
+
+
+def _advantages(
+    scores: Tensor,
+    groups: Tensor,
+    valid: Tensor | None,
+    baseline: Literal["mean", "leave_one_out"],
+    scale: Literal["group", "batch", "none"],
+    std_floor: float,
+    clip: float | None,
+) -> Advantages:
+    fits = scores.ndim in (1, 2) and groups.shape == scores.shape[:1]
+    if not fits or (valid is not None and valid.shape != scores.shape):
+        raise MotionkitError(
+            f"scores {tuple(scores.shape)}, groups {tuple(groups.shape)}"
+            + (f" and valid {tuple(valid.shape)}" if valid is not None else "")
+            + " do not fit together.",
+            why="advantages need scores [N] or [N, K], groups [N] and valid like scores.",
+            code=1,
+        )
+    # Sums of a few hundred rewards: double costs nothing and keeps affine changes of the reward invisible.
+    wide = scores.detach().to(torch.float32 if scores.device.type == "mps" else torch.float64)
+    wide = wide[:, None] if scores.ndim == 1 else wide
+    usable = torch.isfinite(wide)
+    if valid is not None:
+        usable = usable & valid.view(usable.shape)
+    wide = torch.where(usable, wide, torch.zeros_like(wide))
+
+    # One row per group: [P, N] membership turns every statistic into a product with a fixed order of summation.
+    ids, inverse = torch.unique(groups, return_inverse=True)
+    member = (torch.arange(len(ids), device=groups.device)[:, None] == inverse).to(wide.dtype)
+    count = member @ usable.to(wide.dtype)
+    mean = (member @ wide) / count.clamp(min=1)
+    centred = torch.where(usable, wide - mean[inverse], torch.zeros_like(wide))
+
+    inside = member[:, :, None].bool() & usable
+    highest = torch.where(inside, wide, torch.full_like(wide, -torch.inf)).amax(1)
+    lowest = torch.where(inside, wide, torch.full_like(wide, torch.inf)).amin(1)
+    flat = (count < 2) | (highest - lowest <= _FLAT * torch.maximum(highest.abs(), lowest.abs()))
+    live = usable & ~flat[inverse]
+
+    if baseline == "leave_one_out":
+        centred = centred * (count / (count - 1).clamp(min=1))[inverse]
+    if scale == "group":
+        deviation = wide - mean[inverse]
+        variance = (member @ torch.where(usable, deviation.square(), 0)) / (count - 1).clamp(min=1)
+        spread: Tensor | None = variance[inverse]
+    elif scale == "batch":
+        total = usable.sum()
+        overall = wide.sum() / total.clamp(min=1)
+        spread = torch.where(usable, (wide - overall).square(), 0).sum() / (total - 1).clamp(min=1)
+    else:
+        spread = None
+    if spread is not None:
+        divisor = (spread + std_floor**2).sqrt()
+        centred = centred / torch.where(divisor > 0, divisor, torch.ones_like(divisor))
+    if clip is not None:
+        centred = centred.clamp(-clip, clip)
+    values = torch.where(live, centred, torch.zeros_like(centred)).to(torch.float32).view(scores.shape)
+    return Advantages(values, (flat & (count > 0)).sum(), (count > 0).sum())
+
+
+def shuffled(values: Tensor, seed: int, step: int, *, valid: Tensor | None = None) -> Tensor:
+    """Permute advantages over the samples of a batch: the negative control, with the same noise and no information.
+
+    Rows move whole, and only between samples with the same valid columns, so that nothing falls on an absent segment.
+
+    Args:
+        values: ``[N]`` or ``[N, K]``.
+        seed: Run seed.
+        step: Training step; the permutation is a function of both.
+        valid: ``[N, K]`` bool.
+    """
+    rows = torch.arange(len(values), device=values.device)
+    order = torch.argsort(noise_key(seed, step, _SHUFFLE, torch.zeros_like(rows), rows))
+    if valid is None or valid.ndim == 1:
+        return values[order]
+    kind = torch.unique(valid, dim=0, return_inverse=True)[1]
+    # Both lists run through the kinds in the same order, so position i of one has the kind of position i of the other.
+    taken_from = order[torch.argsort(kind[order], stable=True)]
+    out = torch.empty_like(values)
+    out[torch.argsort(kind, stable=True)] = values[taken_from]
+    return out

@@ -1,0 +1,148 @@
+"""Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
+
+Everything starts as nats per frame (``[M, T]``, padding exactly 0) and is then reduced: ``_nats`` sums over frames and
+features, ``_per_dim`` divides that by the sample's own number of valid values, so that long and short motions compare.
+`weights` ``[M, T]`` scales frames before either sum and never enters the divisor. Padding may hold NaN: it is replaced
+before it meets arithmetic, so neither values nor gradients can see it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def _valid(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask[..., None], values, torch.zeros((), dtype=values.dtype, device=values.device))
+
+
+def _column(values: Tensor) -> Tensor:
+    return values.view(-1, 1, 1)
+
+
+def valid_dims(mask: Tensor, width: int) -> Tensor:
+    """Count a sample's valid values: frames times features.
+
+    Args:
+        mask: ``[M, T]`` bool, True = valid.
+        width: Features per frame D.
+
+    Returns:
+        ``[M]`` float32, at least 1.
+    """
+    return (mask.sum(-1) * width).clamp(min=1).to(torch.float32)
+
+
+def sum_frames(frames: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Sum ``[M, T]`` nats per frame to ``[M]``, frame by frame times `weights` where given."""
+    return frames.sum(-1) if weights is None else (frames * weights).sum(-1)
+
+
+def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
+    """Return log N(x_next; mean, sigma^2) in nats per frame.
+
+    Args:
+        x_next: ``[M, T, D]`` states after the step, detached: a state that carries the policy's graph has no gradient.
+        mean: ``[M, T, D]`` mean of the step.
+        sigma: ``[M]`` standard deviation, positive.
+        mask: ``[M, T]`` bool, True = valid.
+        normaliser: Include ``-log(sigma sqrt(2 pi))`` per value; it cancels in every ratio.
+
+    Returns:
+        ``[M, T]``, 0 at padding.
+    """
+    frames = -0.5 * (_valid(x_next - mean, mask) / _column(sigma)).square().sum(-1)
+    if normaliser:
+        constant = x_next.shape[-1] * (sigma.log() + 0.5 * math.log(2 * math.pi))
+        frames = frames - constant[:, None] * mask
+    return frames
+
+
+def log_prob_nats(
+    x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, weights: Tensor | None = None, normaliser: bool = True
+) -> Tensor:
+    """Return the step's log-probability ``[M]``, summed over valid values (see `log_prob_frames`)."""
+    return sum_frames(log_prob_frames(x_next, mean, sigma, mask, normaliser=normaliser), weights)
+
+
+def log_prob_per_dim(
+    x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, weights: Tensor | None = None, normaliser: bool = True
+) -> Tensor:
+    """Return the step's log-probability ``[M]``, averaged over valid values (see `log_prob_frames`)."""
+    total = log_prob_nats(x_next, mean, sigma, mask, weights=weights, normaliser=normaliser)
+    return total / valid_dims(mask, x_next.shape[-1])
+
+
+def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``: all that any ratio of one step is made of.
+
+    Args:
+        x0: ``[M, T, D]`` predictions of the policy being trained; cast to the type of `eps`.
+        x0_old: ``[M, T, D]`` predictions at rollout.
+        eps: ``[M, T, D]`` noise that was added.
+        mask: ``[M, T]`` bool, True = valid.
+
+    Returns:
+        Two ``[M, T]`` tensors, 0 at padding.
+    """
+    moved = _valid(x0.to(eps.dtype) - x0_old, mask)
+    return (moved * _valid(eps, mask)).sum(-1), moved.square().sum(-1)
+
+
+def log_ratio_frames(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
+    """Return log pi(x_next) - log pi_old(x_next) in nats per frame, exactly: ``s <eps, d> - s^2 / 2 |d|^2``.
+
+    Since x_next = mean_old + sigma eps, the difference of the two densities reduces to this form, which needs no
+    density and loses no digits. Arguments as in `step_products`; `sensitivity` is ``[M]``.
+    """
+    along, square = step_products(x0, x0_old, eps, mask)
+    return sensitivity[:, None] * along - (0.5 * sensitivity.square())[:, None] * square
+
+
+def log_ratio_nats(
+    x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the exact log-ratio ``[M]`` summed over valid values (see `log_ratio_frames`)."""
+    return sum_frames(log_ratio_frames(x0, x0_old, eps, sensitivity, mask), weights)
+
+
+def log_ratio_per_dim(
+    x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the exact log-ratio ``[M]`` averaged over valid values (see `log_ratio_frames`)."""
+    total = log_ratio_nats(x0, x0_old, eps, sensitivity, mask, weights=weights)
+    return total / valid_dims(mask, eps.shape[-1])
+
+
+def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
+    """Return KL(pi || reference) of one step in nats per frame, in closed form: ``s^2 / 2 |x0 - x0_reference|^2``.
+
+    Both policies share the step's variance. The trajectory's KL is the sum over its steps. Exactly 0 for equal inputs.
+
+    Args:
+        x0: ``[M, T, D]`` predictions of the policy; cast to the type of `x0_reference`.
+        x0_reference: ``[M, T, D]`` predictions of the reference at the same states.
+        sensitivity: ``[M]``.
+        mask: ``[M, T]`` bool, True = valid.
+
+    Returns:
+        ``[M, T]``, 0 at padding.
+    """
+    moved = _valid(x0.to(x0_reference.dtype) - x0_reference, mask)
+    return (0.5 * sensitivity.square())[:, None] * moved.square().sum(-1)
+
+
+def kl_nats(
+    x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the step's KL ``[M]`` summed over valid values (see `kl_frames`)."""
+    return sum_frames(kl_frames(x0, x0_reference, sensitivity, mask), weights)
+
+
+def kl_per_dim(
+    x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
+) -> Tensor:
+    """Return the step's KL ``[M]`` averaged over valid values (see `kl_frames`)."""
+    return kl_nats(x0, x0_reference, sensitivity, mask, weights=weights) / valid_dims(mask, x0.shape[-1])
