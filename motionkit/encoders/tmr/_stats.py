@@ -47,8 +47,8 @@ def read_stats(folder: Path, width: int) -> tuple[Tensor, Tensor]:
     if "Mean.npy" in names and (found / "Std.npy").is_file() and len(set(std.tolist())) <= width // 8:
         raise MotionkitError(
             f"{found} holds the statistics of a generator, not TMR's.",
-            why=f"its {width} values have {len(set(std.tolist()))} distinct standard deviations: HumanML3D averages them by "
-            "group, TMR keeps one per feature.",
+            why=f"its {width} values have {len(set(std.tolist()))} distinct standard deviations: "
+            "HumanML3D averages them by group, TMR keeps one per feature.",
             fix="point --reward.stats at TMR's own stats/humanml3d/guoh3dfeats.",
         )
     return mean, std

@@ -1,0 +1,32 @@
+"""Metrics of embeddings and retrieval: pure functions on tensors."""
+
+from motionkit.metrics._distribution import diversity, frechet, interval, moments, multimodality, random_pairs
+from motionkit.metrics._matching import distances, matching_score, r_precision
+from motionkit.metrics._retrieval import (
+    guo_batches,
+    mean_of,
+    ranks,
+    recalls,
+    retrieval,
+    retrieval_guo,
+    retrieval_subset,
+)
+
+__all__ = [
+    "distances",
+    "diversity",
+    "frechet",
+    "guo_batches",
+    "interval",
+    "matching_score",
+    "mean_of",
+    "moments",
+    "multimodality",
+    "r_precision",
+    "random_pairs",
+    "ranks",
+    "recalls",
+    "retrieval",
+    "retrieval_guo",
+    "retrieval_subset",
+]

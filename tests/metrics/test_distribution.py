@@ -1,0 +1,75 @@
+"""Distribution and matching metrics against recorded values and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.metrics import (
+    distances,
+    diversity,
+    frechet,
+    interval,
+    matching_score,
+    moments,
+    multimodality,
+    r_precision,
+    random_pairs,
+)
+
+
+@pytest.fixture(scope="module")
+def recorded(shared):
+    arrays = np.load(shared / "fixtures" / "mdm" / "metrics.npz")
+    return {name: torch.as_tensor(arrays[name]) for name in arrays.files}
+
+
+def test_recorded_values(recorded):
+    r = recorded
+    assert frechet(r["gt"], r["gen"]) == pytest.approx(float(r["fid"]), rel=1e-5)
+    assert frechet(r["gt"], r["gt"]) == pytest.approx(0.0, abs=1e-6)
+    mean, cov = moments(r["gt"])
+    torch.testing.assert_close(mean.float(), r["mu_gt"], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(cov, r["cov_gt"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(r_precision(r["text"], r["gen"]), r["r_precision"], rtol=0, atol=1e-9)
+    torch.testing.assert_close(matching_score(r["text"], r["gen"]), r["matching_score"], rtol=1e-5, atol=0)
+    torch.testing.assert_close(distances(r["text"][:32], r["gen"][:32]), r["dist_mat_first_batch"], rtol=0, atol=1e-4)
+    assert diversity(r["gen"], r["div_idx1"], r["div_idx2"]) == pytest.approx(float(r["diversity"]), rel=1e-5)
+    assert multimodality(r["mm"], r["mm_idx1"], r["mm_idx2"]) == pytest.approx(float(r["multimodality"]), rel=1e-5)
+    assert interval(r["rep_values"]) == pytest.approx((float(r["rep_mean"]), float(r["rep_ci"])), rel=1e-9)
+
+
+def test_frechet_of_axis_aligned_gaussians():
+    """With exact moments diag(a) and diag(b) the distance is |m|^2 + sum (sqrt a - sqrt b)^2."""
+
+    def with_moments(mean, variance):
+        signs = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
+        return signs * (torch.tensor(variance, dtype=torch.float64) * 3 / 4).sqrt() + torch.tensor(mean)
+
+    got = frechet(with_moments([0.0, 0.0], [1.0, 4.0]), with_moments([3.0, 0.0], [4.0, 9.0]))
+    assert got == pytest.approx(9.0 + 1.0 + 1.0, rel=1e-9)
+
+
+def test_frechet_of_few_points_in_many_dimensions():
+    points = torch.randn(20, 64, generator=torch.Generator().manual_seed(1))
+    assert frechet(points, points) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_refusals():
+    with pytest.raises(MotionkitError, match="two embeddings"):
+        moments(torch.zeros(1, 4))
+    with pytest.raises(MotionkitError, match="not finite"):
+        moments(torch.full((4, 4), torch.nan))
+    with pytest.raises(MotionkitError, match="width"):
+        frechet(torch.zeros(4, 3), torch.zeros(4, 2))
+    with pytest.raises(MotionkitError, match="at least 32"):
+        r_precision(torch.zeros(8, 2), torch.zeros(8, 2))
+    with pytest.raises(MotionkitError, match="300 pairs"):
+        random_pairs(10, 300, seed=0)
+
+
+def test_pairs_do_not_repeat():
+    first, second = random_pairs(20, 10, seed=3)
+    assert len(set(first.tolist())) == len(set(second.tolist())) == 10
