@@ -1,0 +1,167 @@
+"""The HumanML3D-layout dataset, as trainers and rewards see it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from motionkit.datasets.base import Split
+from motionkit.datasets.humanml import HumanMLOptions, KitOptions
+from motionkit.datasets.humanml._reader import HumanMLClip, Reading, read_array, read_split
+from motionkit.datasets.joining import join_prompts
+from motionkit.datasets.reference import physics_medians
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.text import Prompt
+
+_log = logging.getLogger("motionkit.datasets")
+_UNIT = 4
+
+
+class HumanML:
+    """Clips, captions and prompts of a HumanML3D-layout folder; a split is read when it is first asked for.
+
+    Args:
+        options: Where it is and what is used of it.
+        skeleton: Its body.
+        name: Registry name.
+
+    Raises:
+        MotionkitError: No root was given, the folder or one of its parts is missing, or Mean / Std do not fit.
+    """
+
+    def __init__(self, options: HumanMLOptions, *, skeleton: Skeleton, name: str) -> None:
+        self.name = name
+        self.skeleton = skeleton
+        self.fps = options.fps
+        self.max_length = options.max_length
+        self.random_crop = options.random_crop
+        self.root = _checked_root(options.root, name)
+        self.normalizer = self._read_normalizer(options.stats or self.root)
+        self._options = options
+        self._readings: dict[str, Reading] = {}
+        self._reference: tuple[float, float] | None = None
+
+    def clips(self, split: Split) -> Sequence[HumanMLClip]:
+        """Return the items of a split, sorted by length (see `read_split` for what becomes an item).
+
+        Raises:
+            MotionkitError: The split has nothing usable, or has a broken clip and ``broken`` is ``refuse``.
+        """
+        return self.reading(split).clips
+
+    def reading(self, split: Split) -> Reading:
+        """Return the items of a split together with what was left out, and why."""
+        if split not in self._readings:
+            options = self._options
+            reading = read_split(
+                self.root, split, self.skeleton, min_length=options.min_length, drop_length=options.drop_length
+            )
+            self._judge(split, reading)
+            self._readings[split] = reading
+        return self._readings[split]
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return one prompt per caption, or, from two segments on, `joining.join_prompts` of them.
+
+        A prompt is as long as its clip, cut to a multiple of 4 frames and to ``max_length``.
+        """
+        singles = tuple(
+            Prompt(
+                (text,),
+                (max(min(len(clip.features), self.max_length) // _UNIT * _UNIT, 1),),
+                f"{clip.key}#{number}",
+                (clip.source,),
+            )
+            for clip in self.clips(split)
+            for number, text in enumerate(clip.captions)
+        )
+        if k_segments < 2:
+            return singles
+        return join_prompts(singles, k_segments, seed=seed, max_length=self.max_length, unit=_UNIT)
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and jerk (m/s^3) over the train split, cached between runs."""
+        if self._reference is None:
+            clips = self.clips("train")
+            self._reference = physics_medians(clips, self.skeleton, self.fps)
+        return self._reference
+
+    @cached_property
+    def evaluator_normalizer(self) -> Normalizer | None:
+        """Statistics of the text-to-motion evaluator (``t2m_mean.npy`` beside the folder), or None without them.
+
+        They differ from the dataset's own and must never stand in for them.
+        """
+        stem = "kit" if self.skeleton is KIT else "t2m"
+        mean, std = (self.root.parent / f"{stem}_{part}.npy" for part in ("mean", "std"))
+        if not (mean.is_file() and std.is_file()):
+            return None
+        return Normalizer(read_array(mean), read_array(std))
+
+    def _read_normalizer(self, folder: Path) -> Normalizer:
+        normalizer = Normalizer(read_array(folder / "Mean.npy"), read_array(folder / "Std.npy"))
+        if normalizer.width != self.skeleton.width:
+            raise MotionkitError(
+                f"{folder / 'Mean.npy'} has {normalizer.width} values; {self.name} needs {self.skeleton.width}.",
+                fix=f"use --dataset {'kit' if normalizer.width == KIT.width else 'humanml'}, or another folder.",
+            )
+        return normalizer
+
+    def _judge(self, split: str, reading: Reading) -> None:
+        """Refuse what cannot be used, say what was left out."""
+        if reading.broken and self._options.broken == "refuse":
+            raise MotionkitError(
+                f"{len(reading.broken)} clip(s) of {self.root / split}.txt cannot be used: {_listed(reading.broken)}",
+                why="training on them would fail or go wrong later.",
+                fix="mend them, take them out of the list, or go on without them with --dataset.broken skip.",
+            )
+        if not reading.clips:
+            raise MotionkitError(
+                f"the {split} split of {self.root} has no usable clip.",
+                why=(
+                    f"{len(reading.silent)} without a caption in texts/, {len(reading.outside)} outside "
+                    f"{self._options.min_length}..{self._options.drop_length - 1} frames, {len(reading.broken)} broken."
+                ),
+                fix="motionkit convert IN OUT --to humanml --captions CSV"
+                if reading.silent
+                else "lower --dataset.min-length.",
+            )
+        if reading.broken:
+            _log.warning("%s: skipped %d broken clip(s): %s", split, len(reading.broken), _listed(reading.broken))
+        if reading.silent:
+            _log.warning("%s: %d clip(s) have no caption and are not used.", split, len(reading.silent))
+        if reading.outside:
+            _log.info("%s: %d clip(s) are too short or too long and are not used.", split, len(reading.outside))
+
+
+def open_humanml(options: HumanMLOptions) -> HumanML:
+    """Open a folder of 22-joint, 263-feature motions."""
+    return HumanML(options, skeleton=HUMANML, name="humanml")
+
+
+def open_kit(options: KitOptions) -> HumanML:
+    """Open KIT-ML."""
+    return HumanML(options, skeleton=KIT, name="kit")
+
+
+def _checked_root(root: Path | None, name: str) -> Path:
+    """Return the folder if it has the layout, else say what is missing."""
+    fix = f"motionkit ... --dataset {name} --dataset.root FOLDER; motionkit convert makes one from BVH files."
+    if root is None:
+        raise MotionkitError(f"dataset.root is not set: the {name} dataset does not know where its folder is.", fix=fix)
+    if not root.is_dir():
+        raise MotionkitError(f"there is no folder {root}.", fix=fix)
+    missing = [part for part in ("new_joint_vecs", "texts") if not (root / part).is_dir()]
+    if missing:
+        raise MotionkitError(
+            f"{root} has no {' and no '.join(missing)}.", why="it is not in HumanML3D's layout.", fix=fix
+        )
+    return root
+
+
+def _listed(broken: Mapping[str, str], limit: int = 5) -> str:
+    shown = "; ".join(f"{name}: {why}" for name, why in list(broken.items())[:limit])
+    return shown + (f"; and {len(broken) - limit} more" if len(broken) > limit else "")

@@ -1,0 +1,133 @@
+"""Reading a split of a HumanML3D-layout folder into items, by the rules of the text-to-motion loaders."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.datasets.base import TextClip
+from motionkit.errors import MotionkitError
+from motionkit.motion import Caption, Skeleton, read_captions, read_features
+
+TAG_FPS = 20
+"""Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
+(whose motions run at 12.5). Kept, because the published splits and figures rest on it."""
+
+
+@dataclass(frozen=True)
+class HumanMLClip(TextClip):
+    """A clip, or the part of one that a timed caption describes.
+
+    Attributes:
+        tokens: ``word/POS`` tokens of each caption.
+        source: Id of the file the motion comes from.
+    """
+
+    tokens: tuple[tuple[str, ...], ...] = ()
+    source: str = ""
+
+
+@dataclass
+class Reading:
+    """What came of reading a split.
+
+    Attributes:
+        clips: Items, sorted by length.
+        outside: Ids left out because of their length (whole clips and sub-clips alike).
+        silent: Ids without any caption.
+        broken: Ids that could not be read, with the reason.
+    """
+
+    clips: list[HumanMLClip] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, drop_length: int) -> Reading:
+    """Read all items of a split, sorted by length like the peer's loader.
+
+    A timed caption makes an item of its own, ``A_<id>``, ``B_<id>``, ... (the peer draws the letter at random); whole
+    captions stay together under the id; an id with timed captions only has no whole item.
+
+    Raises:
+        MotionkitError: The split file is missing or empty.
+    """
+    path = root / f"{split}.txt"
+    if not path.is_file():
+        raise MotionkitError(f"{path} is missing.", why=f"it lists the clips of the {split} split.")
+    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not names:
+        raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
+    reading = Reading()
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = pool.map(lambda name: _read_one(root, name, skeleton), names)
+        for name, (features, captions, problem) in zip(names, found, strict=True):
+            if features is None:
+                reading.broken[name] = problem
+            else:
+                _add(reading, name, features, captions, min_length, drop_length)
+    reading.clips.sort(key=lambda clip: len(clip.features))
+    return reading
+
+
+def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None, Sequence[Caption], str]:
+    """Return features, captions and, without features, what is wrong."""
+    texts = root / "texts" / f"{name}.txt"
+    try:
+        captions = read_captions(texts) if texts.is_file() else ()
+        features = read_features(root / "new_joint_vecs" / f"{name}.npy", skeleton)
+    except MotionkitError as error:
+        return None, (), error.message
+    return features, captions, ""
+
+
+def _add(
+    reading: Reading, name: str, features: Tensor, captions: Sequence[Caption], min_length: int, drop_length: int
+) -> None:
+    """Sort one file's captions into items."""
+    if not min_length <= len(features) < drop_length:
+        reading.outside.append(name)
+        return
+    if not captions:
+        reading.silent.append(name)
+        return
+    if not bool(torch.isfinite(features).all()):
+        frame = int((~torch.isfinite(features).all(dim=1)).nonzero()[0])
+        reading.broken[name] = f"{name}.npy is not finite (NaN or infinite) from frame {frame} on."
+        return
+    letters = iter(string.ascii_uppercase[:23])
+    whole = [caption for caption in captions if caption.whole]
+    for caption in captions:
+        if caption.whole:
+            continue
+        part = features[int(caption.start * TAG_FPS) : int(caption.end * TAG_FPS)]
+        if not min_length <= len(part) < drop_length:
+            reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
+            continue
+        key = f"{next(letters, 'W')}_{name}"
+        reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name))
+    if whole:
+        texts, tokens = tuple(caption.text for caption in whole), tuple(caption.tokens for caption in whole)
+        reading.clips.append(HumanMLClip(name, features, texts, tokens, name))
+
+
+def read_array(path: Path) -> Tensor:
+    """Read a ``.npy`` vector as float32.
+
+    Raises:
+        MotionkitError: The file is missing or is no plain array.
+    """
+    try:
+        return torch.from_numpy(np.load(path, allow_pickle=False).astype(np.float32))
+    except FileNotFoundError as error:
+        raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.") from error
+    except (ValueError, OSError, EOFError) as error:
+        raise MotionkitError(f"{path} is not a readable .npy array: {error}") from error

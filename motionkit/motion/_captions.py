@@ -1,0 +1,81 @@
+"""Caption lines of HumanML3D's texts/: ``caption#word/POS word/POS#start#end``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One caption of a clip.
+
+    Attributes:
+        text: The caption as written.
+        tokens: ``word/POS``, lemmatised, as the evaluator reads them.
+        start: Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip.
+        end: Seconds where it ends.
+    """
+
+    text: str
+    tokens: tuple[str, ...] = ()
+    start: float = 0.0
+    end: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """True when the caption describes the whole clip."""
+        return self.start == 0.0 and self.end == 0.0
+
+    def line(self) -> str:
+        """Return the line of a texts file, without a line break."""
+        return f"{self.text}#{' '.join(self.tokens)}#{self.start}#{self.end}"
+
+    @classmethod
+    def parse(cls, line: str) -> Caption:
+        """Read one line; ``nan`` times count as 0, as in every peer.
+
+        Raises:
+            MotionkitError: The line has not four fields, or its times are no numbers, or it has no text.
+        """
+        fields = line.strip().split("#")
+        if len(fields) < 4 or not fields[0].strip():
+            raise MotionkitError(
+                f"not a caption line: {line.strip()[:80]!r}.", why="expected caption#tokens#start#end."
+            )
+        try:
+            start, end = (0.0 if math.isnan(value) else value for value in map(float, fields[2:4]))
+        except ValueError as error:
+            raise MotionkitError(f"a caption's times are no numbers: {line.strip()[:80]!r}.") from error
+        return cls(fields[0], tuple(fields[1].split()), start, end)
+
+
+def read_captions(path: Path) -> tuple[Caption, ...]:
+    """Read a texts file; blank lines are passed over.
+
+    Raises:
+        MotionkitError: A line cannot be read; file and line number are named.
+    """
+    captions = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            captions.append(Caption.parse(line))
+        except MotionkitError as error:
+            raise MotionkitError(f"{path}, line {number}: {error.message}", why=error.why) from error
+    return tuple(captions)
+
+
+def clean_caption(text: str) -> str:
+    """Make a text fit for a caption line: one line, single spaces, no ``#``."""
+    return " ".join(text.replace("#", " ").split())
+
+
+def caption_lines(captions: Iterable[Caption]) -> str:
+    """Return the contents of a texts file."""
+    return "".join(f"{caption.line()}\n" for caption in captions)

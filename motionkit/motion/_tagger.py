@@ -1,0 +1,136 @@
+"""Part-of-speech tags for captions: spaCy when it is installed, else a small tagger of word lists and endings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from motionkit.motion._lexicon import lexicon
+
+_WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
+_ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")
+_NOUN = ("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ship", "ist", "ball")
+
+
+def tag_caption(text: str) -> tuple[str, ...]:
+    """Return the ``word/POS`` tokens of a caption, as HumanML3D's texts hold them.
+
+    HumanML3D's rules: hyphens are removed first, tokens that are not alphabetic are dropped, nouns and verbs are
+    reduced to their base form except the word ``left``. Tags are universal parts of speech. spaCy's
+    ``en_core_web_sm`` is used when both are installed, else the built-in tagger (`tag_words`).
+    """
+    text = text.replace("-", "")
+    tagger = _spacy()
+    return tagger(text) if tagger is not None else tag_words(text)
+
+
+def tag_words(text: str) -> tuple[str, ...]:
+    """Tag with the built-in word lists and endings only: the same on every machine."""
+    words = [word.lower() for word in _WORD.findall(text)]
+    tokens: list[str] = []
+    previous = ""
+    for place, word in enumerate(words):
+        tag = _tag(word, previous, words[place + 1] if place + 1 < len(words) else "")
+        tokens.append(f"{_base(word, tag)}/{tag}")
+        previous = tag
+    return tuple(tokens)
+
+
+def _tag(word: str, previous: str, following: str) -> str:
+    """Choose a tag from the word, the tag before it and the word after it."""
+    words, stem = lexicon(), _strip(word)
+    after = words.tags.get(following) or words.tags.get(_strip(following), "")
+    if word == "that" and previous in ("NOUN", "VERB"):
+        return "PRON"
+    if word == "to":
+        return "PART" if after == "VERB" and following not in words.both else "ADP"
+    if word in ("left", "right") and previous in ("DET", "PRON", "ADP") and after != "NOUN":
+        return "NOUN"
+    if word == "back" and previous in ("DET", "PRON", "ADJ"):
+        return "NOUN"
+    if word in words.both or stem in words.both:
+        nominal = previous in ("DET", "ADJ", "NUM", "ADP") and not word.endswith("ing")
+        return "NOUN" if nominal else "VERB"
+    return words.tags.get(word) or words.tags.get(stem) or _by_ending(word, previous)
+
+
+def _by_ending(word: str, previous: str) -> str:
+    """Guess the tag of an unknown word."""
+    if word.endswith("ly") and len(word) > 4:
+        return "ADV"
+    if word.endswith(("ward", "wards", "wise")):
+        return "ADV"
+    if word.endswith(_NOUN):
+        return "NOUN"
+    if word.endswith(_ADJECTIVE):
+        return "ADJ"
+    if word.endswith(("ing", "ed")) and len(word) > 4:
+        return "VERB" if previous not in ("DET", "ADJ") else "NOUN"
+    if previous in ("PART", "AUX"):
+        return "VERB"
+    return "NOUN"
+
+
+def _base(word: str, tag: str) -> str:
+    """Return the base form of a noun or verb, other words unchanged."""
+    if tag not in ("NOUN", "VERB") or word == "left":
+        return word
+    return _strip(word)
+
+
+@lru_cache(maxsize=4096)
+def _strip(word: str) -> str:
+    """Return the base form that an ending leads to, or the word itself."""
+    words = lexicon()
+    if word in words.bases:
+        return words.bases[word]
+    if word in words.tags or len(word) < 4:
+        return word
+    candidates: list[str] = []
+    if word.endswith("ies") and len(word) > 4:
+        candidates = [word[:-3] + "y"]
+    elif word.endswith("es") and word[:-2].endswith(("s", "x", "z", "ch", "sh", "o")):
+        candidates = [word[:-2], word[:-1]]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        candidates = [word[:-1]]
+    elif word.endswith("ied"):
+        candidates = [word[:-3] + "y"]
+    elif word.endswith("ed"):
+        candidates = [*_undouble(word[:-2]), word[:-2], word[:-1]]
+    elif word.endswith("ing") and len(word) > 4:
+        candidates = [*_undouble(word[:-3]), word[:-3], word[:-3] + "e"]
+    for candidate in candidates:
+        if candidate in words.known or candidate in words.tags:
+            return candidate
+    return candidates[0] if candidates else word
+
+
+def _undouble(stem: str) -> list[str]:
+    """Return the stem with a doubled last consonant made single, when it has one."""
+    doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "aeiouls"
+    return [stem[:-1]] if doubled else []
+
+
+@lru_cache(maxsize=1)
+def _spacy() -> Callable[[str], tuple[str, ...]] | None:
+    """Return a tagger on spaCy's small English model, or None when either is not installed."""
+    try:
+        import spacy
+
+        model: Any = spacy.load("en_core_web_sm", disable=["parser", "ner"])
+    except (ImportError, OSError):
+        return None
+
+    def tag(text: str) -> tuple[str, ...]:
+        tokens = []
+        for token in model(text):
+            word = token.text.lower()
+            if not word.isalpha():
+                continue
+            base = token.lemma_ if token.pos_ in ("NOUN", "VERB") and word != "left" else word
+            tokens.append(f"{base}/{token.pos_}")
+        return tuple(tokens)
+
+    return tag
