@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, Self
 
 import torch
@@ -33,6 +34,7 @@ class DiffusionPolicy(Protocol):
         skeleton: Body of its features.
         fps: Frames per second.
         max_length: Longest motion in frames.
+        autocast: Type of the network's body under mixed precision, None for float32; its head stays float32.
     """
 
     network: nn.Module
@@ -41,6 +43,7 @@ class DiffusionPolicy(Protocol):
     skeleton: Skeleton
     fps: float
     max_length: int
+    autocast: torch.dtype | None
 
     def frames(self, lengths: Tensor) -> int:
         """Return the padded number of frames T to sample motions of `lengths` (``[N]``) at."""
@@ -65,6 +68,22 @@ class DiffusionPolicy(Protocol):
         Returns:
             ``[N, T, D]`` float32.
         """
+        ...
+
+    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
+        """Add low-rank adapters, which change nothing until they are trained, and freeze the rest."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint of the policy needs, by name."""
+        ...
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned, in place; strict."""
+        ...
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the policy as a folder that opens again; without `tensors` only its description, for a run folder."""
         ...
 
     def to(self, device: torch.device | str) -> Self:

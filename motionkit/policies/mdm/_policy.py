@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.nn import adapters_off, add_adapters
@@ -17,6 +19,9 @@ from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.rl import Schedule
 from motionkit.text import Prompt, TextEncoder
+
+STATS = "normalizer."
+"""Prefix of the statistics among a policy's tensors."""
 
 
 class MDMPolicy:
@@ -83,6 +88,29 @@ class MDMPolicy:
             raise ValueError("the reference of a policy without adapters is a copy of it, made before training")
         with adapters_off(self.network):
             yield
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint needs: the network's tensors (adapters beside their base) and the statistics."""
+        return {
+            **self.network.state_dict(),
+            f"{STATS}mean": self.normalizer.mean,
+            f"{STATS}std": self.normalizer.std,
+        }
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back the network's part of what `tensors` returned, in place.
+
+        Raises:
+            MotionkitError: A tensor is missing, unknown, or has another shape.
+        """
+        own = {name: value for name, value in tensors.items() if not name.startswith(STATS)}
+        weights.load_strict(self.network, own, "the checkpoint")
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the policy as a folder that `motionkit.load_policy` opens; see `save_policy`."""
+        from motionkit.policies.mdm._store import save_policy  # the store builds policies, so it imports this module
+
+        return save_policy(self, folder, tensors=tensors)
 
     @property
     def device(self) -> torch.device:

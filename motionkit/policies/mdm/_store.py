@@ -16,12 +16,11 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
 from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._policy import STATS, MDMPolicy
 from motionkit.policies.mdm._settings import MDMSettings
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
-_STATS = "normalizer."
 SKELETONS = {HUMANML.name: HUMANML, KIT.name: KIT}
 
 
@@ -40,15 +39,6 @@ def policy_document(policy: MDMPolicy) -> dict[str, Any]:
     }
 
 
-def policy_tensors(policy: MDMPolicy) -> dict[str, Tensor]:
-    """Return the policy's tensors by name: the network's (adapters beside their base), and its statistics."""
-    return {
-        **policy.network.state_dict(),
-        f"{_STATS}mean": policy.normalizer.mean,
-        f"{_STATS}std": policy.normalizer.std,
-    }
-
-
 def save_policy(policy: MDMPolicy, folder: Path, *, tensors: bool = True) -> Path:
     """Write a policy.
 
@@ -63,7 +53,7 @@ def save_policy(policy: MDMPolicy, folder: Path, *, tensors: bool = True) -> Pat
     folder.mkdir(parents=True, exist_ok=True)
     _replace(folder / DOCUMENT, (json.dumps(policy_document(policy), indent=2) + "\n").encode())
     if tensors:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in policy_tensors(policy).items()}
+        cpu = {name: value.detach().cpu().contiguous() for name, value in policy.tensors().items()}
         _replace(folder / TENSORS, safetensors.torch.save(cpu))
     return folder
 
@@ -125,7 +115,7 @@ def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSetti
             f"{document} is not a policy description: {error}", fix="copy the folder again."
         ) from error
     found = weights.read(tensors)
-    stats = {name: found.pop(_STATS + name, None) for name in ("mean", "std")}
+    stats = {name: found.pop(STATS + name, None) for name in ("mean", "std")}
     if stats["mean"] is None or stats["std"] is None:
         raise MotionkitError(
             f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."

@@ -1,0 +1,78 @@
+"""The Python API: what the command line calls, with names instead of flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from motionkit import plugins
+from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.datasets.base import TextMotionDataset
+    from motionkit.policies.base import DiffusionPolicy
+    from motionkit.rewards.base import Reward
+
+
+def load_policy(
+    checkpoint: str | Path = "starter",
+    *,
+    name: str = "mdm",
+    dataset: TextMotionDataset | None = None,
+    device: str = "cpu",
+    **options: Any,
+) -> DiffusionPolicy:
+    """Load a text-to-motion policy.
+
+    Args:
+        checkpoint: ``"starter"``, a run folder, or a checkpoint file of the policy's own format.
+        name: Policy plugin.
+        dataset: Where the feature statistics come from when the checkpoint has none (released MDM files).
+        device: ``cpu``, ``cuda``, ``cuda:1``, ...
+        **options: Other options of the plugin (``motionkit plugins show policies mdm`` lists them).
+
+    Raises:
+        MotionkitError: An option or the checkpoint is refused.
+    """
+    policy: DiffusionPolicy = _build("policies", name, {"checkpoint": str(checkpoint)} | options, device=device, dataset=dataset)
+    return policy
+
+
+def load_reward(
+    name: str = "tmr-dense", *, dataset: TextMotionDataset | None = None, device: str = "cpu", **options: Any
+) -> Reward:
+    """Load a reward by name, such as ``load_reward("tmr-dense", alpha=0.5)``.
+
+    Args:
+        name: Reward plugin.
+        dataset: Reference statistics for rewards that need them (physics).
+        device: Where to score.
+        **options: Options of the plugin.
+
+    Raises:
+        MotionkitError: An option or a weight file is refused.
+    """
+    reward: Reward = _build("rewards", name, options, device=device, dataset=dataset)
+    return reward
+
+
+def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
+    """Open a text-motion dataset by name, such as ``load_dataset("humanml", root="dataset/HumanML3D")``.
+
+    Raises:
+        MotionkitError: An option or the data is refused.
+    """
+    dataset: TextMotionDataset = _build("datasets", name, options)
+    return dataset
+
+
+def _build(kind: str, name: str, options: dict[str, Any], **runtime: Any) -> Any:
+    component = plugins.get(kind, name)
+    try:
+        settings = component.options.model_validate(options)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
+    return component.build(settings, **runtime)

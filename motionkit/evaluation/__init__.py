@@ -1,0 +1,7 @@
+"""Protocols: what is sampled, judged, repeated, tabulated."""
+
+from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
+from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._sample import sample_motions
+
+__all__ = ["HeldOut", "Measured", "Paired", "compare", "compare_measured", "sample_motions"]

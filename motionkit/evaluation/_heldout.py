@@ -1,0 +1,96 @@
+"""Held-out measurement: fixed prompts, fixed noise, fixed guidance, so that before and after can be paired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._sample import sample_motions
+from motionkit.kernels import physics_sums
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.base import Reward
+from motionkit.rewards.mix import RewardMix
+from motionkit.rl import DDIM, NoiseSource, StepPlan
+from motionkit.text import Prompt
+
+_CHUNK = 64  # motions sampled and scored at a time
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples).
+
+    Attributes:
+        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s) and ``jerk``
+            (m/s^3).
+    """
+
+    quantities: dict[str, NDArray[np.float64]]
+
+    def mean(self, name: str) -> float:
+        """Return the mean over finite samples."""
+        return float(np.nanmean(self.quantities[name]))
+
+
+def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
+    """Pair two measurements by the same `HeldOut`, quantity by quantity."""
+    return {name: compare(values, after.quantities[name]) for name, values in before.quantities.items()}
+
+
+class HeldOut:
+    """A fixed question put to policies.
+
+    Args:
+        prompts: Held-out prompts.
+        samples: Motions per prompt.
+        steps: Steps of the deterministic DDIM sampler.
+        guidance: Guidance scale.
+        rewards: The training rewards.
+        judge: A score that is never trained on.
+        seed: Seed of the noise, apart from any training noise.
+    """
+
+    def __init__(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        samples: int,
+        steps: int,
+        guidance: float,
+        rewards: RewardMix,
+        judge: Reward | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.prompts = list(prompts)
+        self.samples = samples
+        self.steps = steps
+        self.guidance = guidance
+        self.rewards = rewards
+        self.judge = judge
+        self.noise = NoiseSource(seed)
+
+    @torch.no_grad()
+    def measure(self, policy: DiffusionPolicy) -> Measured:
+        """Sample and score `policy`; two calls with the same weights return the same numbers."""
+        plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=self.steps)
+        columns: dict[str, list[torch.Tensor]] = {}
+        size = max(1, _CHUNK // self.samples)
+        for start in range(0, len(self.prompts), size):
+            chunk = self.prompts[start : start + size]
+            motions, asked = sample_motions(
+                policy, chunk, plan, self.noise, samples=self.samples, guidance=self.guidance, step=-1
+            )
+            scored = self.rewards.score(motions, asked)
+            skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+            found = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}
+            if self.judge is not None:
+                found["judge"] = self.judge.score(motions, asked).total
+            for name, values in found.items():
+                columns.setdefault(name, []).append(values)
+        shape = (len(self.prompts), self.samples)
+        return Measured({name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()})
