@@ -1,5 +1,7 @@
 """Run folders: settings, metrics, checkpoints, resuming, signals, provenance. Imports torch only to save and load."""
 
+from motionkit.runs._atomic import write_bytes as write_bytes_atomic
+from motionkit.runs._atomic import write_json as write_json_atomic
 from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
@@ -18,4 +20,6 @@ __all__ = [
     "open_run",
     "restore_optimizer",
     "restore_random",
+    "write_bytes_atomic",
+    "write_json_atomic",
 ]

@@ -58,12 +58,16 @@ def sync_folder(path: Path) -> None:
         sync_file(path)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file aside, flush it to the disk and rename it into place."""
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file aside, flush it to the disk and rename it into place.
+
+    Raises:
+        OSError: The disk is full or refuses; the old file, if there was one, is as before.
+    """
     aside = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with aside.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
@@ -71,6 +75,11 @@ def write_text(path: Path, text: str) -> None:
         aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file as `write_bytes` does."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, document: object) -> None:

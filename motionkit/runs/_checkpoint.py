@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -179,8 +180,10 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
         last = (root / _LAST).read_text(encoding="utf-8").strip()
     except OSError:
         last = ""
-    if any(path.name == last for path in candidates):
-        candidates = [path for path in candidates if path.name <= last]
+    if re.fullmatch(r"step-\d{8,}", last):
+        candidates = [path for path in candidates if _step_of(path) <= int(last[5:])]
+        if candidates and candidates[0].name != last:
+            _logger.warning("%s is not complete. Falling back to the checkpoint before it.", root / last)
     for path in candidates:
         try:
             return read_checkpoint(path)

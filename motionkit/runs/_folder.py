@@ -49,7 +49,9 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
     try:
         if folder.exists() and not folder.is_dir():
             raise MotionkitError(f"{folder} is a file.", why="the run needs a folder.", fix="choose another --out")
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(
+            path.name != _LOCK and not path.name.startswith(TEMPORARY) for path in folder.iterdir()
+        ):
             _refuse_or_clear(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -72,15 +74,14 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
             why="a run never mixes with an older one.",
             fix=f"--resume {folder} continues it, --overwrite replaces it, --name NAME makes another",
         )
-    with_lock = hold(folder)
-    # Moved aside first: a kill in between leaves no folder that looks like a run but lacks half its files.
-    aside = folder / f"{TEMPORARY}replaced-{os.getpid()}"
-    aside.mkdir()
-    for name in reversed(_OWN):
-        if (folder / name).exists():
-            (folder / name).rename(aside / name)
-    sweep(folder)
-    with_lock.close()
+    with hold(folder):
+        # Moved aside first, run.json last: a kill in between leaves something that can be overwritten again.
+        aside = folder / f"{TEMPORARY}replaced-{os.getpid()}"
+        aside.mkdir()
+        for name in _OWN:
+            if (folder / name).exists():
+                (folder / name).rename(aside / name)
+        sweep(folder)
 
 
 def sweep(folder: Path) -> None:

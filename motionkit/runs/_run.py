@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
 
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import disk_errors, write_json
@@ -172,10 +172,9 @@ class Run:
             record.update(provenance(dict(origins or {})))
             record.update(argv=list(argv), seed=snapshot.get("seed"), device=snapshot.get("device"), status="running")
             record["attempts"].append(attempt(list(argv), checkpoint.step if checkpoint else 0))
-            write_json(directory / "config.json", without_place(snapshot))
-            run = cls(directory, record["command"], snapshot, record, lock, checkpoint, seconds)
             write_json(directory / RECORD, finite(record))
-        return run
+            write_json(directory / "config.json", without_place(snapshot))
+            return cls(directory, record["command"], snapshot, record, lock, checkpoint, seconds)
 
     @property
     def stop_requested(self) -> bool:
@@ -198,7 +197,7 @@ class Run:
         """Return the checkpoint that this attempt continues from, or None for a fresh start."""
         return self._checkpoint
 
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+    def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Append one line to metrics.jsonl and tell trackers and listeners.
 
         Args:

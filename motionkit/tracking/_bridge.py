@@ -7,6 +7,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -88,7 +89,7 @@ class Trackers:
         for name in names:
             place = folder / name
             make = (factories or {}).get(name) or _accelerate_factory(name)
-            self._guard(name, lambda make=make, place=place, name=name: self._open(name, make, place, title, settings))
+            self._guard(name, partial(self._open, name, make, place, title, settings))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +100,7 @@ class Trackers:
         """Send one step's metrics; values that are not finite are left out."""
         values = {name: value for name, value in metrics.items() if math.isfinite(value)}
         for name, tracker in list(self._live.items()):
-            self._guard(name, lambda tracker=tracker: tracker.log(dict(values), step=step))
+            self._guard(name, partial(tracker.log, dict(values), step=step))
 
     def finish(self) -> None:
         """Close all of them."""
@@ -127,8 +128,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
     def make(title: str, place: Path) -> Tracker:
         from accelerate import PartialState, tracking
 
-        if not PartialState().initialized:  # accelerate's own logger refuses to work before it
-            PartialState()
+        PartialState()  # accelerate's own logger refuses to work before it
         command, _, run = title.partition("/")
         project = f"motionkit-{command}"
         tracker: Any

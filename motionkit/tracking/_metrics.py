@@ -102,13 +102,14 @@ def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
     found = []
     for metric in METRICS.values():
         if "<" in metric.name:
-            text = "".join("[^/]+" if part.startswith("<") else re.escape(part) for part in _PARTS.split(metric.name))
+            text = "".join(_FREE if part.startswith("<") else re.escape(part) for part in _PARTS.split(metric.name))
             found.append((re.compile(text), metric))
     # Fewest free parts first: reward/<name>/mean before reward/<name>/<part>.
     return tuple(sorted(found, key=lambda item: item[1].name.count("<")))
 
 
 _PARTS = re.compile(r"(<\w+>)")
+_FREE = r"[\w.:+-]+"
 
 
 def definition(name: str) -> Metric:

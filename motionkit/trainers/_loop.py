@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 from motionkit.config import TrainerSettings
 from motionkit.runs import Run
@@ -18,7 +18,7 @@ Tensors = Mapping[str, Mapping[str, "Tensor"]]
 def run_steps(
     run: Run,
     settings: TrainerSettings,
-    step_fn: Callable[[int], Mapping[str, float]],
+    step_fn: Callable[[int], Mapping[str, SupportsFloat]],
     state_fn: Callable[[], tuple[Tensors, Mapping[str, object]]],
 ) -> bool:
     """Run the steps that are left, with logging and checkpoints at their intervals.

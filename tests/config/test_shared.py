@@ -1,0 +1,59 @@
+"""The settings that all trainers share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from motionkit.config import Cli, Group, LoraSettings, OptimSettings, RunSettings, TrainerSettings
+
+FLAGS = [
+    *("--out", "--name", "--num-steps", "--overwrite", "--resume"),
+    *("--device", "--seed", "--precision", "--threads", "--track"),
+    *("--learning-rate", "--lora", "--lora.r", "--lora.alpha", "--lora.dropout", "--lora.targets"),
+]
+
+
+def flags(model: type[Group]) -> list[str]:
+    return [mark.flag for field in model.model_fields.values() for mark in field.metadata if isinstance(mark, Cli)]
+
+
+def test_every_flag_of_the_contract_is_there_once() -> None:
+    found = [flag for model in (RunSettings, TrainerSettings, OptimSettings, LoraSettings) for flag in flags(model)]
+    assert sorted(found) == sorted(FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("auto", "auto"), ("CPU", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda:1"), ("2", "cuda:2"), (0, "cuda:0")],
+)
+def test_devices(given: object, expected: str) -> None:
+    assert TrainerSettings.model_validate({"device": given}).device == expected
+
+
+@pytest.mark.parametrize("given", ["gpu", "cuda:", "cuda:-1", "", None, True, 1.5])
+def test_what_is_no_device(given: object) -> None:
+    with pytest.raises(ValidationError, match="must be auto, cpu, mps, cuda, cuda:N or N"):
+        TrainerSettings.model_validate({"device": given})
+
+
+def test_lists_may_be_written_with_commas_or_repeated() -> None:
+    assert LoraSettings.model_validate({"targets": "attn, text"}).targets == ("attn", "text")
+    assert TrainerSettings.model_validate({"track": ["wandb,mlflow", "wandb"]}).track == ("wandb", "mlflow")
+    with pytest.raises(ValidationError):
+        TrainerSettings.model_validate({"track": ["excel"]})
+    with pytest.raises(ValidationError):
+        LoraSettings.model_validate({"targets": []})
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "", ".hidden", "a b"])
+def test_a_name_is_one_plain_folder(name: str) -> None:
+    with pytest.raises(ValidationError, match="plain folder name"):
+        RunSettings(name=name)
+
+
+def test_a_snapshot_reloads_to_an_equal_object() -> None:
+    settings = TrainerSettings(run=RunSettings(out=Path("x/y")), device="1", track=("wandb",), seed=7)
+    assert TrainerSettings.model_validate_json(settings.model_dump_json()) == settings

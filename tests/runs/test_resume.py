@@ -1,0 +1,105 @@
+"""Continuing a run: which one, from where, and with what it may not differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run, open_run
+
+SETTINGS = {"run": {"num_steps": 4, "resume": None}, "policy": {"name": "mdm", "layers": 4}, "seed": 0}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run with checkpoints at 2 and 4, whose metrics reach step 5."""
+    with Run.create("grpo", SETTINGS, out=tmp_path / "run") as run:
+        for step in range(1, 6):
+            run.log(step, {"loss/total": float(step)})
+            if step in (2, 4):
+                run.save(step, {"model": {"w": torch.tensor([float(step)])}}, {"cursor": step})
+    return run.directory
+
+
+def steps(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_continues_the_last_checkpoint_and_cuts_the_metrics(folder: Path) -> None:
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 6, "loss/to')
+    with Run.resume(folder) as run:
+        saved = run.checkpoint()
+        assert saved is not None
+        assert (run.start_step, saved.state, saved.tensors["model"]["w"].item()) == (4, {"cursor": 4}, 4.0)
+        assert steps(folder) == [1, 2, 3, 4]
+        run.log(5, {"loss/total": 0.0})
+    assert steps(folder) == [1, 2, 3, 4, 5]
+
+
+def test_seconds_go_on_counting(folder: Path) -> None:
+    text = (folder / "metrics.jsonl").read_text().replace('"step": 4, "seconds": 0', '"step": 4, "seconds": 100')
+    (folder / "metrics.jsonl").write_text(text)
+    with Run.resume(folder) as run:
+        run.log(5, {"loss/total": 0.0})
+    assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["seconds"] >= 100
+
+
+def test_a_checkpoint_folder_can_be_named(folder: Path) -> None:
+    with Run.resume(folder / "checkpoints" / "step-00000002") as run:
+        assert run.start_step == 2
+    assert steps(folder) == [1, 2]
+    # From now on the run continues from there, also when it was killed before its next checkpoint.
+    with Run.resume(folder) as run:
+        assert run.start_step == 2
+
+
+def test_a_damaged_checkpoint_costs_two_steps_not_the_run(folder: Path) -> None:
+    (folder / "checkpoints/step-00000004/model.safetensors").write_bytes(b"")
+    with Run.resume(folder) as run:
+        assert run.start_step == 2
+        assert steps(folder) == [1, 2]
+    assert "Falling back" not in (folder / "metrics.jsonl").read_text()
+
+
+def test_a_run_without_a_checkpoint_starts_over_in_place(tmp_path: Path) -> None:
+    with Run.create("grpo", SETTINGS, out=tmp_path / "run") as run:
+        run.log(1, {"loss/total": 1.0})
+    with Run.resume(tmp_path / "run") as run:
+        assert (run.start_step, run.checkpoint()) == (0, None)
+        assert steps(tmp_path / "run") == []
+
+
+def test_shape_changing_settings_are_refused_by_name(folder: Path) -> None:
+    asked = {"run": {"num_steps": 9, "resume": str(folder)}, "policy": {"name": "mdm", "layers": 8}, "seed": 1}
+    with pytest.raises(MotionkitError, match=r"policy\.layers was 4, is 8; seed was 0, is 1") as caught:
+        open_run("grpo", asked, shape_keys=("policy", "seed", "rollout.prompts"))
+    assert caught.value.code == 2
+    assert steps(folder) == [1, 2, 3, 4, 5]
+
+
+def test_other_settings_may_change_and_are_recorded(folder: Path) -> None:
+    asked = {**SETTINGS, "run": {"num_steps": 9, "resume": str(folder)}}
+    with open_run("grpo", asked, shape_keys=("policy", "seed"), argv=["x"]) as run:
+        pass
+    config = json.loads((run.directory / "config.json").read_text())
+    assert config["run"] == {"num_steps": 9, "resume": None}
+    record = json.loads((run.directory / "run.json").read_text())
+    assert [attempt["argv"] for attempt in record["attempts"]] == [[], ["x"]]
+
+
+@pytest.mark.parametrize("what", ["nothing", "no run", "no such checkpoint", "no config"])
+def test_what_is_no_run_is_refused(what: str, folder: Path, tmp_path: Path) -> None:
+    path = {"nothing": tmp_path / "absent", "no run": tmp_path, "no config": folder}.get(
+        what, folder / "checkpoints" / "step-00000099"
+    )
+    if what == "no config":
+        (folder / "config.json").write_text("{")
+    with pytest.raises(MotionkitError) as caught:
+        Run.resume(path)
+    assert caught.value.code == 2
+    assert caught.value.fix

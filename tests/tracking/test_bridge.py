@@ -1,0 +1,95 @@
+"""Trackers get what they can digest, and never cost a run."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run
+from motionkit.tracking import Trackers, flatten, require_trackers
+
+
+class FakeTracker:
+    """Remembers everything; fails from the step it is told to fail at."""
+
+    def __init__(self, title: str, place: Path, fail_at: int = 99) -> None:
+        self.title, self.place, self.fail_at = title, place, fail_at
+        self.settings: dict[str, Any] = {}
+        self.lines: list[tuple[int | None, dict[str, Any]]] = []
+        self.calls: list[str] = []
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def store_init_configuration(self, values: dict[str, Any]) -> None:
+        self.settings = values
+
+    def log(self, values: dict[str, Any], step: int | None = None) -> None:
+        if step is not None and step >= self.fail_at:
+            raise ConnectionError("server went away")
+        self.lines.append((step, values))
+
+    def finish(self) -> None:
+        self.calls.append("finish")
+
+
+def test_settings_are_flat_and_have_no_none() -> None:
+    nested = {"a": {"b": 1, "c": {"d": None, "e": [1, 2]}}, "f": "x", "g": True, "h": {}}
+    assert flatten(nested) == {"a.b": 1, "a.c.e": "[1, 2]", "f": "x", "g": True}
+
+
+def test_a_failing_tracker_is_switched_off_and_the_other_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = FakeTracker("", tmp_path), FakeTracker("", tmp_path, fail_at=2)
+    made = {"tensorboard": lambda title, place: good, "wandb": lambda title, place: bad}
+    trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", {"seed": 1}, factories=made)
+    with caplog.at_level(logging.WARNING, logger="motionkit"):
+        for step in (1, 2, 3):
+            trackers.log(step, {"loss/total": 0.5, "reward/mean": math.nan})
+    assert trackers.names == ("tensorboard",)
+    assert caplog.text.count("switched off") == 1
+    assert "server went away" in caplog.text
+    trackers.finish()
+    assert good.settings == {"seed": 1}
+    assert good.lines == [(step, {"loss/total": 0.5}) for step in (1, 2, 3)]
+    assert [len(bad.lines), good.calls, bad.calls] == [1, ["start", "finish"], ["start"]]
+
+
+def test_a_tracker_that_cannot_start_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(title: str, place: Path) -> FakeTracker:
+        raise PermissionError("no login")
+
+    trackers = Trackers(["wandb"], tmp_path, "grpo/x", {}, factories={"wandb": refuse})
+    assert trackers.names == ()
+    assert "no login" in caplog.text
+
+
+def test_absent_and_unknown_trackers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MotionkitError, match="unknown tracker"):
+        require_trackers(["excel"])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MotionkitError, match="mlflow is not installed") as caught:
+        require_trackers(["mlflow"])
+    assert (caught.value.code, caught.value.fix) == (2, "pip install 'motionkit[mlflow]'")
+
+
+def test_tensorboard_for_real(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    settings = {"track": ["tensorboard"], "seed": 1, "run": {"name": None}}
+    with Run.create("grpo", settings, out=tmp_path / "run") as run:
+        for step in (1, 2):
+            run.log(step, {"loss/total": step / 2, "reward/mean": math.nan})
+    accumulator = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+
+    (place,) = {path.parent for path in (tmp_path / "run/trackers/tensorboard").glob("events.*")}
+    events = accumulator.EventAccumulator(str(place))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss/total")] == [(1, 0.5), (2, 1.0)]
+    assert "switched off" not in (tmp_path / "run/log.txt").read_text()
