@@ -1,12 +1,99 @@
-"""The root command."""
+"""The root command: options that work anywhere on the line, the tree of commands, and how everything ends."""
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
 import typer
 
-app = typer.Typer(name="motionkit", add_completion=False)
+from motionkit._version import __version__
+from motionkit.cli import output
+from motionkit.cli._errors import report
+from motionkit.cli._lazy import CommandTree, debug
+
+ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
 
-@app.callback()
-def root() -> None:
+class Root(CommandTree):
+    """Runs a command and turns whatever it raises into a message and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Parse `args`, run the command, exit with 0, 1, 2, 130 or 143."""
+        line = hoist(list(sys.argv[1:] if args is None else args))
+        options = line[: line.index("--")] if "--" in line else line
+        try:
+            code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)
+        except SystemExit:
+            raise
+        except BaseException as error:
+            if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+                sys.exit(130)
+            if not isinstance(error, Exception):
+                raise
+            wanted = "--traceback" in options or debug()
+            sys.exit(report(error, json_wanted="--json" in options, traceback_wanted=wanted))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def hoist(args: list[str]) -> list[str]:
+    """Move the options that work anywhere (``-q -v --color X --traceback``) to the front, where the root reads them."""
+    front: list[str] = []
+    rest: list[str] = []
+    end = args.index("--") if "--" in args else len(args)
+    skip = False
+    for index, item in enumerate(args[:end]):
+        if skip:
+            skip = False
+        elif item in ANYWHERE or item.startswith("--color="):
+            front.append(item)
+        elif item == "--color" and index + 1 < end:
+            front += [item, args[index + 1]]
+            skip = True
+        else:
+            rest.append(item)
+    return [*front, *rest, *args[end:]]
+
+
+app = typer.Typer(name="motionkit", cls=Root, add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"motionkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="-q, -v, --color and --traceback work after any command too.")
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", metavar="", is_eager=True, callback=_version)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors and warnings.", metavar="")] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="More talk; -vv for libraries too.", metavar="", show_default=False)
+    ] = 0,
+    color: Annotated[
+        str, typer.Option("--color", help="auto, always or never. (default: auto)", metavar="WHEN", show_default=False)
+    ] = "auto",
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where an error was raised (or MOTIONKIT_DEBUG=1).", metavar="")
+    ] = False,
+) -> None:
     """Teach human-motion models with rewards."""
+    if color not in ("auto", "always", "never"):
+        raise typer.BadParameter("must be auto, always or never.", param_hint="--color")
+    level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    output.set_up(level=level, colour=color)
+    if verbose > 1:
+        logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from motionkit.config import Group
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:  # listing plugins must not pay for pydantic
+    from motionkit.config import Group
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Component:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
-            raise MotionkitError(f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check") from error
+            raise MotionkitError(
+                f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check"
+            ) from error
 
     def build(self, options: Group, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects its kind is given."""

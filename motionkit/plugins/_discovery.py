@@ -19,6 +19,7 @@ KINDS = ("rewards", "trainers", "datasets", "environments", "policies")
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
 
+
 @dataclass(frozen=True)
 class Entry:
     """One line of a distribution's entry points.
@@ -42,6 +43,7 @@ class Entry:
         """Whether motionkit itself brings it."""
         return self.distribution == HOME
 
+
 @dataclass(frozen=True)
 class Broken:
     """A distribution whose entry points cannot be read.
@@ -59,6 +61,7 @@ class Broken:
     def __str__(self) -> str:
         return f"package {self.distribution!r} is ignored: {self.problem} ({self.file})"
 
+
 @dataclass(frozen=True)
 class Scan:
     """What is installed: every entry, and every package that could not be read."""
@@ -70,17 +73,21 @@ class Scan:
         """Return the entries of `kind`, built-ins first, then by name."""
         return sorted((e for e in self.entries if e.kind == kind), key=lambda e: (not e.builtin, e.name))
 
+
 def normalise(name: str) -> str:
     """Return a distribution name in the form in which two spellings of it compare equal (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
 
 def scan() -> Scan:
     """Read the entry points of every installed distribution that mentions motionkit; cached per environment."""
     return _scan(os.environ.get(LIMIT_VARIABLE), tuple(sys.path))
 
+
 def forget() -> None:
     """Drop what `scan` remembers, after a package was installed by this very process."""
     _scan.cache_clear()
+
 
 @lru_cache(maxsize=8)
 def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
@@ -100,6 +107,7 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
             broken.append(Broken(name, _file(distribution), _problem(error, text)))
     return Scan(tuple(entries), tuple(broken))
 
+
 def _mentioning_motionkit() -> Iterator[tuple[metadata.Distribution, str]]:
     for distribution in metadata.distributions():
         try:
@@ -109,6 +117,7 @@ def _mentioning_motionkit() -> Iterator[tuple[metadata.Distribution, str]]:
         if text and HOME in text:
             yield distribution, text
 
+
 def _entries(distribution: metadata.Distribution, name: str, version: str) -> list[Entry]:
     found = []
     for point in distribution.entry_points:
@@ -117,6 +126,7 @@ def _entries(distribution: metadata.Distribution, name: str, version: str) -> li
             found.append(Entry(kind, point.name, point.value, name, version))
     return found
 
+
 def _name(distribution: metadata.Distribution) -> str:
     try:
         name = distribution.metadata["Name"]
@@ -124,10 +134,12 @@ def _name(distribution: metadata.Distribution) -> str:
         name = None
     return name or Path(_file(distribution)).parent.name.removesuffix(".dist-info") or "unknown"
 
+
 def _file(distribution: metadata.Distribution) -> str:
     # The folder of a distribution has no public name; `locate_file` is relative to its parent.
     folder = getattr(distribution, "_path", None)
     return str(Path(str(folder)) / "entry_points.txt") if folder is not None else "entry_points.txt"
+
 
 def _problem(error: Exception, text: str) -> str:
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,0 +1,85 @@
+"""Every way a command can end badly, as one message (what, why, fix), one JSON document and one exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+import typer
+
+from motionkit.cli._guide import translate
+from motionkit.errors import MotionkitError
+
+
+def as_motionkit_error(error: BaseException) -> MotionkitError | None:
+    """Turn what a command raised into a `MotionkitError`; None for what is a bug and deserves a traceback."""
+    if isinstance(error, MotionkitError):
+        return error
+    if isinstance(error, typer.TyperException):
+        return _usage(error)
+    if isinstance(error, OSError):
+        return _operating_system(error)
+    return None
+
+
+def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
+    """Print `error` and return the exit code."""
+    known = as_motionkit_error(error)
+    if known is None or traceback_wanted:
+        traceback.print_exception(error)
+    if known is None:
+        known = MotionkitError(
+            f"{type(error).__name__}: {error}",
+            why="this is a bug in motionkit or in one of its plugins.",
+            fix="report it with the lines above and the output of motionkit doctor.",
+            code=1,
+        )
+    if json_wanted:
+        print(json.dumps(as_document(known), indent=2, ensure_ascii=False))
+    print(as_text(known), file=sys.stderr)
+    return known.code
+
+
+def as_text(error: MotionkitError) -> str:
+    """Return the message as people read it."""
+    lines = [f"error: {error.message}"]
+    if error.why:
+        lines.append(f"  why  {error.why}")
+    if error.fix:
+        lines.append(f"  fix  {error.fix}")
+    return "\n".join(lines)
+
+
+def as_document(error: MotionkitError) -> dict[str, Any]:
+    """Return the message as programs read it."""
+    return {
+        "schema": 1,
+        "error": {"code": error.code, "message": error.message, "why": error.why, "fix": error.fix},
+    }
+
+
+def _usage(error: typer.TyperException) -> MotionkitError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "motionkit"
+    option = getattr(error, "option_name", "")
+    message = error.message if option else error.format_message()
+    if option and type(error).__name__ == "NoSuchOption":
+        if instead := translate(option):
+            return MotionkitError(
+                f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
+            )
+        near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
+        fix = f"did you mean {near}? " if near else ""
+        return MotionkitError(f"{path}: no such option: {option}", fix=f"{fix}{path} --help; or --set KEY=VALUE")
+    text = " ".join(message.split())
+    return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
+
+
+def _operating_system(error: OSError) -> MotionkitError:
+    path = error.filename if error.filename is not None else ""
+    what = error.strerror or str(error) or type(error).__name__
+    head = f"{path}: {what}." if path else f"{what}."
+    fix = {28: "free some space, or write elsewhere with --out DIR.", 13: "check the permissions, or use --out DIR."}
+    return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=1)

@@ -1,0 +1,166 @@
+"""Commands that are imported only when they run.
+
+A row of the table, or a trainer's entry point, becomes a `LazyCommand`: a name, a summary and a panel. The real
+command is built in `make_context`, when the raw arguments are known, because the flags of a settings command follow
+the plugins that those arguments choose.
+
+A command module exposes ``register(app: typer.Typer) -> None``. It decorates one function with ``@app.command()``
+(or with `motionkit.cli.settings.settings_command`), or several plus ``@app.callback()`` for a group.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command as build_command
+
+from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.errors import MotionkitError
+
+raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default=())
+"""Arguments of the command that is being built."""
+
+Register = Callable[[typer.Typer], None]
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in listings and turns into it when it runs."""
+
+    def __init__(self, name: str, summary: str, panel: str, load: Callable[[], Register]) -> None:
+        super().__init__(name=name, help=summary, short_help=summary, rich_help_panel=panel, add_help_option=False)
+        self._load = load
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Build the real command for `args` and return its context."""
+        token = raw_arguments.set(tuple(args))
+        try:
+            app = typer.Typer(name=self.name, add_completion=False, pretty_exceptions_enable=False)
+            self._load()(app)
+            command = build_command(app)
+        finally:
+            raw_arguments.reset(token)
+        command.name = self.name
+        return command.make_context(info_name, args, parent, **extra)
+
+
+class CommandTree(TyperGroup):
+    """The commands under one prefix: rows of the table (at the root) and trainers, whose dots nest.
+
+    Attributes:
+        prefix: Dotted prefix of the trainers below; empty at the root.
+    """
+
+    prefix = ""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, trainers first."""
+        fixed = [row.name for row in rows()] if not self.prefix else []
+        return [*(name for name in self._trainers() if name not in fixed), *fixed]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command called `cmd_name`, or None."""
+        if not self.prefix:
+            for row in rows():
+                if row.name == cmd_name:
+                    return LazyCommand(row.name, row.summary, row.panel, partial(_import, row.target))
+        full = f"{self.prefix}{cmd_name}"
+        names = self._trainers()
+        if full.partition(":")[2] or cmd_name in names:
+            entries = _trainer_entries()
+            if any(name.startswith(f"{full}.") for name in entries):
+                return _subtree(full, cmd_name)
+            if full in entries or ":" in full:
+                return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full))
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that `args` begin with.
+
+        Raises:
+            MotionkitError: There is none; the nearest name is suggested.
+        """
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            close = difflib.get_close_matches(args[0], names, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise MotionkitError(
+                f"there is no command '{ctx.command_path} {args[0]}'.", fix=f"{hint}{ctx.command_path} --help"
+            )
+        if command is None:
+            return super().resolve_command(ctx, args)
+        return args[0], command, args[1:]
+
+    def _trainers(self) -> list[str]:
+        found = dict.fromkeys(
+            name.removeprefix(self.prefix).partition(".")[0]
+            for name in _trainer_entries()
+            if name.startswith(self.prefix)
+        )
+        return list(found)
+
+
+def _import(target: str) -> Register:
+    module, _, attribute = target.partition(":")
+    register: Register = getattr(importlib.import_module(module), attribute)
+    return register
+
+
+def _trainer(name: str) -> Register:
+    from motionkit.cli._trainer import trainer_command
+
+    return partial(trainer_command, name)
+
+
+def _subtree(prefix: str, name: str) -> TyperGroup:
+    app = typer.Typer(
+        name=name,
+        cls=type("Tree", (CommandTree,), {"prefix": f"{prefix}."}),
+        add_completion=False,
+        no_args_is_help=True,
+    )
+    summary = _summary(prefix)
+
+    @app.callback(help=summary)
+    def group() -> None: ...
+
+    command = build_command(app)
+    assert isinstance(command, TyperGroup)
+    command.name, command.short_help, command.rich_help_panel = name, summary, TRAIN
+    return command
+
+
+def _trainer_entries() -> list[str]:
+    """Return the names of installed trainers whose module is there; names that a fixed command has are left out."""
+    from motionkit import plugins
+
+    fixed = {row.name for row in rows()}
+    found = plugins.scan().of("trainers")
+    return [e.name for e in found if e.name not in fixed and module_exists(e.value.partition(":")[0])]
+
+
+def _summary(name: str) -> str:
+    from motionkit import plugins
+
+    own = TRAINER_SUMMARIES.get(name)
+    entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
+    if own is not None and all(entry.builtin for entry in entries):
+        return own
+    for entry in entries:
+        if not entry.builtin:
+            return str(metadata.metadata(entry.distribution)["Summary"] or "") or f"A trainer of {entry.distribution}."
+    return own or ""
+
+
+def debug() -> bool:
+    """Whether the user asked for tracebacks by MOTIONKIT_DEBUG."""
+    return os.environ.get("MOTIONKIT_DEBUG", "") not in ("", "0")

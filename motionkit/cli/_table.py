@@ -1,0 +1,78 @@
+"""The commands that are not trainers: name, where they are, one line, panel. Nothing here is imported to list them."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+MOTION, TRAIN, LOOK = "Motion", "Train", "Look and check"
+PANELS = (TRAIN, MOTION, LOOK)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command.
+
+    Attributes:
+        name: Its name.
+        target: ``module:register``; ``register(app)`` adds the command to a Typer app of its own.
+        summary: One line for the list of commands.
+        panel: Heading it stands under.
+    """
+
+    name: str
+    target: str
+    summary: str
+    panel: str
+
+
+def _own(name: str, summary: str, panel: str) -> Row:
+    return Row(name, f"motionkit.cli.commands.{name}:register", summary, panel)
+
+
+ROWS = (
+    _own("generate", "Make motions from text with a policy.", MOTION),
+    _own("convert", "Convert motions between formats; build datasets.", MOTION),
+    _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
+    _own("export", "Write a run's model for another tool.", MOTION),
+    _own("runs", "List runs and show one.", LOOK),
+    _own("config", "Show every setting of a command, or explain one.", LOOK),
+    _own("plugins", "List, show, check and start plugins.", LOOK),
+    _own("doctor", "Check this installation; the output fits into a bug report.", LOOK),
+)
+
+# Our own trainers' lines, so that the list of commands imports none of them; others use their package's summary.
+TRAINER_SUMMARIES = {
+    "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
+    "pretrain": "Train a model from data.",
+    "pretrain.mdm": "Train a motion diffusion model.",
+    "pretrain.tmr": "Train a text-motion retrieval model.",
+}
+
+
+def rows() -> list[Row]:
+    """Return the commands whose module is there."""
+    return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
+
+
+def module_exists(name: str) -> bool:
+    """Whether a module is there, without importing it or its parents."""
+    top, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    if not rest or not spec.submodule_search_locations:
+        return not rest
+    for folder in spec.submodule_search_locations:
+        place = Path(folder).joinpath(*rest)
+        if (
+            place.with_suffix(".py").is_file()
+            or (place / "__init__.py").is_file()
+            or list(place.parent.glob(f"{place.name}.*.so"))
+        ):
+            return True
+    return False

@@ -1,0 +1,89 @@
+"""What a command prints: results on stdout, talk on stderr."""
+
+from __future__ import annotations
+
+import json as _json
+import logging
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="")]
+
+_talk = logging.getLogger("motionkit.cli")
+_colour = "auto"
+
+
+class Talk(logging.Handler):
+    """Writes the ``motionkit`` logger to stderr; looks stderr up each time, because tests and progress replace it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one record; warnings and errors say so."""
+        mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        print(f"{mark}{record.getMessage()}", file=sys.stderr)
+
+
+def set_up(*, level: int, colour: str) -> None:
+    """Send the ``motionkit`` logger to stderr from `level` up, and decide on colour (auto, always, never)."""
+    global _colour
+    _colour = colour
+    logger = logging.getLogger("motionkit")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, Talk)]:
+        logger.removeHandler(handler)
+    handler = Talk(level)
+    logger.addHandler(handler)
+    logger.setLevel(min(level, logging.INFO))
+    logger.propagate = False
+
+
+def say(message: str) -> None:
+    """Tell the user something on stderr; ``-q`` hides it."""
+    _talk.info(message)
+
+
+def warn(message: str) -> None:
+    """Warn the user on stderr."""
+    _talk.warning(message)
+
+
+def emit(document: Mapping[str, Any], *, json: bool) -> None:
+    """Print the result as one JSON document on stdout, when `json` is asked for."""
+    if json:
+        print(_json.dumps({"schema": 1, **document}, indent=2, ensure_ascii=False, default=str))
+
+
+def console(*, stderr: bool = False) -> Any:
+    """Return a rich console for stdout or stderr that obeys ``--color``, NO_COLOR and pipes."""
+    from rich.console import Console
+
+    force = {"always": True, "never": False}.get(_colour)
+    return Console(
+        stderr=stderr,
+        force_terminal=force,
+        no_color=True if _colour == "never" else None,
+        highlight=False,
+        soft_wrap=False,
+    )
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table on stdout."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    grid = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        grid.add_column(column, overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(_cell(value)) for value in row))
+    out.print(grid)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)
