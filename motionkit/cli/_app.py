@@ -81,7 +81,10 @@ def root(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only errors and warnings.", metavar="")] = False,
     verbose: Annotated[
-        int, typer.Option("--verbose", "-v", count=True, help="More talk; -vv for libraries too.", metavar="", show_default=False)
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="More talk; -vv for libraries too.", metavar="", show_default=False
+        ),
     ] = 0,
     color: Annotated[
         str, typer.Option("--color", help="auto, always or never. (default: auto)", metavar="WHEN", show_default=False)

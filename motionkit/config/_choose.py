@@ -208,3 +208,9 @@ def _tables(raw: Any) -> dict[str, Mapping[str, Any]]:
     if not isinstance(raw, Mapping):
         return {}
     return {word: table for word, table in raw.items() if isinstance(table, Mapping)}
+
+
+def chosen_names(name: str, slot: Slot, layers: Sequence[Layer]) -> list[str]:
+    """Return what a slot is filled with, without reading any option; for flags that follow the choice."""
+    picks = _pick_many(name, slot, layers) if slot.many else [_pick_one(name, slot, layers)]
+    return [pick.name for pick in picks]

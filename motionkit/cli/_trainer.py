@@ -1,0 +1,84 @@
+"""The one command that runs every trainer, ours and other people's.
+
+Nothing exists on disk until the trainer has opened every input: what goes wrong before that exits with 2 and leaves
+no run folder, what goes wrong after it exits with 1 and leaves a run that says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from motionkit import plugins
+from motionkit.cli import output
+from motionkit.cli._errors import as_motionkit_error
+from motionkit.cli.progress import follow
+from motionkit.cli.settings import add_command, show_plan
+from motionkit.config import Resolved, TrainerSettings
+from motionkit.errors import MotionkitError
+
+
+def trainer_command(name: str, app: typer.Typer) -> None:
+    """Register the trainer called `name` on `app`.
+
+    Raises:
+        MotionkitError: Several packages bring that name, it does not import, or its options are no `TrainerSettings`.
+    """
+    component = plugins.get("trainers", name)
+    model = component.options
+    label = name.rpartition(":")[2].replace(".", " ")
+    if not issubclass(model, TrainerSettings):
+        raise MotionkitError(
+            f"the settings of trainer {name!r} are no TrainerSettings.",
+            fix="class MySettings(motionkit.config.TrainerSettings): ...",
+        )
+
+    def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
+        trainer = component.build(resolved.settings)
+        trainer.prepare()
+        if dry_run:
+            show_plan(label, resolved, trainer.describe(), as_json=as_json)
+            return
+        _train(label, trainer, resolved, as_json=as_json)
+
+    add_command(app, model, run, label, help=component.summary)
+
+
+def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool) -> None:
+    from motionkit.runs import open_run
+
+    run = open_run(
+        label,
+        resolved.snapshot(),
+        shape_keys=getattr(trainer, "shape_keys", ()),
+        argv=sys.argv,
+        origins=resolved.origins,
+    )
+    run.total_steps = run.total_steps or resolved.settings.run.num_steps
+    try:
+        with run, follow(run, label):
+            parts = trainer.train(run)
+            document = run.finish({key: value for key, value in parts.items() if key != "table"})
+    except (MotionkitError, OSError) as error:
+        known = as_motionkit_error(error)
+        raise error if known is None else known.as_late() from error
+    if as_json:
+        output.emit(document, json=True)
+    else:
+        _tables(parts.get("table"))
+        output.say(f"{run.status}: {run.directory}")
+    if run.exit_code:
+        raise typer.Exit(run.exit_code)
+
+
+def _tables(tables: object) -> None:
+    """Print what a trainer returned as ``table``: ``{"title", "columns", "rows"}``, or a list of such."""
+    for item in tables if isinstance(tables, (list, tuple)) else [tables]:
+        if isinstance(item, Mapping):
+            output.table(str(item.get("title", "")), list(item["columns"]), list(item["rows"]))
+
+
+__all__ = ["trainer_command"]

@@ -1,0 +1,221 @@
+"""Commands whose options are settings: files, variables, ``--set``, plugins and their options, ``--dry-run``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from motionkit.cli import output
+from motionkit.cli._flags import Flag, flags
+from motionkit.cli._lazy import raw_arguments
+from motionkit.config import Given, Group, Resolved, leaves, resolve
+from motionkit.config._choose import chosen_names
+from motionkit.config._resolve import gather
+from motionkit.errors import MotionkitError
+
+S = TypeVar("S", bound=Group)
+Handler = Callable[..., Mapping[str, Any] | None]
+
+ConfigOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        help="Settings file (TOML, JSON, YAML) or a run folder; repeatable, the last wins.",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel="Settings from elsewhere",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any setting by its key, flag or not; repeatable.",
+        metavar="KEY=VALUE",
+        show_default=False,
+        rich_help_panel="Settings from elsewhere",
+    ),
+]
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Show every setting and where it comes from; do nothing.",
+        metavar="",
+        rich_help_panel="Output",
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="", rich_help_panel="Output")
+]
+
+
+def settings_command(app: typer.Typer, model: type[S], *, name: str = "") -> Callable[[Handler], Handler]:
+    """Register a command whose first parameter is a resolved `model`.
+
+    Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
+    after ``schema``, ``command`` and ``status``. ``--dry-run`` prints the settings and does not call it.
+
+    Args:
+        app: The Typer app given to ``register``.
+        model: Settings; its slots, and its fields marked with `Cli`, become options.
+        name: Name of the command in documents; the function's own by default.
+    """
+
+    def decorate(handler: Handler) -> Handler:
+        label = name or handler.__name__.replace("_", "-")
+
+        def run(resolved: Resolved[S], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+            if dry_run:
+                show_plan(label, resolved, {}, as_json=as_json)
+                return
+            document = handler(resolved.settings, **arguments)
+            output.emit({"command": label, "status": "done", **(document or {})}, json=as_json)
+
+        add_command(app, model, run, label, like=handler)
+        return handler
+
+    return decorate
+
+
+def add_command(
+    app: typer.Typer,
+    model: type[S],
+    run: Callable[[Resolved[S], bool, bool, dict[str, Any]], None],
+    name: str,
+    *,
+    like: Callable[..., Any] | None = None,
+    help: str | None = None,
+) -> None:
+    """Register `run(resolved, dry_run, as_json, arguments)` with the options of `model`.
+
+    Args:
+        app: Where to.
+        model: Settings.
+        run: What to call.
+        name: Name of the command, for hints.
+        like: Function whose parameters after the first become parameters of the command, and whose docstring its help.
+        help: Help, instead of that docstring.
+    """
+    raw = raw_arguments.get()
+    options = flags(model, _peek(model, raw))
+    own = list(inspect.signature(like, eval_str=True).parameters.values())[1:] if like is not None else []
+    parameters = [option.parameter(index) for index, option in enumerate(options)]
+    paths = {parameter.name: option for parameter, option in zip(parameters, options, strict=True)}
+
+    def callback(**values: Any) -> None:
+        given = given_from(values, paths)
+        if (previous := _resumed(given)) is not None:
+            given = Given(given.flags, given.sets, (previous, *given.files))
+        resolved = resolve(model, given, command=name)
+        for warning in resolved.warnings:
+            output.warn(warning)
+        arguments = {parameter.name: values[parameter.name] for parameter in own}
+        run(resolved, values["dry_run"], values["as_json"], arguments)
+
+    common = [
+        _keyword("config_files", ConfigOption, None),
+        _keyword("set_values", SetOption, None),
+        _keyword("dry_run", DryRunOption, False),
+        _keyword("as_json", JsonOption, False),
+    ]
+    merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + parameters + common
+    # setattr: a function's signature is not an attribute that type checkers know
+    setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
+    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+    callback.__doc__ = help or inspect.getdoc(like) or inspect.getdoc(model)
+    app.command(name.rpartition(" ")[2])(callback)
+
+
+def given_from(values: Mapping[str, Any], paths: Mapping[str, Flag]) -> Given:
+    """Collect what was given on the command line; None and empty lists mean "not given"."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, flag in paths.items():
+        value = values.get(name)
+        if value is not None and value != [] and value != ():
+            found[flag.path] = list(value) if isinstance(value, (list, tuple)) else value
+    return Given(found, tuple(values.get("set_values") or ()), tuple(values.get("config_files") or ()))
+
+
+def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what a dry run found: every setting with its origin, and the plan of the command."""
+    if as_json:
+        document = {
+            "command": name,
+            "dry_run": True,
+            "settings": resolved.snapshot(),
+            "origins": dict(resolved.origins),
+        }
+        output.emit({**document, "plan": dict(plan)}, json=True)
+        return
+    rows = resolved.rows()
+    width = max((len(key) for key, _, _ in rows), default=0)
+    for key, value, origin in rows:
+        print(f"{key:<{width}} = {show(value)}  ({origin})")
+    for key, value in plan.items():
+        print(f"plan: {key} = {show(value)}")
+
+
+def show(value: Any) -> str:
+    """Return a setting's value as it would be written in ``--set``."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(show(item) for item in value)
+    return (
+        {None: "none", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+    )
+
+
+def _peek(model: type[Group], raw: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return what fills each slot, from the raw arguments, files and variables; wrong input is reported later."""
+    slots = {leaf.path[0]: leaf.slot for leaf in leaves(model) if leaf.slot is not None}
+    found: dict[tuple[str, ...], Any] = {}
+    sets = _values(raw, "--set")
+    files = [Path(item) for item in _values(raw, "--config")]
+    for name, slot in slots.items():
+        if words := _values(raw, f"--{name.replace('_', '-')}"):
+            found[name,] = words if slot.many else words[-1]
+    if (resumed := _values(raw, "--resume")) and (previous := _config_of(Path(resumed[-1]))) is not None:
+        files.insert(0, previous)
+    choice: dict[str, Sequence[str]] = {}
+    for given in (Given(found, sets, files), Given(found)):
+        try:
+            layers, _ = gather(model, given)
+            for name, slot in slots.items():
+                choice[name] = chosen_names(name, slot, layers)
+        except MotionkitError:
+            continue
+        return choice
+    return {name: slot.default for name, slot in slots.items()}
+
+
+def _values(raw: Sequence[str], flag: str) -> list[str]:
+    found = []
+    for index, item in enumerate(raw):
+        if item == "--":
+            break
+        if item == flag and index + 1 < len(raw):
+            found.append(raw[index + 1])
+        elif item.startswith(f"{flag}="):
+            found.append(item.removeprefix(f"{flag}="))
+    return found
+
+
+def _resumed(given: Given) -> Path | None:
+    """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win."""
+    path = given.flags.get(("run", "resume"))
+    return _config_of(Path(str(path))) if path is not None else None
+
+
+def _config_of(path: Path) -> Path | None:
+    for folder in (path, path.parent, path.parent.parent):
+        if (folder / "config.json").is_file() and (folder / "run.json").is_file():
+            return folder / "config.json"
+    return None
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
