@@ -36,6 +36,10 @@ class Measured:
         """Return the mean over finite samples."""
         return float(np.nanmean(self.quantities[name]))
 
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the quantities as tensors, for a checkpoint."""
+        return {name: torch.from_numpy(values) for name, values in self.quantities.items()}
+
 
 def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
     """Pair two measurements by the same `HeldOut`, quantity by quantity."""

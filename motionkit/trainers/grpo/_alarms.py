@@ -1,0 +1,73 @@
+"""Alarms in words: what a reward curve looks like when something is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+
+from motionkit.evaluation import Paired
+
+PATIENCE = 20
+_TOLERANCE = 1e-6
+
+
+class RewardAlarms:
+    """Watches the reward over `PATIENCE` steps.
+
+    Args:
+        bounds: Lowest and highest value the mix can take, where known.
+    """
+
+    def __init__(self, bounds: tuple[float, float] | None = None) -> None:
+        self._bounds = bounds
+        self._recent: deque[tuple[float, float, float]] = deque(maxlen=PATIENCE)
+        self._said: set[str] = set()
+
+    def look(self, metrics: Mapping[str, float]) -> list[str]:
+        """Take one step's metrics in; return what is new and worth saying."""
+        self._recent.append((metrics["reward/mean"], metrics["reward/min"], metrics["reward/max"]))
+        found = []
+        if len(self._recent) == PATIENCE:
+            lows, highs = [low for _, low, _ in self._recent], [high for _, _, high in self._recent]
+            if max(highs) - min(lows) < _TOLERANCE:
+                found.append(
+                    f"the reward has been constant ({lows[-1]:.4g}) for {PATIENCE} steps: nothing can be learnt from it"
+                )
+            elif self._bounds is not None:
+                found += self._pinned(self._bounds)
+        if math.isnan(metrics["reward/mean"]) or metrics.get("reward/nan", 0.0) > 0:
+            found.append("some samples have no finite reward; they are left out of the update")
+        fresh = [text for text in found if text not in self._said]
+        self._said.update(fresh)
+        return fresh
+
+    def _pinned(self, bounds: tuple[float, float]) -> list[str]:
+        ends = ((bounds[0], "lower"), (bounds[1], "upper"))
+        return [
+            f"the mean reward has been at the {name} end of its range ({end:g}) for {PATIENCE} steps"
+            for end, name in ends
+            if all(abs(mean - end) < 1e-3 * (bounds[1] - bounds[0]) for mean, _, _ in self._recent)
+        ]
+
+
+def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:
+    """Return what the held-out comparison has to say against the run.
+
+    Args:
+        found: Paired quantities by name (``reward``, ``judge``, ``skate``, ``jerk``).
+        most: Relative rise of jerk or skate that is worth an alarm.
+    """
+    texts = []
+    for name in ("jerk", "skate"):
+        paired = found.get(name)
+        if paired is not None and paired.n and paired.delta > most * paired.before:
+            texts.append(
+                f"{name} rose from {paired.before:.3g} to {paired.after:.3g}: the reward may be paid for with bad physics"
+            )
+    reward, judge = found.get("reward"), found.get("judge")
+    if reward is not None and judge is not None and reward.delta > 0 > judge.ci95[1]:
+        texts.append(
+            f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}: the reward is being gamed"
+        )
+    return texts

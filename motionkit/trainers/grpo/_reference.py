@@ -1,0 +1,78 @@
+"""The policy that KL is measured to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.nn import adapters_off, has_adapters
+from motionkit.policies.base import Condition, DiffusionPolicy
+from motionkit.text import Prompt
+
+
+class Reference:
+    """Predictions of the reference policy at the states of a rollout.
+
+    Three kinds, in the order they are preferred: another policy that was given; the trained network with its adapters
+    off, which costs no memory; a frozen copy of the network as it starts.
+
+    Args:
+        policy: The policy that is trained, before its first update.
+        other: A reference of its own.
+
+    Raises:
+        MotionkitError: `other` has another feature space or schedule.
+    """
+
+    def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None) -> None:
+        self._policy = policy
+        self._given = other
+        self._frozen: DiffusionPolicy | None = None
+        if other is not None:
+            _require_same_space(policy, other)
+        elif not has_adapters(policy.network):
+            self._frozen = copy.copy(policy)
+            self._frozen.network = copy.deepcopy(policy.network).requires_grad_(False)
+
+    def condition(self, prompts: Sequence[Prompt], own: Condition) -> Condition:
+        """Return the reference's encoding of N prompts; `own` is the trained policy's, shared unless it has its own."""
+        return own if self._given is None else self._given.condition(prompts)
+
+    @torch.no_grad()
+    def predict(self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float) -> Tensor:
+        """Predict x0; arguments as `DiffusionPolicy.predict`."""
+        other = self._given or self._frozen
+        if other is not None:
+            return other.predict(x, timestep, condition, lengths, guidance=guidance)
+        with adapters_off(self._policy.network):
+            return self._policy.predict(x, timestep, condition, lengths, guidance=guidance)
+
+
+def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None:
+    problems = []
+    if policy.normalizer.mean.shape != other.normalizer.mean.shape:
+        problems.append(f"{other.normalizer.mean.shape[-1]} features per frame, not {policy.normalizer.mean.shape[-1]}")
+    elif not (
+        torch.allclose(policy.normalizer.mean, other.normalizer.mean)
+        and torch.allclose(policy.normalizer.std, other.normalizer.std)
+    ):
+        problems.append("other feature statistics")
+    if len(policy.schedule) != len(other.schedule) or not torch.equal(
+        policy.schedule.alphas_cumprod, other.schedule.alphas_cumprod
+    ):
+        problems.append(f"{len(other.schedule)} diffusion steps, not {len(policy.schedule)}, or another noise schedule")
+    ours, theirs = (
+        {name: tuple(value.shape) for name, value in side.network.state_dict().items()} for side in (policy, other)
+    )
+    if not problems and not has_adapters(policy.network) and ours != theirs:
+        problems.append("a network of another size")
+    if problems:
+        raise MotionkitError(
+            f"the reference does not match the policy: it has {' and '.join(problems)}.",
+            why="KL compares two predictions of the same state, so both must speak of the same space.",
+            fix="give --reference a checkpoint of the same architecture and statistics, or leave it out.",
+        )

@@ -1,0 +1,218 @@
+"""`motionkit grpo`: data, policy, rewards and held-out measurement around the algorithm."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from motionkit.config import Chosen
+from motionkit.datasets.base import TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import HeldOut, Measured, Paired, compare_measured
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.runs import Run
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
+from motionkit.trainers.grpo._algorithm import GRPO
+from motionkit.trainers.grpo._cursor import PromptCursor
+from motionkit.trainers.grpo._judge import open_judge
+from motionkit.trainers.grpo._settings import GrpoSettings
+
+_logger = logging.getLogger("motionkit.grpo")
+_BEFORE = "before"
+
+
+class GrpoTrainer:
+    """Trains a diffusion policy with GRPO; see `motionkit.trainers.base.Trainer`.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "algorithm", "policy", "dataset", "reward", "prompts", "rollout.prompts", "rollout.group_size",
+        "rollout.antithetic", "rollout.shared_noise", "sampler", "objective", "optim", "lora", "ema", "heldout",
+        "control", "seed", "precision",
+    )  # fmt: skip
+
+    def __init__(self, settings: GrpoSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open dataset, policy, reference, rewards and judge.
+
+        Raises:
+            MotionkitError: An input is missing or refused, or a setting cannot act.
+        """
+        settings = self.settings
+        _refuse_idle(settings)
+        device = self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        self.policy: DiffusionPolicy = settings.policy.build(device=device, dataset=dataset)
+        prompts = list(
+            dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
+        )
+        if not prompts:
+            raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
+        self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
+        self.algorithm = GRPO(
+            self.policy,
+            self.rewards,
+            reference=_reference(settings.policy, device=device, dataset=dataset),
+            rollout=settings.rollout,
+            sampler=settings.sampler,
+            objective=settings.objective,
+            optim=settings.optim,
+            lora=settings.lora,
+            ema=settings.ema,
+            control=settings.control,
+            seed=settings.seed,
+            precision=settings.precision,
+        )
+        self.cursor = PromptCursor(prompts, settings.rollout.prompts, settings.seed)
+        self.heldout = self._held_out(dataset)
+
+    def _held_out(self, dataset: TextMotionDataset) -> HeldOut | None:
+        settings = self.settings.heldout
+        if settings.prompts == 0:
+            return None
+        judge, why = open_judge(settings.judge, dataset, device=self.device)
+        if judge is None:
+            _logger.info("no judge: %s", why)
+        # The questions are the same for every training seed, so that runs can be compared.
+        asked = dataset.prompts(settings.split, k_segments=self.settings.prompts.k_segments, seed=0)
+        if not asked:
+            raise MotionkitError(
+                f"the {settings.split} split of {dataset.name} has no prompts to measure on.",
+                fix="--set heldout.prompts=0 skips the measurement.",
+            )
+        return HeldOut(
+            asked[: settings.prompts],
+            samples=settings.samples,
+            steps=self.settings.sampler.inference_timesteps,
+            guidance=self.settings.sampler.guidance_scale,
+            rewards=self.algorithm.rewards,
+            judge=judge,
+        )
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, plan = self.settings, self.algorithm.plan
+        return {
+            "device": describe_device(self.device),
+            "policy": settings.policy.label,
+            "trained_parameters": sum(parameter.numel() for _, parameter in self.algorithm.trained),
+            "prompts": len(self.cursor.prompts),
+            "samples_per_update": settings.rollout.prompts * settings.rollout.group_size,
+            "timesteps": plan.timesteps.tolist(),
+            "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
+            "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
+            "heldout_prompts": len(self.heldout.prompts) if self.heldout else 0,
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
+        self.policy.save(run.directory / "policy", tensors=False)
+        checkpoint = run.checkpoint()
+        before = self._first_measurement() if checkpoint is None else None
+        if checkpoint is not None:
+            self.algorithm.load_state(checkpoint.tensors, checkpoint.state)
+            before = _restore_measured(checkpoint.tensors.get(_BEFORE, {}))
+        alarms = RewardAlarms()
+        last: dict[str, float] = {}
+
+        def step(number: int) -> dict[str, float]:
+            metrics = self.algorithm.step(self.cursor.at(number - 1))
+            for text in alarms.look(metrics):
+                _logger.warning("step %d: %s", number, text)
+            every = self.settings.heldout.every
+            if before is not None and every and number % every == 0 and number < self.settings.run.num_steps:
+                metrics |= _heldout_metrics(compare_measured(before, self._measure()))
+            last.update(metrics)
+            return metrics
+
+        def state() -> tuple[dict[str, Mapping[str, Tensor]], Mapping[str, object]]:
+            tensors, rest = self.algorithm.state()
+            groups: dict[str, Mapping[str, Tensor]] = dict(tensors)
+            if before is not None:
+                groups[_BEFORE] = before.tensors()
+            return groups, rest
+
+        finished = run_steps(run, self.settings, step, state)
+        summary: dict[str, object] = {"metrics": last}
+        if finished:
+            with self.algorithm.averaged():
+                self.policy.save(run.directory / "policy")
+            if before is not None:
+                summary |= self._report(compare_measured(before, self._measure()))
+        return summary
+
+    def _first_measurement(self) -> Measured | None:
+        return None if self.heldout is None else self.heldout.measure(self.policy)
+
+    def _measure(self) -> Measured:
+        if self.heldout is None:
+            raise AssertionError("measured without a held-out set")
+        with self.algorithm.averaged():
+            return self.heldout.measure(self.policy)
+
+    def _report(self, found: Mapping[str, Paired]) -> dict[str, object]:
+        for text in drift_alarms(found):
+            _logger.warning("%s", text)
+        return {
+            "heldout": {name: paired.document() for name, paired in found.items()},
+            "table": [
+                {
+                    "quantity": name,
+                    "before": p.before,
+                    "after": p.after,
+                    "delta": p.delta,
+                    "low": p.ci95[0],
+                    "high": p.ci95[1],
+                }
+                for name, p in found.items()
+            ],
+        }
+
+
+def _reference(chosen: Chosen, **runtime: Any) -> DiffusionPolicy | None:
+    path = getattr(chosen.options, "reference", "")
+    if not path:
+        return None
+    options = chosen.options.model_copy(update={"checkpoint": path, "reference": ""})
+    policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(**runtime)
+    policy.network.requires_grad_(False)
+    return policy
+
+
+def _refuse_idle(settings: GrpoSettings) -> None:
+    """Refuse settings that cannot act, unless they have their default value.
+
+    Raises:
+        MotionkitError: Such a setting was changed.
+    """
+    default = type(settings.sampler)().noise_scale
+    if settings.sampler.noise_scale != default:
+        raise MotionkitError(
+            f"sampler.noise_scale = {settings.sampler.noise_scale} has no effect.",
+            why="it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta.",
+            fix="leave --noise-scale out, or set sampler.eta.",
+        )
+
+
+def _heldout_metrics(found: Mapping[str, Paired]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for name, paired in found.items():
+        if name in ("reward", "judge"):
+            metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
+        else:
+            metrics[f"heldout/physics/{name}"] = paired.after
+    return metrics
+
+
+def _restore_measured(tensors: Mapping[str, Tensor]) -> Measured | None:
+    return Measured({name: value.double().numpy() for name, value in tensors.items()}) if tensors else None
