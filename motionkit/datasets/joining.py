@@ -61,12 +61,13 @@ def join_prompts(
 
 def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tuple[int, ...]:
     """Cut the longest of some lengths to a common one, so that all fit into `max_length`; a multiple of `unit`."""
-    if sum(lengths) <= max_length:
-        return tuple(lengths)
-    cap = max(lengths)
-    while sum(min(length, cap) for length in lengths) > max_length:
-        cap -= 1
-    cap = max(cap // unit * unit, unit)
+    remaining, cap = max_length, max(lengths)
+    for place, length in enumerate(sorted(lengths)):
+        share = remaining // (len(lengths) - place)
+        if length > share:
+            cap = max(share // unit * unit, unit)
+            break
+        remaining -= length
     return tuple(min(length, cap) for length in lengths)
 
 

@@ -1,30 +1,51 @@
 """Skeletons, HumanML3D and KIT features, readers and writers."""
 
 from motionkit.motion._batch import MotionBatch
+from motionkit.motion._bodymap import BodyMap, map_body
+from motionkit.motion._bvh import BvhClip, read_bvh
+from motionkit.motion._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion._captions import Caption, caption_lines, clean_caption, read_captions
+from motionkit.motion._convert import MAX_FRAMES, MIN_FRAMES, ConvertReport, convert_to_humanml
 from motionkit.motion._crop import crop_range
 from motionkit.motion._extract import facing, foot_contacts, joints_to_features
 from motionkit.motion._files import read_features
+from motionkit.motion._folder import HumanMLFolder
 from motionkit.motion._layout import FeatureLayout, check_width, feature_layout, feature_width
 from motionkit.motion._mirror import mirror, mirror_features, mirror_text
 from motionkit.motion._recover import features_to_joints, features_to_joints_rot, root_trajectory
 from motionkit.motion._retarget import canonicalise, retarget
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.motion._sources import BvhSource, ClipSource, LoadedClip, bvh_sources
+from motionkit.motion._splits import assign_splits
 from motionkit.motion._stats import Normalizer, feature_stats
 from motionkit.motion._tagger import tag_caption, tag_words
 
 __all__ = [
     "HUMANML",
     "KIT",
+    "MAX_FRAMES",
+    "MIN_FRAMES",
+    "BodyMap",
+    "BvhClip",
+    "BvhSource",
     "Caption",
+    "CaptionRow",
+    "CaptionTable",
+    "ClipSource",
+    "ConvertReport",
     "FeatureLayout",
+    "HumanMLFolder",
+    "LoadedClip",
     "MotionBatch",
     "Normalizer",
     "Skeleton",
+    "assign_splits",
+    "bvh_sources",
     "canonicalise",
     "caption_lines",
     "check_width",
     "clean_caption",
+    "convert_to_humanml",
     "crop_range",
     "facing",
     "feature_layout",
@@ -34,9 +55,12 @@ __all__ = [
     "features_to_joints_rot",
     "foot_contacts",
     "joints_to_features",
+    "map_body",
     "mirror",
     "mirror_features",
     "mirror_text",
+    "read_bvh",
+    "read_caption_table",
     "read_captions",
     "read_features",
     "retarget",

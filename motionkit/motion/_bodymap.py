@@ -1,0 +1,207 @@
+"""From a motion-capture rig, by the names of its joints, to the 22-joint body."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._skeleton import HUMANML
+
+_SIDED = {
+    "hip": ("upleg", "thigh", "upperleg", "femur", "hip"),
+    "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg"),
+    "ankle": ("foot", "ankle"),
+    "toe": ("toebase", "toe", "ball", "toes", "football"),
+    "shoulder": ("arm", "upperarm", "uparm", "shldr", "humerus", "shoulder"),
+    "elbow": ("forearm", "lowerarm", "lowarm", "elbow", "radius"),
+    "wrist": ("hand", "wrist"),
+}
+"""Names of each sided joint without its side, the surest first: ``LeftShoulder`` is a collar where there is a
+``LeftArm``, and the shoulder itself where there is none."""
+
+_CENTRE = {
+    "pelvis": ("hips", "pelvis", "hip", "root"),
+    "head": ("head",),
+}
+
+_SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
+"""Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
+
+_COLLAR = (0.36, 0.34)
+"""A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
+
+_SHORT = re.compile(
+    "([lr])(thigh|shin|foot|toes?|shldr|forearm|hand|collar|upperarm|hip|knee|ankle|elbow|wrist|shoulder)"
+)
+"""Poser's way of writing sides, all in lower case."""
+
+_UNITS = {"metres": 1.0, "decimetres": 0.1, "inches": 0.0254, "centimetres": 0.01, "millimetres": 0.001}
+
+
+@dataclass(frozen=True)
+class BodyMap:
+    """How a rig becomes the 22-joint body.
+
+    Attributes:
+        weights: ``[22, J]``: each joint of the body as a weighted sum of the rig's joints.
+        unit: Metres per unit of the rig.
+        unit_name: That unit in words.
+        sources: Role to the rig's joint name.
+    """
+
+    weights: Tensor
+    unit: float
+    unit_name: str
+    sources: dict[str, str]
+
+    def apply(self, positions: Tensor) -> Tensor:
+        """Return ``[T, 22, 3]`` metres from the rig's ``[T, J, 3]``."""
+        return self.weights.to(positions) @ positions * self.unit
+
+
+def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> BodyMap:
+    """Find the 22 joints in a rig by name.
+
+    Limb joints are the rig's own. Rigs disagree about the trunk (CMU's ``Neck`` lies below the shoulders), so its
+    joints are points of the line hips - spine - head at the target body's proportions, and collars follow from them.
+
+    Args:
+        names: Joint names; namespaces, case, ``Left``/``L_``/``.l`` and underscores do not matter.
+        parents: Parent of each joint.
+        positions: ``[T, J, 3]`` of the rig, for bone lengths and the unit.
+
+    Raises:
+        MotionkitError: A needed joint is not found; the message lists the rig's names.
+    """
+    found = _find(names, parents)
+    missing = [role for role in _roles() if role not in found and not role.endswith("toe")]
+    for side in ("left", "right"):
+        toe, ankle = f"{side} toe", f"{side} ankle"
+        if toe not in found and ankle in found:
+            below = [joint for joint, parent in enumerate(parents) if parent == found[ankle]]
+            if below:
+                found[toe] = below[0]
+            else:
+                missing.append(toe)
+    if missing:
+        raise MotionkitError(
+            f"the rig has no joint that looks like: {', '.join(missing)}.",
+            why=f"its joints are {', '.join(name for name in names if not name.endswith(' End'))}.",
+            fix="rename the joints in the usual way (Hips, LeftUpLeg, LeftLeg, LeftFoot, LeftArm, LeftForeArm, ...).",
+        )
+    weights = torch.zeros(HUMANML.joints, len(names), dtype=torch.float64)
+    for side in ("left", "right"):
+        for role, joint in (("hip", "hip"), ("knee", "knee"), ("ankle", "ankle"), ("toe", "foot")):
+            weights[HUMANML.index(f"{side}_{joint}"), found[f"{side} {role}"]] = 1.0
+        for joint in ("shoulder", "elbow", "wrist"):
+            weights[HUMANML.index(f"{side}_{joint}"), found[f"{side} {joint}"]] = 1.0
+    _trunk(weights, found, parents, positions[0])
+    unit_name = _guess_unit(found, positions)
+    sources = {role: names[joint] for role, joint in found.items()}
+    return BodyMap(weights, _UNITS[unit_name], unit_name, sources)
+
+
+def looks_lying(joints: Tensor) -> bool:
+    """Return True when a motion ``[T, 22, 3]`` mostly has its trunk along Z: a Z-up file read as Y-up."""
+    trunk = joints[:, HUMANML.index("neck")] - joints[:, HUMANML.index("pelvis")]
+    trunk = torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
+    return bool(trunk[2] > 0.8 and trunk[1] < 0.5)
+
+
+def _roles() -> list[str]:
+    return [*_CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in _SIDED)]
+
+
+def _find(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
+    """Match roles to joints; the first alias that any joint has wins."""
+    plain: dict[tuple[str, str], int] = {}
+    for joint, name in enumerate(names):
+        if not name.endswith(" End"):
+            plain.setdefault(_normalise(name), joint)
+    found = {}
+    for role, aliases in _CENTRE.items():
+        for alias in aliases:
+            if ("", alias) in plain:
+                found[role] = plain["", alias]
+                break
+    if "pelvis" not in found:
+        found["pelvis"] = list(parents).index(-1)
+    for side in ("left", "right"):
+        for role, aliases in _SIDED.items():
+            for alias in aliases:
+                if (side, alias) in plain:
+                    found[f"{side} {role}"] = plain[side, alias]
+                    break
+    return found
+
+
+def _normalise(name: str) -> tuple[str, str]:
+    """Split a joint name into side and the rest: ``mixamorig:LeftUpLeg`` and ``upperleg.L`` become (left, ...)."""
+    name = re.split(r"[:|]", name)[-1]
+    name = re.sub(r"^(Character\d*|Bip\d*|mixamorig\d*|CC_Base|def|DEF|b|m_avg)[_\s-]+", "", name)
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+    lower = [word.lower() for word in words]
+    sides = {"left": "left", "l": "left", "right": "right", "r": "right"}
+    side = next((sides[word] for word in lower if word in sides), "")
+    rest = "".join(word for word in lower if word not in sides)
+    if not side:
+        for prefix in ("left", "right"):
+            if rest.startswith(prefix) and len(rest) > len(prefix):
+                return prefix, rest[len(prefix) :]
+        if match := _SHORT.fullmatch(rest):
+            return sides[match[1]], match[2]
+    return side, rest
+
+
+def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose: Tensor) -> None:
+    """Fill the rows of pelvis, spine, neck, head and collars."""
+    joints = len(parents)
+    hips = torch.zeros(joints, dtype=torch.float64)
+    hips[[found["left hip"], found["right hip"]]] = 0.5
+    chain = _path(parents, found["head"], found["pelvis"])
+    points = [hips, *(torch.nn.functional.one_hot(torch.tensor(joint), joints).double() for joint in chain)]
+    # Where the hips sit above the root joint, going down to it first would fold the line.
+    if len(points) > 2 and torch.dot((points[1] - hips) @ pose, (points[2] - hips) @ pose) <= 0:
+        del points[1]
+    steps = torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
+    ends = torch.cat([torch.zeros(1, dtype=steps.dtype), steps.cumsum(0)])
+    for name, fraction in _SPINE.items():
+        target = fraction * ends[-1]
+        place = min(int((ends[1:] < target - 1e-9).sum()), len(steps) - 1)
+        part = float((target - ends[place]) / steps[place].clamp_min(1e-9))
+        weights[HUMANML.index(name)] = torch.lerp(points[place], points[place + 1], min(part, 1.0))
+    base, neck = weights[HUMANML.index("spine3")], weights[HUMANML.index("neck")]
+    for side in ("left", "right"):
+        shoulder = weights[HUMANML.index(f"{side}_shoulder")]
+        weights[HUMANML.index(f"{side}_collar")] = base + _COLLAR[0] * (shoulder - base) + _COLLAR[1] * (neck - base)
+
+
+def _path(parents: Sequence[int], joint: int, top: int) -> list[int]:
+    """Return the joints from `top` down to `joint`; from the root when `top` is not above it."""
+    path = []
+    while joint >= 0:
+        path.append(joint)
+        if joint == top:
+            break
+        joint = parents[joint]
+    return path[::-1]
+
+
+def _guess_unit(found: dict[str, int], positions: Tensor) -> str:
+    """Guess the unit from the length of a leg, which a person has about 0.82 m of from hip to ankle."""
+    pose = positions[0]
+    leg = sum(
+        float((pose[found[f"{side} {a}"]] - pose[found[f"{side} {b}"]]).norm()) / 2
+        for side in ("left", "right")
+        for a, b in (("hip", "knee"), ("knee", "ankle"))
+    )
+    if leg <= 0:
+        raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
+    return min(_UNITS, key=lambda name: abs(math.log(leg * _UNITS[name] / 0.82)))

@@ -1,0 +1,114 @@
+"""Captions, splits and groups of clips, from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._captions import clean_caption
+
+_USUAL = {
+    "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
+    "caption": ("caption", "captions", "text", "description"),
+    "split": ("split",),
+    "group": ("group",),
+}
+_SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
+           "test": "test", "testing": "test"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CaptionRow:
+    """What the table says about one clip: captions (without repeats), split and group (empty when not given)."""
+
+    captions: tuple[str, ...]
+    split: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class CaptionTable:
+    """Rows by clip id.
+
+    Attributes:
+        rows: Clip id to what is known of it.
+        columns: Role (id, caption, split, group) to the column or columns used.
+    """
+
+    rows: dict[str, CaptionRow]
+    columns: dict[str, str]
+
+
+def read_caption_table(
+    path: Path,
+    *,
+    caption_columns: Sequence[str] = (),
+    id_column: str = "",
+    split_column: str = "",
+    group_column: str = "",
+) -> CaptionTable:
+    """Read a table of captions; several rows of one id add their captions.
+
+    Columns that are not named are found by their usual names (``clip``, ``description``, ``split``, ``group``, ...).
+    An id may be a path: its folder and ending do not count.
+
+    Raises:
+        MotionkitError: The file or a column is missing, or a split is none of train, val and test.
+    """
+    header, records = _read(path)
+    ids = _column(header, path, "id", id_column, required=True)
+    texts = list(caption_columns) or [_column(header, path, "caption", "", required=True)]
+    for name in caption_columns:
+        _column(header, path, "caption", name, required=True)
+    split = _column(header, path, "split", split_column, required=bool(split_column))
+    group = _column(header, path, "group", group_column, required=bool(group_column))
+    rows: dict[str, CaptionRow] = {}
+    for number, record in enumerate(records, start=2):
+        key = PurePosixPath((record.get(ids) or "").strip().replace("\\", "/")).stem
+        if not key:
+            continue
+        captions = [clean_caption(record.get(name) or "") for name in texts]
+        old = rows.get(key, CaptionRow(()))
+        merged = tuple(dict.fromkeys([*old.captions, *(text for text in captions if text)]))
+        value = (record.get(split) or "").strip().lower() if split else ""
+        if value and value not in _SPLITS:
+            raise MotionkitError(
+                f"{path}, line {number}: {value!r} is no split.",
+                why="splits are train, val (dev, validation) and test.",
+            )
+        named = (record.get(group) or "").strip() if group else ""
+        rows[key] = CaptionRow(merged, _SPLITS.get(value, old.split), named or old.group)
+    columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
+    return CaptionTable(rows, {role: name for role, name in columns.items() if name})
+
+
+def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            records = list(reader)
+            header = list(reader.fieldnames or ())
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise MotionkitError(f"{path} is not a CSV file in UTF-8: {error}") from error
+    if not header or not records:
+        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
+    return header, records
+
+
+def _column(header: Sequence[str], path: Path, role: str, name: str, *, required: bool) -> str:
+    """Return the column for a role, or an empty string when there is none and none is needed."""
+    if name and name in header:
+        return name
+    if not name:
+        found = next((usual for usual in _USUAL[role] if usual in header), "")
+        if found or not required:
+            return found
+    wanted = f"no column {name!r}" if name else f"no column for the {role}"
+    raise MotionkitError(
+        f"{path} has {wanted}.", why=f"its columns are {', '.join(header)}.", fix=f"name it with --{role}-column."
+    )

@@ -1,0 +1,142 @@
+"""Where clips for a conversion come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._bodymap import looks_lying, map_body
+from motionkit.motion._bvh import read_bvh
+from motionkit.motion._skeleton import HUMANML
+
+
+@dataclass(frozen=True)
+class LoadedClip:
+    """A motion on the 22-joint body.
+
+    Attributes:
+        joints: ``[T, 22, 3]`` metres, Y up, at `HUMANML.fps`.
+        captions: Texts that came with the clip.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: Clips of one group never meet in two splits; empty for a group of its own.
+        notes: Facts for the record: rig, unit, frames before.
+        warnings: What a person should look at.
+    """
+
+    joints: Tensor
+    captions: tuple[str, ...] = ()
+    split: str = ""
+    group: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class ClipSource(Protocol):
+    """One clip that can be loaded.
+
+    Attributes:
+        key: Its id: no slash, no ``#``.
+        origin: Where it comes from, for messages.
+    """
+
+    @property
+    def key(self) -> str:
+        """Return the clip's id."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return where the clip comes from."""
+        ...
+
+    def load(self) -> LoadedClip:
+        """Load it.
+
+        Raises:
+            MotionkitError: The clip cannot be used; the others go on.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class BvhSource:
+    """A BVH file.
+
+    Attributes:
+        path: The file.
+        key: Clip id.
+        up: Vertical axis of the file, ``y`` or ``z``.
+    """
+
+    path: Path
+    key: str
+    up: str = "y"
+
+    @property
+    def origin(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def load(self) -> LoadedClip:
+        """Read, resample and map the file to the 22-joint body."""
+        clip = read_bvh(self.path)
+        sampled = clip.resample(HUMANML.fps)
+        positions = sampled.positions()
+        if self.up == "z":
+            positions = positions[..., [0, 2, 1]] * positions.new_tensor([1.0, 1.0, -1.0])
+        body = map_body(clip.names, clip.parents, positions)
+        joints = body.apply(positions)
+        warnings = (
+            ("lies along Z for most of the clip: if its vertical is Z, pass --up z",) if looks_lying(joints) else ()
+        )
+        notes = {"fps": f"{clip.fps:g}", "frames": str(len(clip.rotations)), "unit": body.unit_name}
+        return LoadedClip(joints, notes=notes, warnings=warnings)
+
+
+def bvh_sources(paths: Iterable[Path], *, up: str = "y") -> Sequence[BvhSource]:
+    """Find BVH files: each path is a file or a folder, searched with its sub-folders.
+
+    Ids are file names without ending; where two files share one, their folders are put before it.
+
+    Raises:
+        MotionkitError: A path is missing, is no BVH file, or a folder holds none.
+    """
+    files: list[tuple[Path, Path]] = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.suffix.lower() == ".bvh" and file.is_file())
+            if not found:
+                raise MotionkitError(f"there is no .bvh file in {path} or below it.")
+            files.extend((file, path) for file in found)
+        elif path.suffix.lower() == ".bvh" and path.is_file():
+            files.append((path, path.parent))
+        elif path.exists():
+            raise MotionkitError(
+                f"{path} is not a .bvh file.", why="convert reads BVH files, folders of them, and starter."
+            )
+        else:
+            raise MotionkitError(f"there is no {path}.", fix="give BVH files, folders of them, or the word starter.")
+    unique = dict.fromkeys((file.resolve(), base.resolve()) for file, base in files)
+    stems = [file.stem for file, _ in unique]
+    sources: list[BvhSource] = []
+    taken: set[str] = set()
+    for file, base in unique:
+        key = _plain(file.stem)
+        if stems.count(file.stem) > 1:
+            key = _plain("_".join(file.relative_to(base).with_suffix("").parts))
+        number = 2
+        while key in taken:
+            key, number = f"{_plain(file.stem)}_{number}", number + 1
+        taken.add(key)
+        sources.append(BvhSource(file, key, up))
+    return sources
+
+
+def _plain(name: str) -> str:
+    """Return a name fit for a file and a split list."""
+    return "_".join(name.replace("#", "_").replace("/", "_").split())
