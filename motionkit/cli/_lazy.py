@@ -71,7 +71,7 @@ class CommandTree(TyperGroup):
         if not self.prefix:
             for row in rows():
                 if row.name == cmd_name:
-                    return LazyCommand(row.name, row.summary, row.panel, partial(_import, row.target))
+                    return LazyCommand(row.name, row.summary, row.panel, partial(load_register, row.target))
         full = f"{self.prefix}{cmd_name}"
         names = self._trainers()
         if full.partition(":")[2] or cmd_name in names:
@@ -109,7 +109,8 @@ class CommandTree(TyperGroup):
         return list(found)
 
 
-def _import(target: str) -> Register:
+def load_register(target: str) -> Register:
+    """Import a command's module and return what ``module:register`` names."""
     module, _, attribute = target.partition(":")
     register: Register = getattr(importlib.import_module(module), attribute)
     return register

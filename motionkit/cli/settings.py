@@ -54,6 +54,10 @@ JsonOption = Annotated[
 ]
 
 
+models: dict[str, type[Group]] = {}
+"""Settings of every command built so far, by its name; `motionkit config` looks here."""
+
+
 def settings_command(app: typer.Typer, model: type[S], *, name: str = "") -> Callable[[Handler], Handler]:
     """Register a command whose first parameter is a resolved `model`.
 
@@ -101,6 +105,7 @@ def add_command(
         like: Function whose parameters after the first become parameters of the command, and whose docstring its help.
         help: Help, instead of that docstring.
     """
+    models[name] = model
     raw = raw_arguments.get()
     options = flags(model, _peek(model, raw))
     own = list(inspect.signature(like, eval_str=True).parameters.values())[1:] if like is not None else []

@@ -1,0 +1,135 @@
+"""`motionkit doctor`: is everything here that motionkit needs?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from motionkit._version import __version__
+from motionkit.cli.output import JsonFlag, emit
+from motionkit.errors import MotionkitError
+
+
+class Check(NamedTuple):
+    """One line of the report; `state` is ok, warn or fail."""
+
+    name: str
+    state: str
+    text: str
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def doctor(json: JsonFlag = False) -> None:
+        """Check this installation; the output fits into a bug report."""
+        checks = list(run_checks())
+        if json:
+            emit({"command": "doctor", "checks": [check._asdict() for check in checks]}, json=True)
+        else:
+            width = max(len(check.name) for check in checks)
+            for check in checks:
+                print(f"{check.state:<4}  {check.name:<{width}}  {check.text}")
+        if failed := [check.name for check in checks if check.state == "fail"]:
+            raise MotionkitError(f"{len(failed)} check(s) failed: {', '.join(failed)}.", code=1)
+
+
+def run_checks() -> Iterator[Check]:
+    """Yield every check."""
+    yield Check("motionkit", "ok", f"{__version__}, {Path(__file__).parents[2]}")
+    yield Check("python", "ok", f"{platform.python_version()}, {platform.platform()}")
+    yield from _torch()
+    yield from _dependencies()
+    yield from _plugins()
+    yield from _variables()
+    yield _runs_folder()
+
+
+def _torch() -> Iterator[Check]:
+    try:
+        import torch
+    except ImportError as error:
+        yield Check("torch", "fail", f"does not import: {error}")
+        return
+    devices = ["cpu", *(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))]
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    yield Check("torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads, devices: {', '.join(devices)}")
+
+
+def _dependencies() -> Iterator[Check]:
+    try:
+        needs = metadata.requires("motionkit") or []
+    except metadata.PackageNotFoundError:
+        yield Check("installed", "fail", "motionkit is not installed: run pip install -e .")
+        return
+    for need in needs:
+        name, _, marker = need.partition(";")
+        name = re.split(r"[<>=!~\[ (]", name.strip())[0]
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if "extra" not in marker:
+                yield Check(name, "fail", f"is not installed (motionkit needs {need})")
+            continue
+        if "extra" not in marker and name != "torch":
+            yield Check(name, "ok", version)
+
+
+def _plugins() -> Iterator[Check]:
+    from motionkit import plugins
+    from motionkit.plugins._diagnose import diagnose
+
+    limit = os.environ.get("MOTIONKIT_PLUGINS")
+    if limit is not None:
+        yield Check("plugins", "warn", f"MOTIONKIT_PLUGINS={limit!r} limits loading to these packages")
+    findings = diagnose()
+    for finding in findings:
+        yield Check("plugins", "fail" if finding.serious else "warn", f"{finding.package}: {finding.text}")
+    if not any(finding.serious for finding in findings):
+        packages = {entry.distribution for entry in plugins.scan().entries}
+        yield Check("plugins", "ok", f"{len(plugins.scan().entries)} from {', '.join(sorted(packages))}")
+
+
+def _variables() -> Iterator[Check]:
+    from motionkit import plugins
+    from motionkit.config._problems import suggest
+    from motionkit.config._sources import NOT_SETTINGS, PREFIX, variable
+
+    given = [name for name in os.environ if name.startswith(PREFIX)]
+    if not given:
+        return
+    known = set(NOT_SETTINGS)
+    for entry in plugins.scan().of("trainers"):
+        try:
+            model = plugins.get("trainers", f"{entry.distribution}:{entry.name}").options
+        except MotionkitError:
+            continue
+        known |= {variable((name,)) for name in model.model_fields}
+    for name in given:
+        if name in known or name.partition("__")[0] in known:
+            yield Check("variable", "ok", f"{name}={os.environ[name]}")
+        else:
+            hint = suggest(name, known)
+            yield Check("variable", "warn", f"{name} is no setting of any command{f'; {hint}' if hint else ''}")
+
+
+def _runs_folder() -> Check:
+    folder = Path("runs") if Path("runs").is_dir() else Path()
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return Check("runs folder", "warn", f"{folder.resolve()} cannot be written: {error.strerror}; use --out DIR")
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize / 2**30 if sys.platform != "win32" else 0.0
+    return Check("runs folder", "ok", f"{folder.resolve()} can be written, {free:.0f} GiB free")

@@ -1,0 +1,133 @@
+"""Say what is wrong with installed plugins: malformed metadata by file and line, failing imports, differing readers.
+
+The ``entrypoints`` package does here what it is better at than the standard library: its parser names the file and the
+line. It also reads everything a second time, independently, so that a fault in our own discovery cannot hide.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import entrypoints
+
+from motionkit.errors import MotionkitError
+from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, normalise, scan
+from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, get
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or odd.
+
+    Attributes:
+        package: The package it concerns.
+        text: What it is, in words, with file and line where there is one.
+        serious: Whether motionkit itself is affected; a malformed package that is no plugin is only odd.
+    """
+
+    package: str
+    text: str
+    serious: bool
+
+
+def diagnose(*, load: bool = True) -> list[Finding]:
+    """Check everything about plugins.
+
+    Args:
+        load: Import each plugin's light half too.
+    """
+    found = [] if any(e.builtin for e in scan().entries) else [Finding(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
+    second, malformed = second_reading()
+    found += malformed
+    known = {finding.package for finding in malformed}
+    found += [Finding(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known]
+    found += _differences(second, known)
+    for entry in scan().entries:
+        found += _check(entry, load=load)
+    return found
+
+
+def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
+    """Read all entry points with the ``entrypoints`` package, one file at a time.
+
+    Returns:
+        (kind, name, value) of every motionkit entry, and a finding for each file that does not parse.
+    """
+    entries: set[tuple[str, str, str]] = set()
+    findings: list[Finding] = []
+    seen: set[str] = set()
+    for path in _metadata_files():
+        package = normalise(entrypoints.Distribution.from_name_version(path.parent.stem).name)
+        if package in seen:
+            continue
+        seen.add(package)
+        parser = entrypoints.CaseSensitiveConfigParser(delimiters=("=",))
+        try:
+            parser.read([str(path)], encoding="utf-8")
+            for kind in KINDS:
+                section = f"{HOME}.{kind}"
+                if section in parser:
+                    for name, text in parser[section].items():
+                        entries.add((kind, name, text.strip()))
+        except (configparser.Error, UnicodeDecodeError, OSError) as error:
+            serious = HOME in path.read_text(encoding="utf-8", errors="replace")
+            findings.append(Finding(package, _in_words(error, path), serious))
+    return entries, findings
+
+
+def _metadata_files() -> Iterator[Path]:
+    for folder in dict.fromkeys(sys.path):
+        place = Path(folder or ".")
+        if place.is_dir():
+            for pattern in ("*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt"):
+                yield from sorted(place.glob(pattern))
+
+
+def _in_words(error: Exception, path: Path) -> str:
+    # Error texts of the parser span lines; `ParsingError.errors` holds (line number, repr of the line).
+    lines = getattr(error, "errors", None)
+    if lines:
+        number, line = lines[0]
+        return f"{path}, line {number}: {line} is not 'name = module:attribute'"
+    number = getattr(error, "lineno", None)
+    where = f"{path}, line {number}" if number else str(path)
+    return f"{where}: {' '.join(str(error).split())}"
+
+
+def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[Finding]:
+    if os.environ.get(LIMIT_VARIABLE) is not None:  # our reading is limited on purpose
+        return []
+    first = {(e.kind, e.name, e.value): e for e in scan().entries if normalise(e.distribution) not in known}
+    found = []
+    for key, entry in first.items():
+        if key not in second:
+            text = f"{entry.kind} {entry.name!r} is seen by importlib.metadata and not by entrypoints"
+            found.append(Finding(entry.distribution, text, True))
+    for kind, name, value in sorted(second - set(first)):
+        text = f"{kind} {name!r} = {value!r} is seen by entrypoints and not by importlib.metadata"
+        found.append(Finding("unknown", text, True))
+    return found
+
+
+def _check(entry: Entry, *, load: bool) -> list[Finding]:
+    reference = f"{entry.distribution}:{entry.name}"
+    try:
+        find(entry.kind, entry.name)
+    except MotionkitError as error:
+        return [Finding(entry.distribution, str(error), True)]
+    if not load:
+        return []
+    try:
+        component = get(entry.kind, reference)
+    except MotionkitError as error:
+        return [Finding(entry.distribution, str(error), True)]
+    missing = component.missing()
+    if missing:
+        text = f"{entry.kind} {entry.name!r} needs {', '.join(missing)}, which is not installed"
+        return [Finding(entry.distribution, text, False)]
+    return []
