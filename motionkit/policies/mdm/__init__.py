@@ -1,4 +1,4 @@
-"""Motion Diffusion Model (Tevet et al. 2022): light half, imports no torch."""
+"""Motion Diffusion Model (Tevet et al. 2022): light half, imports no torch; the rest is in `model`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from motionkit.config import Cli, Group
 from motionkit.plugins import Component
+from motionkit.policies.mdm._settings import MDMSettings
 
 
 class MDMOptions(Group):
@@ -39,4 +40,4 @@ component = Component(
     factory="motionkit.policies.mdm._factory:open_policy",
 )
 
-__all__ = ["MDMOptions", "component"]
+__all__ = ["MDMOptions", "MDMSettings", "component"]

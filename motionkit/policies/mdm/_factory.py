@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
@@ -19,10 +19,16 @@ from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of
 from motionkit.text import CachedEncoder, load_encoder
 
-if TYPE_CHECKING:
-    from motionkit.datasets.base import TextMotionDataset
-
 STARTER = "starter"
+
+
+class MotionSource(Protocol):
+    """What a policy needs to know about the data it is for; every `TextMotionDataset` is one."""
+
+    skeleton: Skeleton
+    fps: float
+    normalizer: Normalizer
+    max_length: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class _Parts:
 
 
 def open_policy(
-    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: TextMotionDataset | None = None
+    options: MDMOptions, *, device: torch.device | str = "cpu", dataset: MotionSource | None = None
 ) -> MDMPolicy:
     """Open the policy that `options` names.
 
@@ -120,7 +126,7 @@ def open_reference(options: MDMOptions, policy: MDMPolicy, *, device: torch.devi
 def new_policy(
     settings: MDMSettings,
     *,
-    dataset: TextMotionDataset,
+    dataset: MotionSource,
     encoder: CachedEncoder,
     seed: int = 0,
     padding: Padding = "exact",

@@ -8,36 +8,39 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from motionkit.nn import sinusoidal_table, stock_keys
+from motionkit.nn import merged_state, sinusoidal_table, stock_keys
+from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._settings import MDMSettings
 
 
-def write_released(
-    path: Path, settings: MDMSettings, state: Mapping[str, Tensor], *, dataset: str, extra: Mapping[str, Any]
-) -> Path:
-    """Write ``model%09d.pt`` content and args.json in the original layout.
+def export_stock(policy: MDMPolicy, folder: Path, *, step: int = 0, extra: Mapping[str, Any] | None = None) -> Path:
+    """Write ``model%09d.pt`` and args.json as the original training code would have; adapters are merged.
+
+    The file loads in the original code unless ``policy.settings.stock_obstacles()`` names an extension; motionkit
+    reads both.
 
     Args:
-        path: File to write; args.json goes beside it.
-        settings: Shape of the network.
-        state: Native state dict, adapters merged.
-        dataset: The peer's dataset name, ``humanml`` or ``kit``.
-        extra: Further args.json entries (they never override the shape).
+        policy: What to write.
+        folder: Made when it is missing.
+        step: Number in the file's name.
+        extra: Further args.json entries; they never override the shape.
 
     Returns:
-        `path`.
+        The checkpoint.
     """
+    settings = policy.settings
     table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
-    tensors = {name: value.detach().cpu().clone() for name, value in stock_keys(state).items()}
+    merged = stock_keys(merged_state(policy.network))
+    tensors = {name: value.detach().cpu().clone() for name, value in merged.items()}
     tensors["sequence_pos_encoder.pe"] = table
     tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".tmp-{path.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"model{step:09d}.pt"
+    aside = folder / f".tmp-{path.name}"
     torch.save(tensors, aside)
-    document = {**extra, **stock_args(settings, dataset)}
-    (path.parent / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
+    document = {**(extra or {}), **stock_args(settings, policy.skeleton.name)}
+    (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
     aside.replace(path)
     return path
 

@@ -9,7 +9,6 @@ from typing import Any
 import safetensors.torch
 import torch
 from pydantic import ValidationError
-from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError

@@ -1,0 +1,24 @@
+"""The heavy half of the MDM policy: opening, making, saving and exporting it. Imports torch."""
+
+from motionkit.policies.mdm._condition import MDMCondition
+from motionkit.policies.mdm._factory import MotionSource, new_policy, open_encoder, open_policy, open_reference
+from motionkit.policies.mdm._network import MDMNetwork
+from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._released import read_released
+from motionkit.policies.mdm._stock import export_stock
+from motionkit.policies.mdm._store import policy_document, save_policy
+
+__all__ = [
+    "MDMCondition",
+    "MDMNetwork",
+    "MDMPolicy",
+    "MotionSource",
+    "export_stock",
+    "new_policy",
+    "open_encoder",
+    "open_policy",
+    "open_reference",
+    "policy_document",
+    "read_released",
+    "save_policy",
+]

@@ -1,0 +1,152 @@
+"""Which clips, captions, noise and timesteps a step sees: a function of seed and step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.base import TextClip
+from motionkit.motion import Normalizer
+from motionkit.rl import stable_hash
+from motionkit.text import Prompt
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's data.
+
+    Attributes:
+        x0: ``[B, T, D]`` normalised, zeros past a clip's end.
+        lengths: ``[B]`` int64.
+        prompts: Conditions, one per clip.
+        offset: ``[B]`` int64 frame of the prompt's timeline at which the clip starts.
+        timestep: ``[B]`` int64.
+        noise: ``[B, T, D]`` standard normal.
+        drop: ``[B]`` bool, True = without text.
+    """
+
+    x0: Tensor
+    lengths: Tensor
+    prompts: list[Prompt]
+    offset: Tensor
+    timestep: Tensor
+    noise: Tensor
+    drop: Tensor
+
+
+class Batches:
+    """Endless batches of similar lengths.
+
+    Args:
+        clips: Training clips.
+        normalizer: The dataset's statistics.
+        batch_size: Clips per batch; fewer when there are fewer clips.
+        steps: Length of the noise schedule.
+        max_length: Longer clips are cropped at a random place.
+        seed: Fixes everything.
+        cond_drop: Share without text.
+        place: Share of clips put into a longer timeline, among other clauses.
+        grid: Offsets and surrounding clauses are multiples of this many frames.
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[TextClip],
+        normalizer: Normalizer,
+        *,
+        batch_size: int,
+        steps: int,
+        max_length: int,
+        seed: int,
+        cond_drop: float = 0.0,
+        place: float = 0.0,
+        grid: int = 1,
+    ) -> None:
+        self._clips = clips
+        self._features = [normalizer.normalize(clip.features) for clip in clips]
+        self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
+        self._size = min(batch_size, len(clips))
+        self._steps, self._max, self._seed = steps, max_length, seed
+        self._drop, self._place, self._grid = cond_drop, place, grid
+        self._epoch: tuple[int, list[Tensor]] = (-1, [])
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in one pass over the clips; the last few clips of a pass wait for the next one."""
+        return len(self._clips) // self._size
+
+    def __call__(self, step: int) -> Batch:
+        """Return the batch of step number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self._order(epoch))
+        return self._make(self._epoch[1][position].tolist(), self._generator("step", step))
+
+    def fixed(self) -> list[Batch]:
+        """Return all clips once in batches with whole captions, no text dropped: the same data every time."""
+        rows = torch.split(torch.argsort(self._lengths, stable=True), self._size)
+        return [self._make(row.tolist(), self._generator("fixed", i), plain=True) for i, row in enumerate(rows)]
+
+    def _generator(self, purpose: str, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(stable_hash(f"{purpose}/{self._seed}/{number}") % 2**63)
+
+    def _order(self, epoch: int) -> list[Tensor]:
+        """Shuffle, then cut into batches of similar lengths (sorted within pools of 16 batches), in random order."""
+        generator = self._generator("epoch", epoch)
+        order = torch.randperm(len(self._clips), generator=generator)
+        pools = torch.split(order, 16 * self._size)
+        rows = torch.cat([pool[torch.argsort(self._lengths[pool], stable=True)] for pool in pools])
+        batches = torch.split(rows[: self.per_epoch * self._size], self._size)
+        return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+
+    def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> Batch:
+        lengths = self._lengths[rows]
+        x0 = torch.zeros(len(rows), int(lengths.max()), self._features[0].shape[1])
+        for i, row in enumerate(rows):
+            spare = self._features[row].shape[0] - int(lengths[i])
+            start = _below(spare + 1, generator)
+            x0[i, : lengths[i]] = self._features[row][start : start + int(lengths[i])]
+        captions = [self._clips[row].captions for row in rows]
+        texts = [options[0 if plain else _below(len(options), generator)] for options in captions]
+        prompts, offset = self._timelines(texts, lengths.tolist(), generator, plain=plain)
+        drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
+        return Batch(
+            x0,
+            lengths,
+            prompts,
+            torch.tensor(offset),
+            torch.randint(self._steps, (len(rows),), generator=generator),
+            torch.randn(x0.shape, generator=generator),
+            drop,
+        )
+
+    def _timelines(
+        self, texts: list[str], lengths: list[int], generator: torch.Generator, *, plain: bool
+    ) -> tuple[list[Prompt], list[int]]:
+        """Put some clips into a longer timeline whose other parts belong to other clips' texts and stay unseen.
+
+        The network then learns from single actions alone that a clause speaks about its own window: it sees the
+        frames of one window, and condition tokens of windows before and after that have nothing to do with them.
+        """
+        prompts, offsets = [], []
+        for text, length in zip(texts, lengths, strict=True):
+            before = after = 0
+            if not plain and float(torch.rand((), generator=generator)) < self._place:
+                room = (self._max - length) // self._grid
+                before = self._grid * _below(room + 1, generator)
+                after = self._grid * _below((self._max - length - before) // self._grid + 1, generator)
+            parts = [(length, text)]
+            if before:
+                parts.insert(0, (before, texts[_below(len(texts), generator)]))
+            if after:
+                parts.append((after, texts[_below(len(texts), generator)]))
+            prompts.append(Prompt(tuple(text for _, text in parts), tuple(frames for frames, _ in parts)))
+            offsets.append(before)
+        return prompts, offsets
+
+
+def _below(limit: int, generator: torch.Generator) -> int:
+    return int(torch.randint(limit, (), generator=generator))

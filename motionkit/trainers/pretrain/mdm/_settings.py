@@ -1,0 +1,74 @@
+"""Settings of `motionkit pretrain mdm`. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
+from motionkit.policies.mdm import MDMSettings
+
+
+class ModelSettings(Group):
+    """Shape of the network; the defaults are the starter policy's, the published model's are in brackets."""
+
+    arch: Annotated[Literal["trans_enc", "trans_dec"], Cli("--model.arch")] = Field(
+        default="trans_enc", description="Encoder with prefix tokens, or decoder with the text as memory."
+    )
+    layers: Annotated[int, Cli("--model.layers")] = Field(default=4, ge=1, description="Transformer layers (8).")
+    latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
+        default=128, ge=2, description="Features per token (512)."
+    )
+    num_heads: int = Field(default=4, ge=1, description="Attention heads (4).")
+    ff_size: int = Field(default=256, ge=1, description="Width of the feed-forward (1024).")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
+    emb_trans_dec: bool = Field(default=False, description="Time embedding as a prefix of the decoder's input.")
+    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(default=4, ge=1, description="Frames per token (1).")
+    clause_tokens: bool = Field(default=True, description="One condition token per clause, with its window (no).")
+    diffusion_steps: int = Field(default=50, ge=2, description="Steps of the noise schedule (50 or 1000).")
+    noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
+
+    def network(self, cond_mask_prob: float) -> MDMSettings:
+        """Return the network's settings; features and text width follow from data and encoder."""
+        return MDMSettings(**self.model_dump(), mask_frames=True, cond_mask_prob=cond_mask_prob)
+
+
+class TextSettings(Group):
+    """The frozen text encoder."""
+
+    encoder: Annotated[Literal["auto", "clip", "distilbert", "minilm", "stored"], Cli("--text.encoder")] = Field(
+        default="auto", description="auto: the stored table for the starter dataset, minilm for others."
+    )
+    model: Annotated[str, Cli("--text.model")] = Field(
+        default="", description="Text model, a transformers folder or hub id; default: the local cache."
+    )
+
+
+class TrainSettings(Group):
+    """Batches and loss."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, description="Clips per step.")
+    cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
+    ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
+    place: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="clause_tokens only: share of clips put somewhere in a longer timeline, with other clauses "
+        "around them, so that windows mean something.",
+    )
+    final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(default=250, ge=0, description="Steps between held-out losses; 0 at the end only.")
+    val_clips: int = Field(default=256, ge=1, description="Held-out clips used for the loss.")
+
+
+class PretrainMDMSettings(TrainerSettings):
+    """Everything `motionkit pretrain mdm` can be told."""
+
+    run: RunSettings = RunSettings(num_steps=3000)
+    dataset: Chosen = slot("datasets", "starter")
+    model: ModelSettings = ModelSettings()
+    text: TextSettings = TextSettings()
+    train: TrainSettings = TrainSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=100)

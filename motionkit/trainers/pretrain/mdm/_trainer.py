@@ -1,0 +1,216 @@
+"""`motionkit pretrain mdm`: the trainer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.base import TextClip, TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.nn import EMA
+from motionkit.policies.mdm.model import new_policy, open_encoder, save_policy
+from motionkit.runs import Run, flatten_optimizer, restore_optimizer
+from motionkit.text import Prompt
+from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
+from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
+
+_STATS = "normalizer."
+
+
+class PretrainMDM:
+    """Trains an MDM from scratch; see `motionkit.trainers.base.Trainer`.
+
+    x0 loss at uniform timesteps over valid frames, AdamW with warm-up and cosine decay, dropped text for
+    classifier-free guidance, averaged weights. The averaged weights become ``RUN/policy``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "text", "train", "optim", "seed", "run.num_steps")
+
+    def __init__(self, settings: PretrainMDMSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open dataset and text encoder and build the network.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        self._train_clips = _usable(dataset, "train", settings.dataset.label)
+        self._val_clips = _usable(dataset, "val", settings.dataset.label)[: settings.train.val_clips]
+        name = settings.text.encoder
+        if name == "auto":
+            name = "stored" if dataset.name == "starter" else "minilm"
+        encoder = open_encoder(name, settings.text.model, device=self.device)
+        shape = settings.model.network(settings.train.cond_drop)
+        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_tokens):
+            raise MotionkitError(
+                "DistilBERT gives one token per word, which only the plain decoder reads.",
+                fix="--model.arch trans_dec --set model.clause_tokens=false, or another --text.encoder.",
+            )
+        self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
+        self.policy.condition([_first_prompt(self._train_clips[0])])
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        return {
+            "policy": "mdm",
+            "parameters": sum(parameter.numel() for parameter in self.policy.network.parameters()),
+            "train_clips": len(self._train_clips),
+            "val_clips": len(self._val_clips),
+            "text_encoder": self.policy.encoder.name,
+            "epochs": round(self.settings.run.num_steps / self._batches().per_epoch, 1),
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, network = self.settings, self.policy.network
+        batches, held_out = self._batches(), self._held_out()
+        ema = EMA(network.named_parameters(), settings.train.ema, warmup=True)
+        optimizer = torch.optim.AdamW(
+            network.parameters(),
+            lr=settings.optim.learning_rate,
+            betas=settings.optim.betas,
+            weight_decay=settings.optim.weight_decay,
+        )
+        if (checkpoint := run.checkpoint()) is not None:
+            tensors = dict(checkpoint.tensors["model"])
+            network.load_state_dict({k: v for k, v in tensors.items() if not k.startswith(_STATS)})
+            ema.load(checkpoint.tensors["ema"], updates=int(checkpoint.state["ema_updates"]))
+            restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], network)
+        save_policy(self.policy, run.directory / "policy", tensors=False)
+        (run.directory / "policy" / "model.safetensors").unlink(missing_ok=True)
+        before = None if checkpoint is None else checkpoint.state["before"]
+        if before is None:
+            before = self._validate(held_out)
+        last = float("nan")
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal last
+            rate = self._rate(step)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss, norm = self._step(batches(step), optimizer)
+            ema.update()
+            metrics = {"loss/total": loss, "loss/diffusion": loss, "grad/norm": norm, "optim/learning_rate": rate}
+            every = settings.train.val_every
+            if step == settings.run.num_steps or (every and step % every == 0):
+                with ema.applied():
+                    last = metrics["val/loss/diffusion"] = self._validate(held_out)
+            return metrics
+
+        def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
+            moments, rest = flatten_optimizer(optimizer, network)
+            groups = {"model": self.policy.tensors(), "optimizer": moments, "ema": ema.tensors()}
+            return groups, {"optimizer": rest, "ema_updates": ema.updates, "before": before}
+
+        run_steps(run, settings, step_fn, state_fn)
+        with ema.applied():
+            if math.isnan(last):
+                last = self._validate(held_out)
+            save_policy(self.policy, run.directory / "policy")
+        return {
+            "heldout": {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}},
+            "metrics": {"val/loss/diffusion": last},
+        }
+
+    def _batches(self) -> Batches:
+        settings = self.settings
+        return Batches(
+            self._train_clips,
+            self.policy.normalizer.to("cpu"),
+            batch_size=settings.train.batch_size,
+            steps=settings.model.diffusion_steps,
+            max_length=self.policy.max_length,
+            seed=settings.seed,
+            cond_drop=settings.train.cond_drop,
+            place=settings.train.place if settings.model.clause_tokens else 0.0,
+            grid=settings.model.patch_size,
+        )
+
+    def _held_out(self) -> list[Batch]:
+        return Batches(
+            self._val_clips,
+            self.policy.normalizer.to("cpu"),
+            batch_size=self.settings.train.batch_size,
+            steps=self.settings.model.diffusion_steps,
+            max_length=self.policy.max_length,
+            seed=0,
+        ).fixed()
+
+    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[float, float]:
+        network = self.policy.network.train()
+        loss = self._loss(batch).mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        norm = torch.nn.utils.clip_grad_norm_(network.parameters(), self.settings.optim.grad_clip or math.inf)
+        if not bool(torch.isfinite(norm)):
+            raise MotionkitError(
+                "the loss is no longer finite.",
+                why=f"gradient norm {float(norm)} at learning rate {optimizer.param_groups[0]['lr']:.2g}.",
+                fix="lower --learning-rate, then --resume from the last checkpoint.",
+                code=1,
+            )
+        optimizer.step()
+        network.eval()
+        return float(loss.detach()), float(norm)
+
+    @torch.no_grad()
+    def _validate(self, batches: Sequence[Batch]) -> float:
+        losses = torch.cat([self._loss(batch) for batch in batches])
+        return float(losses.mean())
+
+    def _loss(self, batch: Batch) -> Tensor:
+        policy, device = self.policy, self.device
+        x0, lengths, timestep = batch.x0.to(device), batch.lengths.to(device), batch.timestep.to(device)
+        mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
+        condition = policy.condition(batch.prompts)
+        with autocast(device, self.settings.precision):
+            predicted = policy.network(
+                policy.schedule.noised(x0, timestep, batch.noise.to(device)),
+                timestep,
+                condition.text,
+                condition.mask,
+                windows=condition.windows,
+                frame_mask=mask,
+                drop=batch.drop.to(device),
+                offset=batch.offset.to(device),
+            )
+        return diffusion_loss(predicted, x0, mask)
+
+    def _rate(self, step: int) -> float:
+        optim, total = self.settings.optim, self.settings.run.num_steps
+        if step <= optim.warmup_steps:
+            return optim.learning_rate * step / optim.warmup_steps
+        progress = (step - optim.warmup_steps) / max(1, total - optim.warmup_steps)
+        low = self.settings.train.final_rate
+        return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+def _first_prompt(clip: TextClip) -> Prompt:
+    return Prompt((clip.captions[0],), (1,))
+
+
+def _usable(dataset: TextMotionDataset, split: str, label: str) -> Sequence[TextClip]:
+    clips = dataset.clips("val" if split == "val" else "train")
+    if not clips:
+        raise MotionkitError(f"dataset {label!r} has no clips in its {split} split.", fix="check --dataset.root.")
+    for clip in clips:
+        if not bool(torch.isfinite(clip.features).all()):
+            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
+        if not clip.captions:
+            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
+    return clips

@@ -1,0 +1,137 @@
+"""Adapters (test 20 of the RL sheet)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from motionkit.errors import MotionkitError
+from motionkit.nn import (
+    TransformerDecoder,
+    TransformerEncoder,
+    adapter_parameters,
+    adapter_state,
+    adapters_off,
+    add_adapters,
+    has_adapters,
+    load_adapters,
+    merged_state,
+)
+
+
+class Net(nn.Module):
+    """Encoder and decoder with a text projection, small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed_text = nn.Linear(6, 16)
+        self.encoder = TransformerEncoder(16, 2, 32, 1)
+        self.decoder = TransformerDecoder(16, 2, 32, 1)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        memory = self.embed_text(x)
+        out: Tensor = self.decoder(self.encoder(memory), memory)
+        return out
+
+
+X = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(3))
+
+
+def _train(net: Net) -> None:
+    optimizer = torch.optim.SGD(adapter_parameters(net), lr=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(X).square().sum().backward()
+        optimizer.step()
+
+
+def test_zero_start_is_bit_equal_and_only_adapters_train() -> None:
+    base = Net()(X)
+    net = Net()
+    add_adapters(net, r=4, alpha=8.0)
+    assert torch.equal(net(X), base)
+    trainable = {name for name, parameter in net.named_parameters() if parameter.requires_grad}
+    assert trainable == {name for name, _ in net.named_parameters() if ".lora_" in name}
+    assert len(trainable) == 2 * (1 + 2 + 2 + 3 + 2 + 2)  # text; self, self and cross attention; feed-forwards
+
+
+def test_every_adapter_gets_a_gradient() -> None:
+    net = Net()
+    add_adapters(net, r=2, alpha=2.0)
+    _train(net)
+    net(X).square().sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in adapter_parameters(net))
+
+
+def test_off_restores_the_base_bit_for_bit() -> None:
+    base = Net()(X)
+    net = Net()
+    add_adapters(net, r=4, alpha=8.0)
+    _train(net)
+    tuned = net(X)
+    assert not torch.allclose(tuned, base, atol=1e-3)
+    with adapters_off(net):
+        assert torch.equal(net(X), base)
+    assert torch.equal(net(X), tuned)
+    assert all(parameter.requires_grad for parameter in adapter_parameters(net))
+
+
+def test_merged_weights_are_the_same_function() -> None:
+    net = Net()
+    add_adapters(net, r=4, alpha=8.0)
+    _train(net)
+    plain = Net()
+    plain.load_state_dict(merged_state(net))
+    assert (plain(X) - net(X)).abs().max() <= 1e-5
+    assert not has_adapters(plain)
+
+
+def test_state_round_trip_and_missing_tensor() -> None:
+    net, other = Net(), Net()
+    for module in (net, other):
+        add_adapters(module, r=4, alpha=8.0, seed=5)
+    _train(net)
+    state = {name: value.clone() for name, value in adapter_state(net).items()}
+    load_adapters(other, state)
+    assert torch.equal(other(X), net(X))
+    lost = dict(state)
+    name = next(iter(lost))
+    del lost[name]
+    with pytest.raises(MotionkitError, match="is missing"):
+        load_adapters(other, lost)
+    with pytest.raises(MotionkitError, match="shape"):
+        load_adapters(other, {**state, name: torch.zeros(1)})
+
+
+def test_seed_alone_draws_the_adapters() -> None:
+    states = []
+    for noise in (0, 1):
+        torch.manual_seed(noise)
+        net = Net()
+        torch.manual_seed(noise)
+        before = torch.get_rng_state()
+        add_adapters(net, r=4, alpha=8.0, seed=7)
+        assert torch.equal(torch.get_rng_state(), before)
+        states.append(adapter_state(net))
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize(("targets", "count"), [(("attn",), 7), (("ffn",), 4), (("text",), 1)])
+def test_targets(targets: tuple[str, ...], count: int) -> None:
+    net = Net()
+    add_adapters(net, r=2, alpha=2.0, targets=targets)
+    assert len(adapter_parameters(net)) == 2 * count
+
+
+def test_refusals() -> None:
+    with pytest.raises(MotionkitError, match="unknown LoRA target"):
+        add_adapters(Net(), targets=("attention",))
+    with pytest.raises(MotionkitError, match="nothing to adapt"):
+        add_adapters(nn.Linear(2, 2))
+    net = Net()
+    add_adapters(net)
+    with pytest.raises(MotionkitError, match="already"):
+        add_adapters(net)

@@ -1,0 +1,61 @@
+"""A small text encoder and policies around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from motionkit.motion import HUMANML, Normalizer
+from motionkit.policies.mdm import MDMSettings
+from motionkit.policies.mdm.model import MDMPolicy, new_policy
+from motionkit.rl import stable_hash
+from motionkit.text import CachedEncoder, TextFeatures
+
+
+class HashEncoder:
+    """Gives every text a random vector of its own, and counts what it is asked."""
+
+    name = "clip"
+    fingerprint = "hash"
+
+    def __init__(self, width: int = 12) -> None:
+        self.width = width
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Encode."""
+        self.asked += texts
+        rows = [
+            torch.randn(1, self.width, generator=torch.Generator().manual_seed(stable_hash(text) % 2**63))
+            for text in texts
+        ]
+        return TextFeatures(torch.stack(rows), torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+@pytest.fixture
+def hash_encoder() -> HashEncoder:
+    """An encoder that needs no model."""
+    return HashEncoder()
+
+
+@pytest.fixture
+def source() -> SimpleNamespace:
+    """Body and statistics of a dataset."""
+    generator = torch.Generator().manual_seed(9)
+    stats = Normalizer(torch.randn(263, generator=generator), torch.rand(263, generator=generator) + 0.5)
+    return SimpleNamespace(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
+
+
+@pytest.fixture
+def make_policy(hash_encoder: HashEncoder, source: SimpleNamespace) -> Callable[..., MDMPolicy]:
+    """Build an untrained policy from shape settings."""
+
+    def make(*, encoder: object = None, seed: int = 0, padding: str = "exact", **shape: object) -> MDMPolicy:
+        settings = MDMSettings.model_validate({"layers": 2, "latent_dim": 16, "num_heads": 2, "ff_size": 32, **shape})
+        chosen = CachedEncoder(hash_encoder) if encoder is None else encoder
+        return new_policy(settings, dataset=source, encoder=chosen, seed=seed, padding=padding)
+
+    return make

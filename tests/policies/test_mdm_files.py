@@ -1,0 +1,359 @@
+"""Opening, saving and exporting: every layout, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import KIT, Normalizer
+from motionkit.nn import stock_keys
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm import _factory as factory
+from motionkit.policies.mdm.model import (
+    MDMPolicy,
+    export_stock,
+    open_policy,
+    open_reference,
+    read_released,
+    save_policy,
+)
+from motionkit.text import CachedEncoder, Prompt
+
+Make = Callable[..., MDMPolicy]
+STOCK: dict[str, object] = {"num_heads": 4, "ff_size": 1024}
+
+
+@pytest.fixture(autouse=True)
+def _no_text_model(monkeypatch: pytest.MonkeyPatch, hash_encoder: Any) -> None:
+    """Opened policies get the tests' encoder in place of CLIP."""
+    monkeypatch.setattr(factory, "open_encoder", lambda name, model="", device="cpu": CachedEncoder(hash_encoder))
+
+
+def _ask(policy: MDMPolicy) -> Tensor:
+    x = torch.randn(2, 30, 263, generator=torch.Generator().manual_seed(1))
+    condition = policy.condition([Prompt(("a man waves",), (30,)), Prompt(("he jumps", "he sits"), (10, 14))])
+    with torch.no_grad():
+        return policy.predict(x, torch.tensor([5, 40]), condition, torch.tensor([30, 24]), guidance=2.0)
+
+
+class StockPositions(nn.Module):
+    """Position table of the original."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("pe", torch.zeros(5000, 1, width))
+
+
+class StockMDM(nn.Module):
+    """A stand-in for the original model: its modules, names, shapes and forward pass (trans_enc, CLIP)."""
+
+    def __init__(self, args: dict[str, Any], text_width: int) -> None:
+        super().__init__()
+        width = args["latent_dim"]
+        self.input_process = nn.ModuleDict({"poseEmbedding": nn.Linear(263, width)})
+        self.sequence_pos_encoder = StockPositions(width)
+        layer = nn.TransformerEncoderLayer(width, 4, 1024, 0.1, "gelu")
+        self.seqTransEncoder = nn.TransformerEncoder(layer, args["layers"], enable_nested_tensor=False)
+        self.embed_timestep = nn.Module()
+        self.embed_timestep.sequence_pos_encoder = self.sequence_pos_encoder
+        self.embed_timestep.time_embed = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))
+        self.embed_text = nn.Linear(text_width, width)
+        self.output_process = nn.ModuleDict({"poseFinal": nn.Linear(width, 263)})
+
+    def forward(self, x: Tensor, timestep: Tensor, text: Tensor) -> Tensor:
+        pe = self.sequence_pos_encoder.pe
+        emb = self.embed_timestep.time_embed(pe[timestep]).permute(1, 0, 2) + self.embed_text(text)
+        tokens = torch.cat((emb, self.input_process["poseEmbedding"](x.permute(3, 0, 1, 2).flatten(2))))
+        out = self.seqTransEncoder(tokens + pe[: tokens.shape[0]])[1:]
+        return self.output_process["poseFinal"](out).permute(1, 2, 0)[:, :, None]
+
+
+def _load_stock(path: Path, text_width: int) -> StockMDM:
+    """Load as the original does: args.json decides the shape, and every name and shape must agree."""
+    args = json.loads((path.parent / "args.json").read_text())
+    for key in ("dataset", "arch", "text_encoder_type", "emb_trans_dec", "layers", "latent_dim", "cond_mask_prob",
+                "mask_frames", "lambda_rcxyz", "lambda_vel", "lambda_fc", "lambda_target_loc", "unconstrained",
+                "pos_embed_max_len", "use_ema", "multi_target_cond", "multi_encoder_type", "target_enc_layers",
+                "context_len", "pred_len", "noise_schedule", "diffusion_steps", "sigma_small"):  # fmt: skip
+        assert key in args, key
+    model = StockMDM(args, text_width)
+    model.load_state_dict(torch.load(path, weights_only=True), strict=True)
+    return model.eval()
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_export_loads_in_stock_code(make_policy: Make, tmp_path: Path, lora: bool) -> None:
+    policy = make_policy(text_width=12, **STOCK)
+    if lora:
+        policy.adapt(r=2, alpha=4.0)
+        with torch.no_grad():
+            for name, parameter in policy.network.named_parameters():
+                if "lora_B" in name:
+                    parameter.normal_(std=0.1)
+    assert policy.settings.stock_obstacles() == []
+    path = export_stock(policy, tmp_path / "out", step=1234, extra={"seed": 7, "arch": "nonsense"})
+    assert path.name == "model000001234.pt"
+    model = _load_stock(path, 12)
+    prompt = Prompt(("a man waves",), (60,))
+    condition, x = policy.condition([prompt]), torch.randn(1, 60, 263)
+    with torch.no_grad():
+        theirs = model(x.mT[:, :, None], torch.tensor([9]), condition.text.transpose(0, 1))
+        ours = policy.predict(x, torch.tensor([9]), condition, torch.tensor([60]))
+    assert (theirs[:, :, 0].mT - ours).abs().max() <= 1e-5
+
+
+def test_export_reads_back(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    for name, shape in {"stock": {}, "starter": {"patch_size": 4, "clause_tokens": True}}.items():
+        policy = make_policy(**shape)
+        path = export_stock(policy, tmp_path / name)
+        args = json.loads((path.parent / "args.json").read_text())
+        (path.parent / "args.json").write_text(json.dumps({**args, "text_width": 12}))
+        back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
+        assert torch.equal(_ask(back), _ask(policy))
+    assert policy.settings.stock_obstacles() == ["num_heads=2", "ff_size=32", "patch_size=4", "clause_tokens=True"]
+
+
+@pytest.mark.parametrize("shape", [{}, {"patch_size": 4, "clause_tokens": True}, {"arch": "trans_dec"}])
+def test_native_round_trip(make_policy: Make, tmp_path: Path, shape: dict[str, object]) -> None:
+    policy = make_policy(**shape)
+    save_policy(policy, tmp_path)
+    back = open_policy(MDMOptions(checkpoint=str(tmp_path)))
+    assert torch.equal(_ask(back), _ask(policy))
+    assert (back.fps, back.max_length, back.skeleton.name, back.settings) == (20.0, 60, "humanml", policy.settings)
+    assert torch.equal(back.normalizer.mean, policy.normalizer.mean)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.safetensors", "policy.json"]
+
+
+def _tuned(make_policy: Make) -> MDMPolicy:
+    policy = make_policy()
+    policy.adapt(r=2, alpha=4.0, targets=("attn", "ffn", "text"))
+    with torch.no_grad():
+        for name, parameter in policy.network.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.1)
+    return policy
+
+
+def test_adapted_policy_round_trip(make_policy: Make, tmp_path: Path) -> None:
+    policy = _tuned(make_policy)
+    save_policy(policy, tmp_path)
+    assert (_ask(open_policy(MDMOptions(checkpoint=str(tmp_path)))) - _ask(policy)).abs().max() <= 1e-5
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    tensors.pop(next(name for name in tensors if "lora_A" in name))
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(MotionkitError, match="does not fit") as error:
+        open_policy(MDMOptions(checkpoint=str(tmp_path)))
+    assert "missing" in error.value.why
+
+
+def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
+    policy = make_policy()
+    save_policy(policy, tmp_path / "policy", tensors=False)
+    with pytest.raises(MotionkitError, match="no checkpoint yet"):
+        open_policy(MDMOptions(checkpoint=str(tmp_path)))
+    step = tmp_path / "checkpoints" / "step-00000003"
+    step.mkdir(parents=True)
+    safetensors.torch.save_file(policy.tensors(), step / "model.safetensors")
+    (step / "state.json").write_text("{}")
+    (tmp_path / "checkpoints" / "last").write_text("step-00000003\n")
+    for path in (tmp_path, step):
+        assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(path)))), _ask(policy))
+    final = make_policy(seed=1)
+    save_policy(final, tmp_path / "policy")
+    assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(tmp_path)))), _ask(final))
+    assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(step)))), _ask(policy))
+
+
+def _released(make_policy: Make, folder: Path) -> tuple[MDMPolicy, Path, dict[str, Tensor], dict[str, Any]]:
+    policy = make_policy()
+    path = export_stock(policy, folder)
+    args = {**json.loads((folder / "args.json").read_text()), "text_width": 12}
+    (folder / "args.json").write_text(json.dumps(args))
+    return policy, path, torch.load(path, weights_only=True), args
+
+
+def test_released_layouts(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    policy, path, tensors, args = _released(make_policy, tmp_path)
+    noise = {name: value + 1 for name, value in tensors.items()}
+    layouts: dict[str, tuple[Any, bool]] = {
+        "wrapped, with an optimiser beside it": ({"model": tensors, "optimizer": {"state": {}}, "step": 3}, False),
+        "average not asked for": ({"model": tensors, "model_avg": noise}, False),
+        "average": ({"model": noise, "model_avg": tensors}, True),
+        "text model inside": ({**tensors, "clip_model.visual.weight": torch.zeros(2)}, False),
+        "DataParallel": ({f"module.{name}": value for name, value in tensors.items()}, False),
+    }
+    for name, (content, ema) in layouts.items():
+        torch.save(content, path)
+        (tmp_path / "args.json").write_text(json.dumps({**args, "use_ema": ema}))
+        assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(path)), dataset=source)), _ask(policy)), name
+
+
+def test_files_of_2022(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    """args.json without the keys that came later."""
+    policy, path, _, args = _released(make_policy, tmp_path)
+    for key in ("text_encoder_type", "pos_embed_max_len", "mask_frames", "use_ema", "context_len", "pred_len",
+                "multi_target_cond", "emb_trans_dec", "lambda_target_loc"):  # fmt: skip
+        args.pop(key)
+    (tmp_path / "args.json").write_text(json.dumps(args))
+    assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(path)), dataset=source)), _ask(policy))
+
+
+def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    """A fine-tuned file with adapters beside its base weights, the way peft names them."""
+    policy, path, tensors, args = _released(make_policy, tmp_path)
+    down, up = torch.randn(2, 16), torch.randn(32, 2)
+    name = "seqTransEncoder.layers.1.linear1"
+    content = {f"base_model.model.{key}": value for key, value in tensors.items()}
+    content[f"base_model.model.{name}.base_layer.weight"] = content.pop(f"base_model.model.{name}.weight")
+    content[f"base_model.model.{name}.base_layer.bias"] = content.pop(f"base_model.model.{name}.bias")
+    content[f"base_model.model.{name}.lora_A.default.weight"] = down
+    content[f"base_model.model.{name}.lora_B.default.weight"] = up
+    torch.save({"model": content}, path)
+    with pytest.raises(MotionkitError, match="lora_alpha"):
+        read_released(path)
+    (tmp_path / "args.json").write_text(json.dumps({**args, "lora_alpha": 6.0}))
+    with torch.no_grad():
+        policy.network.get_submodule(name).weight.add_(3.0 * up @ down)
+    back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
+    assert torch.allclose(_ask(back), _ask(policy), atol=1e-5)
+    content.pop(f"base_model.model.{name}.lora_B.default.weight")
+    torch.save({"model": content}, path)
+    with pytest.raises(MotionkitError, match="incomplete"):
+        read_released(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arch": "gru"}, "gru"),
+        ({"context_len": 20, "pred_len": 40}, "DiP"),
+        ({"multi_target_cond": True}, "target joint"),
+        ({"lambda_target_loc": 1.0}, "target joint"),
+        ({"unconstrained": True}, "unconditional"),
+        ({"dataset": "uestc"}, "action-class"),
+        ({"predict_epsilon": True}, "predicts noise"),
+        ({"arch": "mamba"}, "unknown arch"),
+        ({"layers": 3}, "does not fit"),
+        ({"latent_dim": 32}, "does not fit"),
+        ({"arch": "trans_dec"}, "does not fit"),
+        ({"use_ema": True}, "no averaged weights"),
+        ({"num_heads": 5}, "num_heads"),
+        ({"layers": "many"}, "layers"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(
+    make_policy: Make, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    _, path, tensors, args = _released(make_policy, tmp_path)
+    torch.save({"model": tensors}, path)
+    (tmp_path / "args.json").write_text(json.dumps({**args, **change}))
+    with pytest.raises(MotionkitError, match=message) as error:
+        read_released(path)
+    assert error.value.code == 2
+
+
+def test_broken_files(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    _, path, tensors, _ = _released(make_policy, tmp_path)
+
+    def refused(checkpoint: Path) -> MotionkitError:
+        with pytest.raises(MotionkitError) as error:
+            open_policy(MDMOptions(checkpoint=str(checkpoint)), dataset=source)
+        assert error.value.code == 2
+        return error.value
+
+    assert "does not exist" in refused(tmp_path / "nowhere.pt").message
+    (tmp_path / "empty").mkdir()
+    assert "neither" in refused(tmp_path / "empty").message
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    refused(path)
+    torch.save({"state_dict": {"projection.weight": torch.zeros(2, 2)}}, path)
+    assert "not an MDM checkpoint" in refused(path).message
+    missing = dict(tensors)
+    missing.pop("embed_text.bias")
+    torch.save(missing, path)
+    assert "embed_text.bias" in refused(path).why
+    torch.save(tensors, path)
+    (tmp_path / "args.json").unlink()
+    assert "args.json" in refused(path).message
+    (tmp_path / "args.json").write_text("{")
+    assert "not JSON" in refused(path).message
+
+
+class _Attack:
+    """Unpickling it would write a file."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.target,)
+
+
+def test_a_file_that_runs_code_is_refused(make_policy: Make, tmp_path: Path) -> None:
+    _, path, _, _ = _released(make_policy, tmp_path)
+    torch.save({"model": _Attack(tmp_path / "owned")}, path)
+    with pytest.raises(MotionkitError):
+        read_released(path)
+    path.write_bytes(pickle.dumps({"model": _Attack(tmp_path / "owned")}))
+    with pytest.raises(MotionkitError):
+        read_released(path)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
+    _, path, _, _ = _released(make_policy, tmp_path)
+    with pytest.raises(MotionkitError, match="no feature statistics"):
+        open_policy(MDMOptions(checkpoint=str(path)))
+    assert open_policy(MDMOptions(checkpoint=str(path)), dataset=source).normalizer is source.normalizer
+    np.save(tmp_path / "Mean.npy", np.zeros(263, np.float32))
+    np.save(tmp_path / "Std.npy", np.full(263, 2, np.float32))
+    policy = open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=source)
+    assert policy.normalizer.std[0] == 2
+    other = SimpleNamespace(**{**vars(source), "skeleton": KIT})
+    with pytest.raises(MotionkitError, match="humanml body"):
+        open_policy(MDMOptions(checkpoint=str(path)), dataset=other)
+
+
+def test_reference(make_policy: Make, tmp_path: Path) -> None:
+    policy = make_policy()
+    for name, other in {"same": make_policy(seed=1), "wide": make_policy(latent_dim=32)}.items():
+        save_policy(other, tmp_path / name)
+    reference = open_reference(MDMOptions(reference=str(tmp_path / "same")), policy)
+    assert torch.equal(_ask(reference), _ask(make_policy(seed=1)))
+    assert not any(parameter.requires_grad for parameter in reference.network.parameters())
+    with pytest.raises(MotionkitError, match="latent_dim is 32, not 16"):
+        open_reference(MDMOptions(reference=str(tmp_path / "wide")), policy)
+    shifted = make_policy(seed=1)
+    shifted.normalizer = Normalizer(policy.normalizer.mean + 1, policy.normalizer.std)
+    save_policy(shifted, tmp_path / "shifted")
+    with pytest.raises(MotionkitError, match="other Mean and Std"):
+        open_reference(MDMOptions(reference=str(tmp_path / "shifted")), policy)
+
+
+def test_saved_names_are_stable(make_policy: Make) -> None:
+    """Names of the released layout; renaming a module would orphan every saved file."""
+    names = set(stock_keys(make_policy(layers=1).network.state_dict()))
+    assert {name for name in names if not name.startswith("seqTransEncoder.")} == {
+        "input_process.poseEmbedding.weight",
+        "input_process.poseEmbedding.bias",
+        "embed_timestep.time_embed.0.weight",
+        "embed_timestep.time_embed.0.bias",
+        "embed_timestep.time_embed.2.weight",
+        "embed_timestep.time_embed.2.bias",
+        "embed_text.weight",
+        "embed_text.bias",
+        "output_process.poseFinal.weight",
+        "output_process.poseFinal.bias",
+    }
