@@ -90,7 +90,7 @@ class MDMPolicy:
             yield
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint needs: the network's tensors (adapters beside their base) and the statistics."""
+        """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
         return {
             **self.network.state_dict(),
             f"{STATS}mean": self.normalizer.mean,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from motionkit.config import Group
 from motionkit.errors import MotionkitError
@@ -113,8 +113,10 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
     names = MDMSettings.model_fields.keys() - {"text_encoder", "text_width", "features"}
     given = {key: args[key] for key in names if key in args}
     given["arch"] = arch
-    return MDMSettings(
-        **given,
-        text_encoder=encoder,
-        text_width=int(args.get("text_width", 0)) or width or 512,
-    )
+    given |= {"text_encoder": encoder, "text_width": int(args.get("text_width", 0)) or width or 512}
+    try:
+        return MDMSettings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "args.json"
+        raise MotionkitError(f"{origin}: {name}: {first['msg']}.", fix="mend args.json, or copy it again.") from error

@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
-from motionkit.policies.mdm.model import new_policy, open_encoder, save_policy
+from motionkit.policies.mdm.model import new_policy, open_encoder
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -20,8 +20,6 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
-
-_STATS = "normalizer."
 
 
 class PretrainMDM:
@@ -87,11 +85,10 @@ class PretrainMDM:
             weight_decay=settings.optim.weight_decay,
         )
         if (checkpoint := run.checkpoint()) is not None:
-            tensors = dict(checkpoint.tensors["model"])
-            network.load_state_dict({k: v for k, v in tensors.items() if not k.startswith(_STATS)})
+            self.policy.load_tensors(checkpoint.tensors["model"])
             ema.load(checkpoint.tensors["ema"], updates=int(checkpoint.state["ema_updates"]))
             restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], network)
-        save_policy(self.policy, run.directory / "policy", tensors=False)
+        self.policy.save(run.directory / "policy", tensors=False)
         (run.directory / "policy" / "model.safetensors").unlink(missing_ok=True)
         before = None if checkpoint is None else checkpoint.state["before"]
         if before is None:
@@ -121,7 +118,7 @@ class PretrainMDM:
         with ema.applied():
             if math.isnan(last):
                 last = self._validate(held_out)
-            save_policy(self.policy, run.directory / "policy")
+            self.policy.save(run.directory / "policy")
         return {
             "heldout": {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}},
             "metrics": {"val/loss/diffusion": last},
