@@ -1,0 +1,173 @@
+"""The starter dataset, as trainers and rewards see it. Nothing is generated before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.datasets.base import Split, TextClip
+from motionkit.datasets.reference import physics_medians
+from motionkit.datasets.starter import StarterOptions
+from motionkit.datasets.starter._cache import kept
+from motionkit.datasets.starter._plan import PlannedClip, half, plan
+from motionkit.datasets.starter._prompts import composites
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Normalizer, Skeleton, feature_stats, joints_to_features
+from motionkit.starter import CATALOGUE, Order, perform
+from motionkit.text import Prompt
+
+_BATCH = 128
+_BLEND = 4
+_LEAST_SKATE = 0.05
+"""m/s; procedural feet stand perfectly still, and nobody sees less than this."""
+
+
+class Starter:
+    """Procedural clips of single actions with captions, and composite prompts that have no ground truth.
+
+    Args:
+        options: How much is generated and which part is used.
+    """
+
+    name = "starter"
+    skeleton: Skeleton = HUMANML
+    fps: float = 20.0
+    max_length: int = 196
+
+    def __init__(self, options: StarterOptions) -> None:
+        self._options = options
+        self._clips: dict[str, tuple[TextClip, ...]] = {}
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the split's clips; training clips are those of the chosen part."""
+        if split not in self._clips:
+            everything = self._all(split)
+            chosen = half(self._plan(split), self._options.part) if split == "train" else range(len(everything))
+            self._clips[split] = tuple(everything[i] for i in chosen)
+            if not self._clips[split]:
+                raise MotionkitError(
+                    f"{self._options.clips} training clips are too few for the {self._options.part} part.",
+                    fix=f"--dataset.clips {2 * len(CATALOGUE)} or more.",
+                )
+        return self._clips[split]
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return prompts: composites of two and three actions by default (``k_segments=0``).
+
+        With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. Nothing is generated
+        in either case.
+
+        Raises:
+            MotionkitError: So many segments do not fit into the longest motion.
+        """
+        if k_segments != 1:
+            return composites(split, self._options, k_segments=k_segments, seed=seed, max_length=self.max_length)
+        planned = self._plan(split)
+        chosen = half(planned, self._options.part) if split == "train" else range(len(planned))
+        return tuple(
+            Prompt((text,), (clip.order.frames - 1,), f"{clip.key}#{number}", (clip.key,))
+            for clip in (planned[i] for i in chosen)
+            for number, text in enumerate(clip.captions)
+        )
+
+    @cached_property
+    def normalizer(self) -> Normalizer:
+        """Mean and block-averaged Std over all training clips, whatever the part: one space for all networks."""
+        o = self._options
+
+        def make() -> NDArray[np.float32]:
+            mean, std = feature_stats((clip.features for clip in self._all("train")), self.skeleton)
+            return torch.stack([mean, std]).numpy()
+
+        stats = torch.from_numpy(np.array(kept(f"stats {self._train_key}", make, keep=o.cache)))
+        return Normalizer(stats[0], stats[1])
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (at least 0.05 m/s) and jerk (m/s^3) over the training clips."""
+        skate, jerk = self._physics
+        return max(skate, _LEAST_SKATE), jerk
+
+    @cached_property
+    def _physics(self) -> tuple[float, float]:
+        o = self._options
+
+        def make() -> NDArray[np.float32]:
+            return np.array(physics_medians(self._all("train"), self.skeleton, self.fps), dtype=np.float32)
+
+        skate, jerk = kept(f"physics {self._train_key}", make, keep=o.cache)
+        return float(skate), float(jerk)
+
+    def reference_composites(self, prompts: Sequence[Prompt], *, seed: int = 0) -> list[Tensor]:
+        """Return a rough motion for each prompt: its actions performed one after the other, cross-faded over 4 frames.
+
+        A bound from above, of sorts, for rewards of composites: every segment is right, transitions are crude.
+
+        Args:
+            prompts: Made of this dataset's captions.
+            seed: Another seed, other performances.
+
+        Returns:
+            ``[T, 263]`` features each, not normalised; T = the prompt's length.
+
+        Raises:
+            MotionkitError: A segment is not one of the starter's captions.
+        """
+        names = {text: entry.name for entry in CATALOGUE for text in entry.captions}
+        orders, last = [], []
+        for number, prompt in enumerate(prompts):
+            for k, (text, frames) in enumerate(zip(prompt.segments, prompt.frames, strict=True)):
+                if text not in names:
+                    fix = "motionkit.starter.captions() lists them."
+                    raise MotionkitError(f"{text!r} is not one of the starter's captions.", fix=fix)
+                last.append(k == len(prompt.segments) - 1)
+                extra = 1 if last[-1] else 1 + _BLEND
+                orders.append(Order(names[text], frames + extra, (seed << 32) + (3 << 28) + 8 * number + k))
+        rows, out, done = _features(orders), [], 0
+        for prompt in prompts:
+            parts = rows[done : done + len(prompt.segments)]
+            done += len(parts)
+            motion = parts[0]
+            for part in parts[1:]:
+                weight = torch.linspace(0, 1, _BLEND + 2)[1:-1, None]
+                mixed = motion[-_BLEND:] * (1 - weight) + part[:_BLEND] * weight
+                motion = torch.cat([motion[:-_BLEND], mixed, part[_BLEND:]])
+            out.append(motion)
+        return out
+
+    @property
+    def _train_key(self) -> str:
+        o = self._options
+        return f"{o.seed} {o.clips} {o.min_frames} {o.max_frames}"
+
+    def _plan(self, split: Split) -> tuple[PlannedClip, ...]:
+        o = self._options
+        count = {"train": o.clips, "val": o.val_clips, "test": o.test_clips}[split]
+        return plan(split, count, seed=o.seed, lengths=(o.min_frames, o.max_frames), unseen=o.unseen)
+
+    def _all(self, split: Split) -> tuple[TextClip, ...]:
+        o, planned = self._options, self._plan(split)
+        orders = [clip.order for clip in planned]
+        key = f"features {o.seed} {split} {len(planned)} {o.min_frames} {o.max_frames}"
+        table = torch.from_numpy(kept(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
+        rows = torch.split(table, [order.frames - 1 for order in orders])
+        return tuple(TextClip(clip.key, row, clip.captions) for clip, row in zip(planned, rows, strict=True))
+
+
+def _features(orders: Sequence[Order]) -> list[Tensor]:
+    """Perform orders and return ``[frames - 1, 263]`` float32 features of each; sorted by length inside."""
+    out: list[Tensor] = [torch.empty(0)] * len(orders)
+    by_length = sorted(range(len(orders)), key=lambda i: orders[i].frames)
+    for start in range(0, len(by_length), _BATCH):
+        index = by_length[start : start + _BATCH]
+        joints = [torch.from_numpy(clip.joints) for clip in perform([orders[i] for i in index], fps=Starter.fps)]
+        lengths = torch.tensor([len(j) for j in joints])
+        padded = torch.nn.utils.rnn.pad_sequence(joints, batch_first=True)
+        features = joints_to_features(padded, HUMANML, lengths, target=False).float()
+        for i, row, length in zip(index, features, lengths.tolist(), strict=True):
+            out[i] = row[: length - 1].clone()
+    return out

@@ -1,0 +1,165 @@
+"""Controls to joint rotations and positions: a spine by angles, limbs by two-bone inverse kinematics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motionkit.starter._body import (
+    ANKLE,
+    ARM,
+    COLLAR,
+    ELBOW,
+    HIP,
+    KNEE,
+    LEG,
+    OFFSETS,
+    PARENTS,
+    SHOULDER,
+    TOE,
+    WRIST,
+    Array,
+)
+from motionkit.starter._controls import Controls
+
+_REACH = 0.975
+
+
+def rotation(axis: int, angle: Array) -> Array:
+    """Rotation matrices ``[..., 3, 3]`` about a coordinate axis."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    out = np.zeros((*angle.shape, 3, 3))
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    out[..., axis, axis] = 1.0
+    out[..., i, i], out[..., j, j] = cos, cos
+    out[..., i, j], out[..., j, i] = -sin, sin
+    return out
+
+
+def _turned(yaw: Array, pitch: Array, roll: Array) -> Array:
+    return np.asarray(rotation(1, yaw) @ rotation(0, pitch) @ rotation(2, -roll))
+
+
+def _apply(matrix: Array, vector: Array) -> Array:
+    return np.asarray(np.einsum("...ij,...j->...i", matrix, vector))
+
+
+def _unit(vector: Array) -> Array:
+    return np.asarray(vector / np.maximum(np.linalg.norm(vector, axis=-1, keepdims=True), 1e-9))
+
+
+def _two_bone(root: Array, goal: Array, pole: Array, upper: float, lower: float, sign: float) -> tuple[Array, Array]:
+    """Global rotations of the two bones that bring the end of a limb to `goal`, bending towards `pole`.
+
+    The reach saturates smoothly before the limb is straight, where the joint angle would have no bounded speed.
+
+    Args:
+        root: ``[N, 3]`` where the limb starts.
+        goal: ``[N, 3]`` where it should end.
+        pole: ``[N, 3]`` direction the middle joint points to.
+        upper: Length of the first bone.
+        lower: Length of the second bone.
+        sign: +1 when the middle joint points along the body's forward axis (knee), -1 against it (elbow).
+    """
+    reach = goal - root
+    distance = np.linalg.norm(reach, axis=-1)
+    full, soft = upper + lower, (1 - _REACH) * (upper + lower)
+    excess = np.maximum(distance - _REACH * full, 0.0)
+    length = np.minimum(distance, _REACH * full) + 0.9 * soft * np.tanh(excess / (0.9 * soft))
+    length = np.maximum(length, 1.05 * abs(upper - lower) + 0.05)
+    along = reach / np.maximum(distance, 1e-9)[:, None]
+    bend = _unit(pole - (pole * along).sum(-1, keepdims=True) * along)
+    cosine = np.clip((upper**2 + length**2 - lower**2) / (2 * upper * length), -1, 1)
+    middle = along * (upper * cosine)[:, None] + bend * (upper * np.sqrt(1 - cosine**2))[:, None]
+    end = along * length[:, None]
+    axis = _unit(np.cross(-along, sign * bend))
+    frames = []
+    for bone in (middle, end - middle):
+        up = -_unit(bone)
+        frames.append(np.stack([axis, up, np.cross(axis, up)], axis=-1))
+    return frames[0], frames[1]
+
+
+def hips(pelvis: Array, turn: Array) -> Array:
+    """``[T, 2, 3]`` hip positions."""
+    frame = _turned(turn[:, 0], turn[:, 1], turn[:, 2])
+    return np.asarray(pelvis[:, None] + np.einsum("nij,kj->nki", frame, OFFSETS[list(HIP)]))
+
+
+def ankles(toe: Array, foot: Array) -> Array:
+    """``[T, 2, 3]`` ankle positions of feet given by their balls and angles."""
+    frame = rotation(1, foot[..., 0]) @ rotation(0, foot[..., 1])
+    return np.asarray(toe - np.einsum("nkij,kj->nki", frame, OFFSETS[list(TOE)]))
+
+
+def overreach(controls: Controls) -> Array:
+    """``[T]`` metres by which the pelvis is too high for the planted feet."""
+    hip, ankle = hips(controls.pelvis, controls.turn), ankles(controls.toe, controls.foot)
+    flat = np.linalg.norm((hip - ankle)[..., [0, 2]], axis=-1)
+    allowed = np.sqrt(np.maximum((_REACH * LEG) ** 2 - flat**2, 0.09))
+    return np.asarray((np.maximum(hip[..., 1] - ankle[..., 1] - allowed, 0) * controls.plant).max(axis=1))
+
+
+def solve(controls: Controls) -> tuple[Array, Array]:
+    """Pose the body.
+
+    Args:
+        controls: Goals of N frames (of any number of clips: frames are independent).
+
+    Returns:
+        Joint positions ``[N, 22, 3]`` in metres, and local rotations ``[N, 22, 3, 3]``; joint 0 holds the global
+        rotation of the pelvis, and every other rotation is relative to the parent's. A joint's offset from its parent
+        turns with the parent (the SMPL convention).
+    """
+    count = len(controls.pelvis)
+    frame = np.empty((count, 22, 3, 3))
+    place = np.empty((count, 22, 3))
+    frame[:, 0] = _turned(controls.turn[:, 0], controls.turn[:, 1], controls.turn[:, 2])
+    place[:, 0] = controls.pelvis
+
+    def attach(joint: int) -> None:
+        parent = PARENTS[joint]
+        place[:, joint] = place[:, parent] + frame[:, parent] @ OFFSETS[joint]
+
+    bend = controls.spine / 3
+    step = rotation(1, bend[:, 2]) @ rotation(0, bend[:, 0]) @ rotation(2, -bend[:, 1])
+    for joint in (3, 6, 9):
+        attach(joint)
+        frame[:, joint] = frame[:, PARENTS[joint]] @ step
+    nod = controls.head / 2
+    tilt = rotation(1, nod[:, 2]) @ rotation(0, nod[:, 0]) @ rotation(2, -nod[:, 1])
+    for joint in (12, 15):
+        attach(joint)
+        frame[:, joint] = frame[:, PARENTS[joint]] @ tilt
+
+    ankle = ankles(controls.toe, controls.foot)
+    for side, mirror in ((0, 1.0), (1, -1.0)):
+        outward = np.array([mirror, 1.0, 1.0])
+        hip, knee, end, toe = HIP[side], KNEE[side], ANKLE[side], TOE[side]
+        attach(hip)
+        pole = _apply(frame[:, 0], controls.knee[:, side] * outward)
+        lengths = float(-OFFSETS[knee, 1]), float(-OFFSETS[end, 1])
+        frame[:, hip], frame[:, knee] = _two_bone(place[:, hip], ankle[:, side], pole, *lengths, 1.0)
+        attach(knee)
+        attach(end)
+        frame[:, end] = rotation(1, controls.foot[:, side, 0]) @ rotation(0, controls.foot[:, side, 1])
+        attach(toe)
+        frame[:, toe] = frame[:, end]
+
+        collar, shoulder, elbow, wrist = COLLAR[side], SHOULDER[side], ELBOW[side], WRIST[side]
+        chest, hand = frame[:, 9], controls.hand[:, side] * outward * ARM
+        attach(collar)
+        shrug = 0.45 * np.clip(controls.hand[:, side, 1] + 0.1, 0, 1)
+        frame[:, collar] = chest @ rotation(2, mirror * shrug)
+        attach(shoulder)
+        goal = place[:, shoulder] + _apply(chest, hand)
+        pole = _apply(chest, controls.elbow[:, side] * outward)
+        lengths = float(-OFFSETS[elbow, 1]), float(-OFFSETS[wrist, 1])
+        frame[:, shoulder], frame[:, elbow] = _two_bone(place[:, shoulder], goal, pole, *lengths, -1.0)
+        attach(elbow)
+        attach(wrist)
+        frame[:, wrist] = frame[:, elbow]
+
+    parents = list(PARENTS[1:])
+    local = frame.copy()
+    local[:, 1:] = np.swapaxes(frame[:, parents], -1, -2) @ frame[:, 1:]
+    return place, local
