@@ -1,7 +1,6 @@
 """Run folders: settings, metrics, checkpoints, resuming, signals, provenance. Imports torch only to save and load."""
 
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
-from motionkit.runs._atomic import write_json as write_json_atomic
 from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
@@ -21,5 +20,4 @@ __all__ = [
     "restore_optimizer",
     "restore_random",
     "write_bytes_atomic",
-    "write_json_atomic",
 ]

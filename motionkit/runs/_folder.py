@@ -16,7 +16,7 @@ from motionkit.runs._atomic import TEMPORARY
 KIND = "motionkit-run"
 RECORD = "run.json"
 _LOCK = ".lock"
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", "report.html", RECORD)
+_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", "report.html", "policy", "tmr")
 
 
 def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
@@ -78,7 +78,9 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
         # Moved aside first, run.json last: a kill in between leaves something that can be overwritten again.
         aside = folder / f"{TEMPORARY}replaced-{os.getpid()}"
         aside.mkdir()
-        for name in _OWN:
+        # The record is a file that anybody may have edited: only plain names in the folder itself count.
+        noted = [name for name in record.get("artifacts", []) if Path(str(name)).name == name and name != ".."]
+        for name in dict.fromkeys([*_OWN, *noted, RECORD]):
             if (folder / name).exists():
                 (folder / name).rename(aside / name)
         sweep(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -77,7 +78,7 @@ class Run:
         self._log_file = LogFile(directory / "log.txt")
         self._metrics = JsonlWriter(directory / "metrics.jsonl")
         title = f"{command.replace(' ', '-')}/{directory.name}"
-        self._trackers = Trackers(snapshot.get("track") or (), directory / "trackers", title, snapshot)
+        self._trackers = Trackers(snapshot.get("track") or (), directory / "trackers", title, record["id"], snapshot)
 
     @classmethod
     def create(
@@ -111,7 +112,8 @@ class Run:
         directory = folder_of(command, root, out, name)
         claim_new(directory, overwrite=overwrite)
         lock = hold(directory)
-        record: dict[str, Any] = {"schema": 1, "kind": KIND, "command": command, "created": now(), "attempts": []}
+        record: dict[str, Any] = {"schema": 1, "kind": KIND, "id": secrets.token_hex(8), "command": command}
+        record |= {"created": now(), "artifacts": [], "attempts": []}
         return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
 
     @classmethod
@@ -148,7 +150,7 @@ class Run:
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:
                     choose_checkpoint(chosen)
-                seconds = cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else 0)
+                seconds = cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)
             return cls._begin(directory, new, record, lock, checkpoint, argv, origins, seconds)
         except BaseException:
             lock.close()
@@ -231,6 +233,18 @@ class Run:
         """
         self._step = max(self._step, step)
         return save_checkpoint(self.directory / "checkpoints", step, tensors, state or {}, keep=self._keep)
+
+    def artifact(self, name: str) -> Path:
+        """Return the path of a file or folder of the trainer's own in the run folder, and note that it is the run's.
+
+        What is noted goes away with the run when it is overwritten; anything else in the folder is never touched.
+
+        Args:
+            name: A plain name, such as ``policy``.
+        """
+        if name not in self._record["artifacts"]:
+            self.annotate(artifacts=[*self._record["artifacts"], name])
+        return self.directory / name
 
     def annotate(self, **facts: object) -> None:
         """Add JSON-able facts to run.json, such as the device in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import math
@@ -34,8 +35,8 @@ class Tracker(Protocol):
     def finish(self) -> None: ...
 
 
-TrackerFactory = Callable[[str, Path], Tracker]
-"""Called with the run's title (``grpo/20261121-...``) and the folder for the tracker's files."""
+TrackerFactory = Callable[[str, str, Path], Tracker]
+"""Called with the run's title (``grpo/20261121-...``), its unique id and the folder for the tracker's files."""
 
 
 def require_trackers(names: Sequence[str]) -> None:
@@ -72,6 +73,7 @@ class Trackers:
         names: Names from `require_trackers`.
         folder: Where trackers put their files; one folder per tracker inside.
         title: Title of the run, ``<command>/<folder name>``.
+        run_id: Unique id of the run, the same after a resume; trackers that can continue a run do.
         settings: The run's settings; flattened, None dropped.
         factories: Makers by name, in place of accelerate's; for tests and for trackers of one's own.
     """
@@ -81,6 +83,7 @@ class Trackers:
         names: Sequence[str],
         folder: Path,
         title: str,
+        run_id: str,
         settings: Mapping[str, object],
         *,
         factories: Mapping[str, TrackerFactory] | None = None,
@@ -89,7 +92,7 @@ class Trackers:
         for name in names:
             place = folder / name
             make = (factories or {}).get(name) or _accelerate_factory(name)
-            self._guard(name, partial(self._open, name, make, place, title, settings))
+            self._guard(name, partial(self._open, name, partial(make, title, run_id, place), place, settings))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,9 +111,9 @@ class Trackers:
             self._guard(name, tracker.finish)
         self._live.clear()
 
-    def _open(self, name: str, make: TrackerFactory, place: Path, title: str, settings: Mapping[str, object]) -> None:
+    def _open(self, name: str, make: Callable[[], Tracker], place: Path, settings: Mapping[str, object]) -> None:
         place.mkdir(parents=True, exist_ok=True)
-        tracker = make(title, place)
+        tracker = make()
         tracker.start()
         tracker.store_init_configuration(dict(flatten(settings)))
         self._live[name] = tracker
@@ -125,7 +128,7 @@ class Trackers:
 
 
 def _accelerate_factory(name: str) -> TrackerFactory:
-    def make(title: str, place: Path) -> Tracker:
+    def make(title: str, run_id: str, place: Path) -> Tracker:
         from accelerate import PartialState, tracking
 
         PartialState()  # accelerate's own logger refuses to work before it
@@ -135,12 +138,13 @@ def _accelerate_factory(name: str) -> TrackerFactory:
         if name == "tensorboard":
             tracker = tracking.TensorBoardTracker("", logging_dir=str(place))
         elif name == "wandb":
-            tracker = tracking.WandBTracker(project, name=run, id=run, resume="allow", dir=str(place))
+            tracker = tracking.WandBTracker(project, name=run, id=run_id, resume="allow", dir=str(place))
         elif name == "clearml":
             tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run)
         else:
-            # mlflow no longer writes plain folders; an explicit server of the user's comes first.
-            os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{(place / 'mlflow.db').resolve()}")
+            if "MLFLOW_TRACKING_URI" not in os.environ:  # mlflow no longer writes plain folders
+                mlflow = importlib.import_module("mlflow")
+                mlflow.set_tracking_uri(f"sqlite:///{(place / 'mlflow.db').resolve()}")
             tracker = tracking.MLflowTracker(project, logging_dir=str(place / "artifacts"), run_name=run)
         made: Tracker = tracker
         return made

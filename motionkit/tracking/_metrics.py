@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -77,15 +78,12 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("loss/<name>", "1", "down", "Another part of loss/total, named by its trainer."),
     ("val/loss", "1", "down", "The training loss on the validation split."),
     ("val/loss/<name>", "1", "down", "One part of the training loss on the validation split."),
-    ("retrieval/t2m/r1", "%", "up", "Text to motion retrieval: truth ranked first."),
-    ("retrieval/t2m/r3", "%", "up", "Text to motion retrieval: truth among the first three."),
-    ("retrieval/t2m/r10", "%", "up", "Text to motion retrieval: truth among the first ten."),
-    ("retrieval/t2m/medr", "rank", "down", "Median rank of the true motion."),
-    ("retrieval/m2t/r1", "%", "up", "Motion to text retrieval: truth ranked first."),
-    ("retrieval/m2t/r3", "%", "up", "Motion to text retrieval: truth among the first three."),
-    ("retrieval/m2t/r10", "%", "up", "Motion to text retrieval: truth among the first ten."),
-    ("retrieval/m2t/medr", "rank", "down", "Median rank of the true text."),
-    ("retrieval/<direction>/<name>", "1", "none", "Another retrieval figure."),
+    (
+        "retrieval/<direction>/<name>",
+        "1",
+        "none",
+        "Another retrieval figure; those that end in _chance are what guessing reaches.",
+    ),
     ("time/step", "s", "down", "Wall-clock seconds of the step."),
     ("time/rollout", "s", "down", "Seconds of sampling."),
     ("time/reward", "s", "down", "Seconds of scoring."),
@@ -93,7 +91,24 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("data/epoch", "epochs", "none", "Passes over the training split so far."),
 )
 
-METRICS: dict[str, Metric] = {row[0]: Metric(*row) for row in _TABLE}
+
+def _retrieval() -> Iterator[Metric]:
+    ways = {"t2m": ("Text to motion", "motion"), "m2t": ("Motion to text", "text")}
+    sets = {
+        "": "among all clips",
+        "_same": "among all clips, captions that say the same count as right",
+        "_32": "in batches of 32",
+        "_32_short": "in batches of 32, motions cropped to the length of a segment",
+    }
+    for way, (title, truth) in ways.items():
+        for tag, where in sets.items():
+            for first in (1, 2, 3, 10):
+                meaning = f"{title} retrieval {where}: true {truth} ranked in the first {first}."
+                yield Metric(f"retrieval/{way}/r{first}{tag}", "%", "up", meaning)
+            yield Metric(f"retrieval/{way}/medr{tag}", "rank", "down", f"{title} retrieval {where}: median rank.")
+
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*(Metric(*row) for row in _TABLE), *_retrieval())}
 """All definitions by name, in the order of listings."""
 
 

@@ -34,7 +34,8 @@ def run_steps(
         state_fn: Returns everything a checkpoint needs to continue: tensors and JSON-able state.
 
     Returns:
-        True when all steps are done; False when a signal stopped the loop. The state is saved either way.
+        True when all steps are done and nobody asked to stop, so that final evaluations are worth their time. The
+        state is saved either way.
     """
     total = settings.run.num_steps
     run.total_steps = total
@@ -51,4 +52,4 @@ def run_steps(
             saved = step
     if step > saved or checkpoint is None:
         run.save(step, *state_fn())
-    return step >= total
+    return step >= total and not run.stop_requested

@@ -68,6 +68,7 @@ def test_a_damaged_checkpoint_costs_two_steps_not_the_run(folder: Path) -> None:
 
 def test_a_run_without_a_checkpoint_starts_over_in_place(tmp_path: Path) -> None:
     with Run.create("grpo", SETTINGS, out=tmp_path / "run") as run:
+        run.log(0, {"heldout/reward/mean": 0.5})
         run.log(1, {"loss/total": 1.0})
     with Run.resume(tmp_path / "run") as run:
         assert (run.start_step, run.checkpoint()) == (0, None)

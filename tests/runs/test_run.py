@@ -76,6 +76,9 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
     with Run.create("grpo", snapshot(), out=tmp_path / "run") as run:
         run.log(1, {"loss/total": 1.0})
         run.save(1, {"model": {"w": torch.ones(1)}})
+        run.artifact("embeddings").mkdir()
+        run.annotate(artifacts=["embeddings", "../outside", "/etc", "..", "."])
+    (tmp_path / "outside").mkdir()
     (run.directory / "my notes.txt").write_text("precious")
     with pytest.raises(MotionkitError, match="already holds a run") as caught:
         Run.create("grpo", snapshot(), out=tmp_path / "run")
@@ -86,7 +89,10 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
     with Run.create("grpo", snapshot(), out=tmp_path / "run", overwrite=True) as new:
         assert lines(new) == []
         assert new.checkpoint() is None
-    assert not (run.directory / "checkpoints").exists()
+    assert sorted(path.name for path in run.directory.iterdir() if path.name != ".lock") == [
+        *("config.json", "log.txt", "metrics.jsonl", "my notes.txt", "run.json")
+    ]
+    assert (tmp_path / "outside").is_dir()
     assert (run.directory / "my notes.txt").read_text() == "precious"
 
 

@@ -48,8 +48,8 @@ def test_a_failing_tracker_is_switched_off_and_the_other_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     good, bad = FakeTracker("", tmp_path), FakeTracker("", tmp_path, fail_at=2)
-    made = {"tensorboard": lambda title, place: good, "wandb": lambda title, place: bad}
-    trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", {"seed": 1}, factories=made)
+    made = {"tensorboard": lambda title, run_id, place: good, "wandb": lambda title, run_id, place: bad}
+    trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", "id", {"seed": 1}, factories=made)
     with caplog.at_level(logging.WARNING, logger="motionkit"):
         for step in (1, 2, 3):
             trackers.log(step, {"loss/total": 0.5, "reward/mean": math.nan})
@@ -63,10 +63,10 @@ def test_a_failing_tracker_is_switched_off_and_the_other_goes_on(
 
 
 def test_a_tracker_that_cannot_start_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(title: str, place: Path) -> FakeTracker:
+    def refuse(title: str, run_id: str, place: Path) -> FakeTracker:
         raise PermissionError("no login")
 
-    trackers = Trackers(["wandb"], tmp_path, "grpo/x", {}, factories={"wandb": refuse})
+    trackers = Trackers(["wandb"], tmp_path, "grpo/x", "id", {}, factories={"wandb": refuse})
     assert trackers.names == ()
     assert "no login" in caplog.text
 

@@ -29,7 +29,8 @@ def test_the_metrics_of_every_step_are_defined(name: str) -> None:
         ("heldout/reward/mean", "heldout/reward/mean"),
         ("heldout/reward/physics", "heldout/reward/<name>"),
         ("loss/recons", "loss/recons"),
-        ("retrieval/t2m/r1", "retrieval/t2m/r1"),
+        ("retrieval/t2m/r3_32_short", "retrieval/t2m/r3_32_short"),
+        ("retrieval/t2m/r1_chance", "retrieval/<direction>/<name>"),
     ],
 )
 def test_the_most_special_definition_is_found(name: str, expected: str) -> None:
