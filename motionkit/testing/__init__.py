@@ -1,0 +1,26 @@
+"""Contract checks for plugins, ours and other people's: call one from a test of your package.
+
+Each check raises one ``AssertionError`` that lists everything that is wrong, in sentences.
+
+    from motionkit.testing import check_reward
+
+    def test_contract() -> None:
+        check_reward("my-reward")
+"""
+
+from motionkit.testing._component import check_component
+from motionkit.testing._datasets import check_dataset
+from motionkit.testing._policies import check_policy
+from motionkit.testing._rewards import check_reward
+from motionkit.testing._samples import sample_motions, sample_prompts
+from motionkit.testing._trainers import check_trainer
+
+__all__ = [
+    "check_component",
+    "check_dataset",
+    "check_policy",
+    "check_reward",
+    "check_trainer",
+    "sample_motions",
+    "sample_prompts",
+]

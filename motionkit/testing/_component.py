@@ -1,0 +1,59 @@
+"""The contract of a light half."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from motionkit import plugins
+from motionkit.plugins import Component
+from motionkit.testing._report import Findings
+
+HEAVY = ("torch", "transformers", "peft", "accelerate")
+
+
+def check_component(kind: str, name: str) -> Component:
+    """Check what is promised about every plugin before it is built.
+
+    It can be found by name, says in one line what it does, describes each option, has defaults that are valid, names
+    a factory that imports, and listing it imports no torch.
+
+    Args:
+        kind: Plugin kind, such as ``rewards``.
+        name: Name of the plugin.
+
+    Returns:
+        The component.
+
+    Raises:
+        AssertionError: Lists, in sentences, everything that is wrong.
+        MotionkitError: There is no such plugin, or it does not import.
+    """
+    component = plugins.get(kind, name)
+    found = Findings(f"{kind} plugin {name!r}")
+    summary = component.summary.strip()
+    found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
+    found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
+    for key, field in component.options.model_fields.items():
+        found.expect(bool(field.description), f"Option {key!r} needs a description: it becomes the flag's help.")
+    try:
+        component.options.model_validate(
+            {key: f.default for key, f in component.options.model_fields.items() if not f.is_required()}
+        )
+    except ValueError as error:
+        found.expect(False, f"Its own defaults are refused by its options: {error}")
+    if not component.missing():
+        component.load()
+    if heavy := _imports_of(kind, name):
+        found.expect(False, f"Finding it imports {', '.join(heavy)}; the light half must leave that to the factory.")
+    found.close()
+    return component
+
+
+def _imports_of(kind: str, name: str) -> list[str]:
+    code = (
+        "import sys; from motionkit import plugins; plugins.get(sys.argv[1], sys.argv[2]); "
+        f"print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, kind, name], capture_output=True, text=True, check=False)
+    return done.stdout.split()

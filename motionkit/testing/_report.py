@@ -1,0 +1,41 @@
+"""Collect broken promises and raise them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from motionkit import plugins
+from motionkit.plugins import Component
+
+
+class Findings:
+    """What a check found, as sentences about `subject`."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.sentences: list[str] = []
+
+    def expect(self, fine: bool, sentence: str) -> bool:
+        """Note `sentence` unless `fine`; return `fine`."""
+        if not fine:
+            self.sentences.append(sentence)
+        return fine
+
+    def close(self) -> None:
+        """Raise everything that was noted.
+
+        Raises:
+            AssertionError: Something was noted.
+        """
+        if self.sentences:
+            raise AssertionError(f"{self.subject} breaks its contract:\n" + "\n".join(f"- {s}" for s in self.sentences))
+
+
+def component_of(kind: str, subject: str | Component) -> Component:
+    """Return the component that a check was given by name or directly."""
+    return plugins.get(kind, subject) if isinstance(subject, str) else subject
+
+
+def options_of(component: Component, options: dict[str, Any] | None) -> Any:
+    """Return the component's options with `options` filled in."""
+    return component.options.model_validate(options or {})

@@ -1,0 +1,57 @@
+"""The contract of a trainer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from motionkit.config import TrainerSettings
+from motionkit.runs import Run
+from motionkit.testing._component import check_component
+from motionkit.testing._report import Findings, options_of
+
+
+def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Check what ``motionkit <trainer>`` relies on, by running it for as many steps as `settings` says.
+
+    Its settings extend `TrainerSettings`; preparing makes no run folder; its plan and its result are JSON-able; it
+    logs every step under defined names and leaves a checkpoint of the last step.
+
+    Args:
+        name: Name of the trainer.
+        folder: Empty folder to run in.
+        settings: Settings that make it quick.
+
+    Returns:
+        What `train` returned.
+
+    Raises:
+        AssertionError: Lists, in sentences, everything that is wrong.
+    """
+    component = check_component("trainers", name)
+    found = Findings(f"trainer {name!r}")
+    if not found.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
+        found.close()
+    chosen = options_of(component, settings)
+    trainer = component.build(chosen)
+    found.expect(isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings.")
+    trainer.prepare()
+    found.expect(not any(folder.iterdir()), "prepare() must not write anything.")
+    try:
+        json.dumps(dict(trainer.describe()))
+    except TypeError as error:
+        found.expect(False, f"describe() is not JSON-able: {error}")
+    run = Run.create(name.replace(".", " "), chosen.model_dump(mode="json"), out=folder / "run")
+    steps: list[int] = []
+    run.listeners.append(lambda step, metrics: steps.append(step))
+    with run:
+        parts = dict(trainer.train(run))
+        run.finish({key: value for key, value in parts.items() if key != "table"})
+    total = chosen.run.num_steps
+    found.expect(
+        bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."
+    )
+    found.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
+    found.close()
+    return parts
