@@ -23,9 +23,9 @@ _BATCH = 64
 def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> tuple[float, float]:
     """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
 
-    The result is kept in the user's cache folder (``$XDG_CACHE_HOME/motionkit`` or ``~/.cache/motionkit``), under a
-    hash of the motions themselves, so that a changed dataset is never given another's figures. A cache that cannot be
-    written is no error.
+    The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
+    ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset is never given
+    another's figures. A cache that cannot be written is no error.
 
     Args:
         clips: At least one; clips shorter than 4 frames, which have no jerk, do not count.
@@ -61,8 +61,9 @@ def _fingerprint(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> s
 
 
 def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "motionkit"
+    if own := os.environ.get("MOTIONKIT_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
 
 
 def _load(path: Path) -> tuple[float, float] | None:

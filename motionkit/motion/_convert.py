@@ -121,6 +121,9 @@ def convert_to_humanml(
                 report.failed[source.origin] = result.message
                 continue
             for piece in _keep(source, result, report):
+                if piece.key in splits:
+                    report.failed[f"{source.origin} ({piece.key})"] = "another clip has this id already."
+                    continue
                 joints = folder.add(piece.key, piece.features, piece.captions)
                 splits[piece.key], groups[piece.key] = piece.split, piece.group
                 record[piece.key] = {"origin": source.origin, **piece.notes}
@@ -190,12 +193,16 @@ def _pieces(key: str, clip: LoadedClip, row: CaptionRow | None, joints: Tensor, 
     group = (row.group if row is not None else "") or clip.group or key
     texts = tuple(mirror_text(text) for text in texts) if mirrored else texts
     captions = tuple(Caption(text, tag_caption(text)) for text in map(clean_caption, texts) if text)
-    frames = len(joints) - 1
+    ready = None if mirrored else clip.features
+    frames = len(joints) - 1 if ready is None else len(ready)
     parts = -(-frames // MAX_FRAMES)
     pieces = []
     for part in range(parts):
         start, end = frames * part // parts, frames * (part + 1) // parts
-        features = joints_to_features(joints[start : end + 1].double(), HUMANML).float()
+        # A part keeps the frame after its last one, which its velocities need; ready features have used it already.
+        features = (
+            joints_to_features(joints[start : end + 1].double(), HUMANML).float() if ready is None else ready[start:end]
+        )
         name = f"{'M' if mirrored else ''}{key}{f'_p{part}' if parts > 1 else ''}"
         pieces.append(_Piece(name, features, captions, split, group, clip.notes))
     return pieces

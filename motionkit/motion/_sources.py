@@ -21,6 +21,7 @@ class LoadedClip:
 
     Attributes:
         joints: ``[T, 22, 3]`` metres, Y up, at `HUMANML.fps`.
+        features: ``[T, 263]`` when the clip comes as features already; they are written as they are.
         captions: Texts that came with the clip.
         split: ``train``, ``val``, ``test`` or empty.
         group: Clips of one group never meet in two splits; empty for a group of its own.
@@ -29,6 +30,7 @@ class LoadedClip:
     """
 
     joints: Tensor
+    features: Tensor | None = None
     captions: tuple[str, ...] = ()
     split: str = ""
     group: str = ""

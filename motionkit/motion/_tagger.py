@@ -101,6 +101,8 @@ def _strip(word: str) -> str:
         candidates = [*_undouble(word[:-2]), word[:-2], word[:-1]]
     elif word.endswith("ing") and len(word) > 4:
         candidates = [*_undouble(word[:-3]), word[:-3], word[:-3] + "e"]
+    if word.endswith("ied"):
+        candidates.append(word)
     for candidate in candidates:
         if candidate in words.known or candidate in words.tags:
             return candidate
