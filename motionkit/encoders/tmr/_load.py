@@ -27,6 +27,7 @@ from motionkit.errors import MotionkitError
 from motionkit.text import TextEncoder
 
 _DEFAULT_HEADS = 4
+_RUN_PART = "tmr"
 
 
 def load_tmr(
@@ -44,7 +45,8 @@ def load_tmr(
     """Open a TMR strictly: every tensor must be known, and every network complete.
 
     Args:
-        path: Folder written by motionkit; a TMR run folder or its ``last_weights``; or one file in any layout.
+        path: Folder written by motionkit, or the run that wrote it; a TMR run folder or its ``last_weights``; or one
+            file in any layout.
         text_encoder: File of the text encoder, with `motion_encoder`, instead of `path`.
         motion_encoder: File of the motion encoder.
         motion_decoder: File of the decoder; optional.
@@ -66,6 +68,8 @@ def load_tmr(
             f"{root} does not exist.",
             fix="give a TMR folder or file, or leave --reward.weights at 'starter'.",
         )
+    if root is not None and is_native(root / _RUN_PART):
+        root = root / _RUN_PART
     config: Mapping[str, Any] = {}
     mean_std = None
     if root is not None and root.is_dir() and is_native(root):

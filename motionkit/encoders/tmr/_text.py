@@ -12,14 +12,20 @@ from motionkit.text import ENCODERS, StoredEncoder, TextEncoder, load_encoder
 
 
 def open_text_model(
-    name: str, *, width: int, table: Path | None = None, device: torch.device | str = "cpu"
+    name: str,
+    *,
+    width: int = 0,
+    kind: str = "",
+    table: Path | None = None,
+    device: torch.device | str = "cpu",
 ) -> TextEncoder:
     """Open a text model for a text encoder that reads `width` features per token.
 
     Args:
         name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
             stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
-        width: Features per token.
+        width: Features per token of the TMR text encoder, to choose by where nothing is named.
+        kind: Encoder that a folder or hub id is for; empty goes by `width`.
         table: Table that the name ``stored`` stands for.
         device: Where the model runs.
 
@@ -40,4 +46,5 @@ def open_text_model(
         return TokenFolder(path)
     if path.is_file() and path.suffix == ".safetensors":
         return StoredEncoder(path)
-    return load_encoder("minilm" if width == 384 else "distilbert", model=name, device=device)
+    kind = {"": "minilm" if width == 384 else "distilbert", "stored": "minilm"}.get(kind, kind)
+    return load_encoder(kind, model=name, device=device)

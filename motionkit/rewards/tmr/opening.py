@@ -21,6 +21,12 @@ def starter_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "weights"
 
 
+def text_table() -> Path | None:
+    """Return the starter pack's table of text embeddings, or None where it is not built."""
+    table = starter_folder() / "text.safetensors"
+    return table if table.is_file() else None
+
+
 def open_tmr(
     weights: str | Path = STARTER,
     *,
@@ -53,7 +59,7 @@ def open_tmr(
         motion_decoder=motion_decoder,
         stats=stats,
         text_model=text_model,
-        table=table if (table := starter_folder() / "text.safetensors").is_file() else None,
+        table=text_table(),
         device=device,
     )
 

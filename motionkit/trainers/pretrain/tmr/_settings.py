@@ -1,0 +1,92 @@
+"""Settings of `motionkit pretrain tmr`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
+
+
+class ModelSettings(Group):
+    """Shape of the encoders; the defaults are small, the published model's are in brackets."""
+
+    latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
+        default=128, ge=2, description="Width of the joint space and of the transformers (256)."
+    )
+    layers: Annotated[int, Cli("--model.layers")] = Field(default=3, ge=1, description="Transformer layers (6).")
+    num_heads: int = Field(default=4, ge=1, description="Attention heads (4).")
+    ff_size: int = Field(default=256, ge=1, description="Width of the feed-forward (1024).")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
+    variational: bool = Field(
+        default=False,
+        description="Train on samples of a Gaussian latent (yes); scores use its mean. Learns many times slower.",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.latent_dim % self.num_heads:
+            raise ValueError(f"num_heads {self.num_heads} must divide latent_dim {self.latent_dim}.")
+        return self
+
+
+class TextSettings(Group):
+    """The frozen text encoder in front of TMR's own."""
+
+    encoder: Annotated[Literal["auto", "clip", "distilbert", "minilm", "stored"], Cli("--text.encoder")] = Field(
+        default="auto", description="auto: the stored table for the starter dataset, minilm for others."
+    )
+    model: Annotated[str, Cli("--text.model")] = Field(
+        default="", description="Text model: folder, hub id, or precomputed token_embeddings folder."
+    )
+
+
+class LossSettings(Group):
+    """Weights and constants of the loss (Petrovich et al. 2023)."""
+
+    recons: float = Field(
+        default=1.0, ge=0, description="Smooth L1 of motion decoded from either latent; 0: no decoder."
+    )
+    kl: float = Field(default=1e-5, ge=0, description="KL between the latents and to the prior.")
+    latent: float = Field(default=1e-5, ge=0, description="Smooth L1 between text and motion latent.")
+    contrastive: float = Field(default=0.1, gt=0, description="InfoNCE over the batch.")
+    temperature: float = Field(default=0.1, gt=0, description="Temperature of the InfoNCE.")
+    threshold: float = Field(
+        default=0.8,
+        gt=0.5,
+        le=1,
+        description="A pair is no negative when the cosine of its sentences is above 2 threshold - 1; 1 keeps all.",
+    )
+
+
+class TrainSettings(Group):
+    """Batches, augmentation and what is measured."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=2, description="Clips per step.")
+    crop_share: float = Field(default=0.5, ge=0, le=1, description="Share of clips that are cropped at random.")
+    crop_min: int = Field(default=32, ge=1, description="Shortest random crop in frames.")
+    noise: float = Field(default=0.0, ge=0, description="Std of noise added to normalised motions, against jitter.")
+    half: Literal["all", "first", "second"] = Field(
+        default="all", description="Train on all clips, or on every other one (a judge takes the other half)."
+    )
+    std_floor: float = Field(
+        default=0.1, ge=0, description="Smallest Std of a feature, as a share of the dataset's own Std for its block."
+    )
+    final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(default=0, ge=0, description="Steps between held-out retrievals; 0 at the end only.")
+    val_clips: int = Field(default=1024, ge=2, description="Held-out clips used for retrieval.")
+    short: int = Field(default=48, ge=1, description="Frames of the crops in the short-segment retrieval figures.")
+    save_half: bool = Field(default=False, description="Store the weights as float16.")
+
+
+class PretrainTMRSettings(TrainerSettings):
+    """Everything `motionkit pretrain tmr` can be told."""
+
+    run: RunSettings = RunSettings(num_steps=2000)
+    dataset: Chosen = slot("datasets", "starter")
+    model: ModelSettings = ModelSettings()
+    text: TextSettings = TextSettings()
+    loss: LossSettings = LossSettings()
+    train: TrainSettings = TrainSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=5e-4, weight_decay=0.01, warmup_steps=100)

@@ -1,0 +1,273 @@
+"""`motionkit pretrain tmr`: the trainer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_model, save_tmr
+from motionkit.errors import MotionkitError
+from motionkit.rewards.tmr.opening import text_table
+from motionkit.rl import stable_hash
+from motionkit.runs import Run, flatten_optimizer, restore_optimizer
+from motionkit.text import TextEncoder, TextFeatures
+from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
+from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
+from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
+from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
+
+FOLDER = "tmr"
+_HEADLINE = "retrieval/t2m/r3_32"
+
+
+class PretrainTMR:
+    """Trains a TMR from scratch; see `motionkit.trainers.base.Trainer`.
+
+    Losses of TMR with filtered negatives, AdamW with warm-up and cosine decay, one random caption per motion, random
+    crops. TMR's own statistics are computed from the training clips. The model becomes ``RUN/tmr``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "dataset",
+        "model",
+        "text",
+        "loss",
+        "train",
+        "optim",
+        "seed",
+        "run.num_steps",
+    )
+
+    def __init__(self, settings: PretrainTMRSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open dataset and text encoder and build the networks.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings, train = self.settings, self.settings.train
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        label = settings.dataset.label
+        clips = _usable(dataset, "train", label, least=4)
+        self._train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
+        held_out = sorted(_usable(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
+        self._val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
+        self._max_length = dataset.max_length
+        mean, std = statistics(self._train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
+        name = settings.text.encoder
+        if name == "auto":
+            name = "stored" if dataset.name == "starter" else "minilm"
+        text_model = open_text_model(settings.text.model or name, kind=name, table=text_table(), device=self.device)
+        model = settings.model
+        sizes = ActorSizes(
+            len(mean), model.latent_dim, model.ff_size, model.layers, model.num_heads, model.variational, model.dropout
+        )
+        self.tmr: TMR = new_tmr(
+            sizes,
+            mean,
+            std,
+            text_model,
+            decoder=settings.loss.recons > 0,
+            text_scale=_scale(text_model, self._train_clips),
+            seed=settings.seed,
+        ).to(self.device)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        assert self.tmr.text_model is not None
+        return {
+            "model": "tmr",
+            "parameters": sum(parameter.numel() for parameter in self.tmr.parameters()),
+            "train_clips": len(self._train_clips),
+            "val_clips": len(self._val_clips),
+            "text_encoder": self.tmr.text_model.name,
+            "epochs": round(self.settings.run.num_steps / self._batches().per_epoch, 1),
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, tmr = self.settings, self.tmr
+        batches = self._batches()
+        optimizer = torch.optim.AdamW(
+            tmr.parameters(),
+            lr=settings.optim.learning_rate,
+            betas=settings.optim.betas,
+            weight_decay=settings.optim.weight_decay,
+        )
+        if (checkpoint := run.checkpoint()) is not None:
+            tensors = dict(checkpoint.tensors["model"])
+            tmr.mean.copy_(tensors.pop("stats.mean"))
+            tmr.std.copy_(tensors.pop("stats.std"))
+            tmr.load_state_dict(tensors)
+            restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], tmr)
+        before = self._validate() if checkpoint is None else checkpoint.state["before"]
+        after: dict[str, float] = {}
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal after
+            rate = self._rate(step)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
+            every = settings.train.val_every
+            if step == settings.run.num_steps or (every and step % every == 0):
+                after = self._validate()
+                metrics |= after
+            return metrics
+
+        def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
+            moments, rest = flatten_optimizer(optimizer, tmr)
+            model = {**tmr.state_dict(), "stats.mean": tmr.mean, "stats.std": tmr.std}
+            return {"model": model, "optimizer": moments}, {"optimizer": rest, "before": before}
+
+        done = run_steps(run, settings, step_fn, state_fn)
+        after = after if done and after else self._validate()
+        save_tmr(run.directory / FOLDER, tmr, half=settings.train.save_half, extra=self._provenance(after))
+        return {"heldout": self._heldout(before, after), "metrics": after}
+
+    def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
+        name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r10"
+        old, new = before[name], after[name]
+        return {name: {"before": old, "after": new, "delta": new - old, "n": len(self._val_clips)}}
+
+    def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
+        settings = self.settings.model_dump(mode="json", include={"dataset", "model", "loss", "train", "seed"})
+        return {"training": settings, "retrieval": {name: round(value, 3) for name, value in metrics.items()}}
+
+    def _batches(self) -> Batches:
+        train = self.settings.train
+        return Batches(
+            self._train_clips,
+            batch_size=train.batch_size,
+            max_length=self._max_length,
+            seed=self.settings.seed,
+            crop_share=train.crop_share,
+            crop_min=train.crop_min,
+        )
+
+    def _validate(self) -> dict[str, float]:
+        return retrieval_metrics(self.tmr.eval(), self._val_clips, short=self.settings.train.short)
+
+    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+        self.tmr.train()
+        parts = self._losses(batch)
+        weights = self.settings.loss
+        total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
+        optimizer.zero_grad(set_to_none=True)
+        total.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        norm = torch.nn.utils.clip_grad_norm_(self.tmr.parameters(), self.settings.optim.grad_clip or math.inf)
+        if not bool(torch.isfinite(norm)):
+            raise MotionkitError(
+                "the loss is no longer finite.",
+                why=f"gradient norm {float(norm)} at learning rate {optimizer.param_groups[0]['lr']:.2g}.",
+                fix="lower --learning-rate, then --resume from the last checkpoint.",
+                code=1,
+            )
+        optimizer.step()
+        named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
+        return {"loss/total": float(total.detach()), "grad/norm": float(norm)} | {
+            f"loss/{name}": value for name, value in named.items()
+        }
+
+    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the unweighted parts by the names of `LossSettings`."""
+        tmr, loss, device = self.tmr, self.settings.loss, self.device
+        raw, lengths = batch.features.to(device), batch.lengths.to(device)
+        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        target = torch.where(mask[..., None], tmr.normalize(raw), raw.new_zeros(()))
+        seen = target
+        if self.settings.train.noise:
+            seen = target + self.settings.train.noise * _normal(target, batch.generator)
+        texts = self._encode_captions(batch.captions)
+        with autocast(device, self.settings.precision):
+            motion = _single(tmr.motion_encoder(seen, mask))
+            text = _single(tmr.encode_tokens(texts))
+        motion_z, text_z = (self._sample(latent, batch.generator) for latent in (motion, text))
+        sentences = sentence_embeddings(texts)
+        parts = {
+            "contrastive": contrastive(
+                text_z, motion_z, temperature=loss.temperature, sentences=sentences, threshold=loss.threshold
+            ),
+            "latent": torch.nn.functional.smooth_l1_loss(text_z, motion_z),
+        }
+        if self.settings.model.variational:
+            parts["kl"] = kl_latents(text, motion)
+        if tmr.motion_decoder is not None:
+            with autocast(device, self.settings.precision):
+                from_text, from_motion = tmr.motion_decoder(text_z, mask), tmr.motion_decoder(motion_z, mask)
+            parts["recons"] = reconstruction(from_text.float(), from_motion.float(), target)
+        return parts
+
+    def _sample(self, latent: Latent, generator: torch.Generator) -> Tensor:
+        if not self.settings.model.variational:
+            return latent.mu
+        return latent.mu + _normal(latent.mu, generator) * torch.exp(latent.logvar / 2)
+
+    def _encode_captions(self, captions: Sequence[str]) -> TextFeatures:
+        assert self.tmr.text_model is not None
+        return self.tmr.text_model.encode(captions).to(self.device)
+
+    def _rate(self, step: int) -> float:
+        optim, total = self.settings.optim, self.settings.run.num_steps
+        if step <= optim.warmup_steps:
+            return optim.learning_rate * step / optim.warmup_steps
+        progress = (step - optim.warmup_steps) / max(1, total - optim.warmup_steps)
+        low = self.settings.train.final_rate
+        return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
+    """Return TMR's own mean and std ``[F]``: per feature, over all frames of `clips`.
+
+    A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
+    least `floor` (``[F]``), and 1 where that is 0 too.
+    """
+    frames = torch.cat([clip.features for clip in clips]).double()
+    std = torch.maximum(frames.std(0, correction=0), floor.double())
+    return frames.mean(0).float(), torch.where(std > 0, std, torch.ones_like(std)).float()
+
+
+def _scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
+    """Root mean square of the features of up to 256 first captions; also opens the text model in earnest."""
+    stride = max(1, len(clips) // 256)
+    features = text_model.encode([clip.captions[0] for clip in clips[::stride]])
+    return max(float(features.tokens[features.mask].square().mean().sqrt()), 1e-6)
+
+
+def _single(latent: Latent) -> Latent:
+    return Latent(latent.mu.float(), latent.logvar.float())
+
+
+def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator).to(like.device)
+
+
+def _usable(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
+    clips = dataset.clips(split)
+    if len(clips) < least:
+        raise MotionkitError(
+            f"dataset {label!r} has {len(clips)} clip(s) in its {split} split, at least {least} are needed.",
+            fix="check --dataset.root and the split's list of ids.",
+        )
+    for clip in clips:
+        if not bool(torch.isfinite(clip.features).all()):
+            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
+        if not len(clip.features):
+            raise MotionkitError(f"clip {clip.key!r} has no frames.", fix="remove it.")
+        if not clip.captions:
+            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
+    return clips

@@ -1,0 +1,189 @@
+"""`pretrain tmr`: losses at parity, learning, determinism, resume, what it writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.config import Chosen, RunSettings
+from motionkit.datasets.humanml import HumanMLOptions
+from motionkit.encoders.tmr import Latent, load_tmr
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run
+from motionkit.text import write_table
+from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
+from motionkit.trainers.pretrain.tmr._batches import Batches
+from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
+from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR, statistics
+
+ACTIONS = ("walks", "jumps", "sits", "waves", "turns", "kicks", "runs", "bows")
+
+
+@pytest.mark.parametrize("name", ["tiny", "real_L2"])
+def test_losses_equal_the_recorded_ones(shared, name):
+    folder = shared / "fixtures" / "tmr" / name
+    io = {k: torch.as_tensor(v) for k, v in np.load(folder / "io.npz").items()}
+    text, motion = Latent(io["text_mu"], io["text_logvar"]), Latent(io["motion_mu"], io["motion_logvar"])
+    parts = {
+        "recons": reconstruction(io["decoded_from_text_mu"], io["decoded_from_motion_mu"], io["motion_norm"]),
+        "kl": kl_latents(text, motion),
+        "latent": torch.nn.functional.smooth_l1_loss(text.mu, motion.mu),
+        "contrastive": contrastive(text.mu, motion.mu, temperature=0.1, sentences=io["sent_emb"], threshold=0.8),
+        "contrastive_nofilter": contrastive(text.mu, motion.mu, temperature=0.1),
+    }
+    for part, value in parts.items():
+        torch.testing.assert_close(value, io[f"loss_{part}"], rtol=1e-5, atol=0, msg=part)
+    total = parts["recons"] + 1e-5 * (parts["kl"] + parts["latent"]) + 0.1 * parts["contrastive"]
+    torch.testing.assert_close(total, io["loss_loss"], rtol=1e-5, atol=0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A HumanML3D-layout folder in which each action is a posture that sways, and a table of made-up text embeddings."""
+    root = tmp_path_factory.mktemp("toy")
+    (root / "new_joint_vecs").mkdir()
+    (root / "texts").mkdir()
+    rng = np.random.default_rng(0)
+    postures = rng.standard_normal((len(ACTIONS), 263))
+    for split, count in (("train", 64), ("val", 40)):
+        names = []
+        for i in range(count):
+            action, name = i % len(ACTIONS), f"{split}{i:03d}"
+            frames = np.arange(int(rng.integers(40, 60)))[:, None]
+            sway = np.sin(frames * 0.3 + rng.uniform(0, 6) + np.linspace(0, 3, 263))
+            motion = postures[action] + sway + 0.3 * rng.standard_normal(sway.shape)
+            np.save(root / "new_joint_vecs" / f"{name}.npy", motion.astype("f4"))
+            text = f"someone {ACTIONS[action]}#someone/NOUN {ACTIONS[action]}/VERB#0.0#0.0\n"
+            (root / "texts" / f"{name}.txt").write_text(text)
+            names.append(name)
+        (root / f"{split}.txt").write_text("\n".join(names))
+    np.save(root / "Mean.npy", np.zeros(263, "f4"))
+    np.save(root / "Std.npy", np.ones(263, "f4"))
+    vectors = torch.nn.functional.normalize(
+        torch.randn(len(ACTIONS), 384, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
+    write_table(root / "table.safetensors", [f"someone {a}" for a in ACTIONS], vectors, encoder="toy")
+    return root
+
+
+def settings(data, **changes):
+    base = {
+        "run": RunSettings(num_steps=40),
+        "dataset": Chosen("datasets", "humanml", HumanMLOptions(root=data)),
+        "model": {"latent_dim": 32, "layers": 1, "num_heads": 2, "ff_size": 64},
+        "text": {"encoder": "stored", "model": str(data / "table.safetensors")},
+        "train": {"batch_size": 16, "val_clips": 40, "short": 36},
+        "optim": {"learning_rate": 2e-3, "warmup_steps": 2},
+        "device": "cpu",
+    }
+    return PretrainTMRSettings(**{**base, **changes})
+
+
+def trained(config, out, *, stop_after=None):
+    trainer = PretrainTMR(config)
+    trainer.prepare()
+    if config.run.resume:
+        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
+    else:
+        run = Run.create("pretrain tmr", config.model_dump(mode="json"), out=out)
+    if stop_after:
+        run.listeners.append(lambda step, _: setattr(run._signals, "received", 15) if step >= stop_after else None)
+    with run:
+        parts = trainer.train(run)
+        run.finish(parts)
+    return trainer, parts
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return out, *trained(settings(data), out)
+
+
+def test_it_learns_to_retrieve(finished):
+    _, _, parts = finished
+    result = parts["metrics"]
+    assert result["retrieval/t2m/r1_32_chance"] == 100 / 32
+    # 32 candidates hold 4 clips of each of 8 actions, which the captions cannot tell apart: 75 % is all there is.
+    assert result["retrieval/t2m/r3_32"] > 60.0
+    assert result["retrieval/t2m/r1_same"] > 80.0
+    before, after = (parts["heldout"]["retrieval/t2m/r3_32"][key] for key in ("before", "after"))
+    assert after - before > 20.0
+
+
+def test_what_it_writes_loads_and_scores_the_same(finished, data):
+    out, trainer, _ = finished
+    # The run folder and the folder in it mean the same.
+    for path in (out, out / "tmr"):
+        loaded = load_tmr(path, text_model=str(data / "table.safetensors"))
+        clips = trainer._val_clips[:3]
+        features = torch.nn.utils.rnn.pad_sequence([clip.features for clip in clips], batch_first=True)
+        mask = torch.arange(features.shape[1]) < torch.tensor([len(clip.features) for clip in clips])[:, None]
+        with torch.no_grad():
+            expected = trainer.tmr.eval().encode_motion(features, mask).mu
+            torch.testing.assert_close(loaded.encode_motion(features, mask).mu, expected, rtol=0, atol=0)
+        torch.testing.assert_close(
+            loaded.encode_texts(["someone sits"]), trainer.tmr.encode_texts(["someone sits"]), rtol=0, atol=0
+        )
+
+
+def test_resume_gives_the_same_bits(data, tmp_path):
+    model = {"latent_dim": 16, "layers": 1, "num_heads": 2, "variational": True}
+    config = settings(data, run=RunSettings(num_steps=6), model=model)
+    whole, _ = trained(config, tmp_path / "whole")
+    trained(config, tmp_path / "parts", stop_after=3)
+    again = settings(data, run=RunSettings(num_steps=6, resume=tmp_path / "parts"), model=model)
+    parts, _ = trained(again, None)
+    for (name, a), b in zip(whole.tmr.state_dict().items(), parts.tmr.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_without_reconstruction_there_is_no_decoder(data):
+    model = {"latent_dim": 16, "num_heads": 2}
+    trainer = PretrainTMR(settings(data, loss={"recons": 0}, model=model))
+    trainer.prepare()
+    assert trainer.tmr.motion_decoder is None
+    assert "kl" not in trainer._losses(trainer._batches()(1))
+    assert trainer.describe()["train_clips"] == 64
+
+
+def test_batches_are_a_function_of_the_step(data):
+    trainer = PretrainTMR(settings(data))
+    trainer.prepare()
+    clips = trainer._train_clips
+    first, second = (Batches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab")
+    for step in (1, 2, 5):
+        first(step)
+    a, b = first(6), second(6)
+    assert a.captions == b.captions
+    assert torch.equal(a.features, b.features)
+    assert int(a.lengths.min()) >= 32
+    keys = [clip for step in range(1, 5) for clip in first(step).captions]
+    assert len(keys) == 64
+
+
+def test_statistics_have_a_floor():
+    class Clip:
+        features = torch.cat([torch.zeros(10, 1), torch.linspace(-1, 1, 10)[:, None]], 1)
+
+    mean, std = statistics([Clip(), Clip()], floor=torch.tensor([0.5, 0.1]))
+    assert mean.tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert std.tolist() == pytest.approx([0.5, float(Clip.features[:, 1].std(correction=0))])
+
+
+def test_halves_share_no_clip(data):
+    halves = []
+    for half in ("first", "second"):
+        trainer = PretrainTMR(settings(data, train={"half": half, "batch_size": 8}))
+        trainer.prepare()
+        halves.append({clip.key for clip in trainer._train_clips})
+    assert not halves[0] & halves[1]
+    assert len(halves[0] | halves[1]) == 64
+
+
+def test_unusable_text_table(data, tmp_path):
+    write_table(tmp_path / "other.safetensors", ["nothing"], torch.zeros(1, 384), encoder="toy")
+    trainer = PretrainTMR(settings(data, text={"encoder": "stored", "model": str(tmp_path / "other.safetensors")}))
+    with pytest.raises(MotionkitError, match="no stored embedding"):
+        trainer.prepare()
