@@ -11,6 +11,9 @@ from motionkit.starter._body import STAND, Array
 from motionkit.starter._controls import Controls
 from motionkit.starter._timing import Take, ease, stand
 
+_ROLL = 0.06
+"""Share of a cycle between the foot's arrival and the ball's touching the floor."""
+
 Function = Callable[[Array], Array]
 
 
@@ -37,7 +40,7 @@ class Gait:
     """
 
     cadence: float = 1.8
-    duty: float = 0.62
+    duty: float = 0.59
     width: float = 0.17
     lift: float = 0.09
     push: float = 0.75
@@ -94,10 +97,14 @@ def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Fun
         s = np.where(swinging, s, 0.0)
         source, angle = plant(np.where(swinging & ~after, k - 1, k))
         target, later = plant(np.where(after, k + 1, k))
-        w = ease(0.94 * s + 0.06 * s**2)
+        # Cubic and a little shorter than the lift: the foot hardly moves while it is close to the floor.
+        x = np.clip((s - 0.06) / 0.88, 0, 1)
+        w = x**2 * (3 - 2 * x)
         controls.toe[:, side, [0, 2]] = source + (target - source) * w[:, None]
-        arch = 16 * (s * (1 - s)) ** 2 * (1.25 - 0.5 * s)
-        controls.toe[:, side, 1] = gait.lift * live * np.where(swinging, arch, 0.0)
+        # The ball of the foot comes down a little after the foot has arrived: heel first.
+        air = 1 - gait.duty + _ROLL
+        s = np.clip(np.where(after, u - gait.duty / 2, u + 1 - gait.duty / 2) / air, 0, 1)
+        controls.toe[:, side, 1] = gait.lift * live * (4 * s * (1 - s)) ** 1.5 * (1.2 - 0.4 * s)
         controls.foot[:, side, 0] = angle + (later - angle) * w
         phase = np.mod(u + gait.duty / 2, 1.0)
         controls.foot[:, side, 1] = gait.tiptoe + gait.push * live * np.maximum(_pitch(phase, gait.duty), -0.22)
