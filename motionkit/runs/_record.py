@@ -1,15 +1,22 @@
-"""What run.json says about where a run came from."""
+"""run.json: where a run came from and how it went."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import platform
+import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from motionkit.runs._atomic import write_json
+from motionkit.runs._folder import KIND, RECORD
+from motionkit.tracking import finite
 
 _PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
 
@@ -58,25 +65,68 @@ def git_state(folder: Path) -> dict[str, object] | None:
     return None if commit is None else {"commit": commit, "dirty": bool(ask("status", "--porcelain"))}
 
 
-def attempt(argv: list[str], start_step: int) -> dict[str, object]:
-    """Return the record of an attempt that begins now."""
-    return {
-        "argv": argv,
-        "start": now(),
-        "start_step": start_step,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "cwd": str(Path.cwd()),
-        "status": "running",
-    }
+class Record:
+    """run.json: where a run came from, each attempt at it, how it ended. Kept in memory, written whole.
+
+    Args:
+        directory: The run folder.
+        content: Content of an existing run.json, or what `new_record` returned.
+    """
+
+    def __init__(self, directory: Path, content: dict[str, Any]) -> None:
+        self.content = content
+        self.path = directory / RECORD
+
+    def begin(
+        self, snapshot: Mapping[str, Any], argv: Sequence[str], origins: Mapping[str, str] | None, step: int
+    ) -> None:
+        """Note an attempt that starts after `step`, and write."""
+        for stale in ("summary", "error", "exit_code"):
+            self.content.pop(stale, None)
+        self.content |= {
+            "argv": list(argv),
+            "seed": snapshot.get("seed"),
+            "device": snapshot.get("device"),
+            "status": "running",
+            "versions": versions(),
+            "plugins": plugin_distributions(),
+            "git": git_state(Path.cwd()),
+            "executable": sys.executable,
+            "origins": dict(origins or {}),
+        }
+        self.content["attempts"].append(
+            {
+                "argv": list(argv),
+                "start": now(),
+                "start_step": step,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "cwd": str(Path.cwd()),
+                "status": "running",
+            }
+        )
+        self.write()
+
+    def end(self, summary: Mapping[str, Any], exit_code: int) -> None:
+        """Note how the attempt ended, and write."""
+        how = {"status": summary["status"], "exit_code": exit_code}
+        self.content |= {key: summary[key] for key in ("steps", "seconds", "cpu_seconds")} | how | {"summary": summary}
+        self.content["attempts"][-1] |= {"end": now(), "end_step": summary["steps"], **how}
+        self.write()
+
+    def write(self) -> None:
+        """Write run.json aside and rename it into place."""
+        write_json(self.path, finite(self.content))
 
 
-def provenance(origins: dict[str, str]) -> dict[str, object]:
-    """Return versions, plugins, code state and the origin of each setting."""
+def new_record(command: str) -> dict[str, Any]:
+    """Return the record of a run that has not begun."""
     return {
-        "versions": versions(),
-        "plugins": plugin_distributions(),
-        "git": git_state(Path.cwd()),
-        "executable": sys.executable,
-        "origins": origins,
+        "schema": 1,
+        "kind": KIND,
+        "id": secrets.token_hex(8),
+        "command": command,
+        "created": now(),
+        "artifacts": [],
+        "attempts": [],
     }

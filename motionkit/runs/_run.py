@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,9 +18,9 @@ from motionkit.runs._checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from motionkit.runs._folder import KIND, RECORD, claim_new, folder_of, hold, sweep
+from motionkit.runs._folder import claim_new, folder_of, hold, sweep
 from motionkit.runs._log import LogFile
-from motionkit.runs._record import attempt, now, provenance
+from motionkit.runs._record import Record, new_record
 from motionkit.runs._resume import cut_metrics, locate, refuse_changes, without_place
 from motionkit.runs._signals import StopSignals
 from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
@@ -54,7 +53,7 @@ class Run:
         directory: Path,
         command: str,
         snapshot: Mapping[str, Any],
-        record: dict[str, Any],
+        record: Record,
         lock: IO[str],
         checkpoint: Checkpoint | None,
         seconds: float,
@@ -72,13 +71,15 @@ class Run:
         self._finished = False
         self._step = self.start_step
         self._seconds = seconds
-        self._cpu_before = float(record.get("cpu_seconds", 0.0))
+        self._cpu_before = float(record.content.get("cpu_seconds", 0.0))
         self._started, self._cpu_started = time.monotonic(), time.process_time()
         self._signals = StopSignals()
         self._log_file = LogFile(directory / "log.txt")
         self._metrics = JsonlWriter(directory / "metrics.jsonl")
         title = f"{command.replace(' ', '-')}/{directory.name}"
-        self._trackers = Trackers(snapshot.get("track") or (), directory / "trackers", title, record["id"], snapshot)
+        self._trackers = Trackers(
+            snapshot.get("track") or (), directory / "trackers", title, record.content["id"], snapshot
+        )
 
     @classmethod
     def create(
@@ -112,9 +113,7 @@ class Run:
         directory = folder_of(command, root, out, name)
         claim_new(directory, overwrite=overwrite)
         lock = hold(directory)
-        record: dict[str, Any] = {"schema": 1, "kind": KIND, "id": secrets.token_hex(8), "command": command}
-        record |= {"created": now(), "artifacts": [], "attempts": []}
-        return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
+        return cls._begin(directory, snapshot, new_record(command), lock, None, argv, origins, 0.0)
 
     @classmethod
     def resume(
@@ -161,7 +160,7 @@ class Run:
         cls,
         directory: Path,
         snapshot: Mapping[str, Any],
-        record: dict[str, Any],
+        content: dict[str, Any],
         lock: IO[str],
         checkpoint: Checkpoint | None,
         argv: Sequence[str],
@@ -169,14 +168,10 @@ class Run:
         seconds: float,
     ) -> Self:
         with disk_errors("write the run folder", directory):
-            for stale in ("summary", "error", "exit_code"):
-                record.pop(stale, None)
-            record.update(provenance(dict(origins or {})))
-            record.update(argv=list(argv), seed=snapshot.get("seed"), device=snapshot.get("device"), status="running")
-            record["attempts"].append(attempt(list(argv), checkpoint.step if checkpoint else 0))
-            write_json(directory / RECORD, finite(record))
+            record = Record(directory, content)
+            record.begin(snapshot, argv, origins, checkpoint.step if checkpoint else 0)
             write_json(directory / "config.json", without_place(snapshot))
-            return cls(directory, record["command"], snapshot, record, lock, checkpoint, seconds)
+            return cls(directory, content["command"], snapshot, record, lock, checkpoint, seconds)
 
     @property
     def stop_requested(self) -> bool:
@@ -242,15 +237,16 @@ class Run:
         Args:
             name: A plain name, such as ``policy``.
         """
-        if name not in self._record["artifacts"]:
-            self.annotate(artifacts=[*self._record["artifacts"], name])
+        noted = self._record.content["artifacts"]
+        if name not in noted:
+            self.annotate(artifacts=[*noted, name])
         return self.directory / name
 
     def annotate(self, **facts: object) -> None:
         """Add JSON-able facts to run.json, such as the device in words."""
-        self._record.update(facts)
+        self._record.content.update(facts)
         with disk_errors("write run.json", self.directory):
-            write_json(self.directory / RECORD, finite(self._record))
+            self._record.write()
 
     def finish(self, parts: Mapping[str, object] | None = None) -> dict[str, object]:
         """Record the end of the run and return the summary document that ``--json`` prints.
@@ -260,19 +256,8 @@ class Run:
         """
         if self.status == "running":
             self.status = "interrupted" if self.stop_requested else "done"
-        document = {**self._summary(), "heldout": {}, "metrics": {}, **(parts or {})}
-        clean = finite(document)
-        assert isinstance(clean, dict)
-        self._record["summary"] = clean
-        self._finished = True
-        self._close()
-        if self.status == "interrupted":
-            _logger.warning("interrupted at step %d; continue with: %s", self._step, self.resume_command)
-        return clean
-
-    def _summary(self) -> dict[str, object]:
         cpu = self._cpu_before + time.process_time() - self._cpu_started
-        return {
+        document: dict[str, object] = {
             "schema": 1,
             "command": self.command,
             "status": self.status,
@@ -280,24 +265,23 @@ class Run:
             "steps": self._step,
             "seconds": round(self._elapsed(), 3),
             "cpu_seconds": round(cpu, 3),
+            "heldout": {},
+            "metrics": {},
         }
+        document = {key: finite(value) for key, value in {**document, **(parts or {})}.items()}
+        self._finished = True
+        self._trackers.finish()
+        try:
+            self._record.end(document, self.exit_code)
+            self._metrics.close()
+        except OSError as error:  # the outcome is decided already, and a full disk has been reported
+            _logger.warning("the end of the run could not be recorded in %s: %s", self.directory, error)
+        if self.status == "interrupted":
+            _logger.warning("interrupted at step %d; continue with: %s", self._step, self.resume_command)
+        return document
 
     def _elapsed(self) -> float:
         return self._seconds + time.monotonic() - self._started
-
-    def _close(self) -> None:
-        """Write the last record and let go of files, trackers and signals; never raises, the outcome is decided."""
-        self._trackers.finish()
-        summary = self._summary()
-        self._record.update({key: summary[key] for key in ("status", "steps", "seconds", "cpu_seconds")})
-        self._record["exit_code"] = self.exit_code
-        end = {"end": now(), "end_step": self._step, "status": self.status, "exit_code": self.exit_code}
-        self._record["attempts"][-1].update(end)
-        try:
-            write_json(self.directory / RECORD, finite(self._record))
-            self._metrics.close()
-        except OSError as error:
-            _logger.warning("the end of the run could not be recorded in %s: %s", self.directory, error)
 
     def __enter__(self) -> Self:
         self._signals.install()
@@ -314,7 +298,7 @@ class Run:
                 self.status = "interrupted"
             elif error is not None:
                 self.status = "failed"
-                self._record["error"] = str(error) or type(error).__name__
+                self._record.content["error"] = str(error) or type(error).__name__
                 _logger.error("failed at step %d: %s", self._step, error)
             if error is not None or not self._finished:
                 self.finish()
