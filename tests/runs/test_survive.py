@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import multiprocessing
 import os
+import runpy
 import signal
-import subprocess
-import sys
+import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -17,21 +19,39 @@ from safetensors.torch import load_file
 from motionkit import runs
 
 TOY = Path(__file__).with_name("toy.py")
-ROOT = TOY.parents[2]
+
+# A server process that has imported torch once and forks a fresh process for each toy: nothing of pytest is in them.
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["numpy", "torch", "torch._dynamo", "safetensors.torch", "motionkit.trainers._loop"])
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(TOY), *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=TOY.parent
-    )
+def start(*arguments: object) -> BaseProcess:
+    words = [str(argument) for argument in arguments]
+    options = {"init_globals": {"ARGUMENTS": words}, "run_name": "__main__"}
+    process = _server.Process(target=runpy.run_path, args=(str(TOY),), kwargs=options)
+    process.start()
+    return process
 
 
-def finished(*arguments: object) -> tuple[int, str]:
-    process = start(*arguments)
-    _, errors = process.communicate(timeout=120)
-    return process.returncode, errors
+def finished(process: BaseProcess) -> int | None:
+    process.join(timeout=60)
+    code = process.exitcode
+    process.kill()
+    return code
+
+
+def signal_in_step_3(process: BaseProcess, folder: Path, number: signal.Signals) -> None:
+    wait_for(folder.with_suffix(".step"), "3")
+    assert process.pid is not None
+    os.kill(process.pid, number)
+
+
+def wait_for(path: Path, text: str) -> None:
+    for _ in range(6000):
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{path} never said {text!r}")
 
 
 def in_this_process(*arguments: object) -> int:
@@ -91,7 +111,7 @@ def test_four_steps_then_resume_equal_eight(straight: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(("mode", "last_good"), [("die-tensors", 4), ("die-rename", 4), ("die-last", 6)])
 def test_kill_9_inside_a_save_loses_no_checkpoint(mode: str, last_good: int, straight: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert finished(folder, 8, mode)[0] == -signal.SIGKILL
+    assert finished(start(folder, 8, mode)) == -signal.SIGKILL
     assert (folder / "checkpoints/last").read_text().strip() == f"step-{last_good:08d}"
     assert runs.load(folder).status == "interrupted"
     assert in_this_process(folder, 8, "--resume", "plain") == 0
@@ -105,12 +125,8 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
 ) -> None:
     folder = tmp_path / "run"
     process = start(folder, 8, "slow")
-    assert process.stdout is not None
-    while process.stdout.readline().strip() != "3":
-        pass
-    process.send_signal(number)
-    process.communicate(timeout=60)
-    assert process.returncode == code
+    signal_in_step_3(process, folder, number)
+    assert finished(process) == code
     assert (folder / "checkpoints/last").read_text().strip() == "step-00000003"
     info = runs.load(folder)
     assert (info.status, info.record["exit_code"], info.summary["status"]) == ("interrupted", code, "interrupted")
@@ -122,27 +138,21 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = start(folder, 8, "slow")
-    assert process.stdout is not None
-    while process.stdout.readline().strip() != "3":
-        pass
-    process.send_signal(signal.SIGINT)
+    signal_in_step_3(process, folder, signal.SIGINT)
     # The first signal is said in the log before the second is sent: otherwise the system may merge the two.
-    while "stopping after this step" not in (folder / "log.txt").read_text():
-        pass
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    wait_for(folder / "log.txt", "stopping after this step")
+    signal_in_step_3(process, folder, signal.SIGINT)
+    assert finished(process) == 130
     assert (folder / "checkpoints/last").read_text().strip() == "step-00000002"
     assert runs.load(folder).status == "interrupted"
 
 
 def test_a_full_disk_is_one_clear_error_and_the_run_can_go_on(straight: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    code, errors = finished(folder, 8, "small-disk")
-    assert code == 1
-    assert "error: cannot save the checkpoint of step 6" in errors
-    assert "What was saved before is intact" in errors
-    assert "Traceback" not in errors
+    assert finished(start(folder, 8, "small-disk")) == 1
+    error = folder.with_suffix(".error").read_text()
+    assert "cannot save the checkpoint of step 6" in error
+    assert "What was saved before is intact" in error
     assert (folder / "checkpoints/last").read_text().strip() == "step-00000004"
     assert not list(folder.rglob(".tmp-*"))
     assert in_this_process(folder, 8, "--resume", "plain") == 0

@@ -1,5 +1,7 @@
 """A small trainer in a process of its own, for tests that kill it: `python toy.py RUN STEPS [--resume] [MODE]`.
 
+What it has to say goes to files beside the run folder: RUN.step (the step it is in) and RUN.error.
+
 Modes: `plain`; `slow` (a pause in every step); `die-tensors`, `die-rename`, `die-last`: kill -9 itself
 inside the saving of step 6, after the named part; `small-disk`: files may not exceed a few kilobytes from step 5.
 """
@@ -40,10 +42,10 @@ def die_after(module: object, name: str, when: int) -> None:
 class Toy:
     """Dropout-free net, AdamW, cosine schedule, EMA, data drawn from all three global generators."""
 
-    def __init__(self, steps: int, mode: str) -> None:
+    def __init__(self, steps: int, mode: str, progress: Path) -> None:
         torch.set_num_threads(1)
         seed_everything(3)
-        self.mode, self.seen = mode, 0
+        self.mode, self.progress, self.seen = mode, progress, 0
         self.net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2))
         self.ema = {name: value.detach().clone() for name, value in self.net.state_dict().items()}
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-2, weight_decay=0.1)
@@ -65,7 +67,7 @@ class Toy:
         import numpy as np
 
         if self.mode == "slow":
-            print(step, flush=True)  # noqa: T201
+            self.progress.write_text(str(step))
             time.sleep(0.2)
         if self.mode == "small-disk" and step == 5:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
         die_after(_checkpoint, "_prune", 3)
     run_settings = RunSettings(num_steps=steps, out=None if resume else folder, resume=folder if resume else None)
     settings = TrainerSettings(run=run_settings, checkpoint=CheckpointSettings(every=2, keep=2), threads=1)
-    toy = Toy(8, mode)
+    toy = Toy(8, mode, folder.with_suffix(".step"))
     run = None
     try:
         with open_run("toy", settings.model_dump(mode="json"), argv=arguments) as run:
@@ -107,10 +109,10 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         pass
     except MotionkitError as error:
-        print(f"error: {error} why {error.why} fix {error.fix}", file=sys.stderr)  # noqa: T201
+        folder.with_suffix(".error").write_text(f"{error} why {error.why} fix {error.fix}")
         return error.code
     return run.exit_code if run else 2
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main(globals().get("ARGUMENTS") or sys.argv[1:]))
