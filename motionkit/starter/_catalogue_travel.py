@@ -14,7 +14,7 @@ _FAST = replace(foot.WALK, cadence=2.15, arms=0.6, lean=0.09, push=0.9, duty=0.5
 _BACK = replace(foot.WALK, push=0.35, arms=0.25, lean=-0.02, cadence=1.6)
 _SIDE = replace(foot.WALK, push=0.25, arms=0.08, width=0.3, cadence=2.0, lift=0.08, duty=0.58)
 _TIPTOE = replace(foot.SNEAK, tiptoe=0.6, lower=0.05, lean=0.12, lift=0.12, cadence=1.5)
-_SPRINT = replace(foot.RUN, cadence=3.1, lift=0.3, arms=0.95, lean=0.3, duty=0.33)
+_SPRINT = replace(foot.RUN, cadence=2.95, lift=0.24, arms=0.8, lean=0.3, duty=0.34)
 
 TRAVEL: list[Entry] = [
     *one("walk/normal", foot.travel, speed=1.1),
@@ -41,7 +41,7 @@ TRAVEL: list[Entry] = [
     *one("march/forward", foot.travel, gait=foot.MARCH, speed=0.85),
     *one("march/in-place", foot.in_place, gait=foot.MARCH, lift=0.3),
     *one("run/normal", foot.travel, gait=foot.RUN, speed=2.6),
-    *one("run/sprint", foot.travel, gait=_SPRINT, speed=3.7),
+    *one("run/sprint", foot.travel, gait=_SPRINT, speed=3.3),
     *one("jog/forward", foot.travel, gait=foot.JOG, speed=1.8),
     *pair("jog/circle-{side}", foot.travel, native="left", gait=foot.JOG, speed=1.7, turn=1.1),
     *one("jog/in-place", foot.in_place, gait=replace(foot.JOG, ahead=0.5), lift=0.22),
