@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from motionkit.cli import get_app
 from motionkit.plugins import forget
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,3 +86,33 @@ def sample(site: Site) -> ModuleType:
         sample_plugins=(ROOT / "tests" / "sample_plugins.py").read_text(),
     )
     return importlib.import_module("sample_plugins")
+
+
+@pytest.fixture
+def trainer(site: Site, sample: ModuleType) -> ModuleType:
+    """The module of tests/sample_trainer.py, installed as trainer ``count`` of package ``count-trainer``."""
+    site.install(
+        "count-trainer",
+        "[motionkit.trainers]\ncount = sample_trainer:component\ndeep.count = sample_trainer:component\n",
+        sample_trainer=(ROOT / "tests" / "sample_trainer.py").read_text(),
+    )
+    return importlib.import_module("sample_trainer")
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run ``motionkit ARGUMENTS...`` in process, in an empty folder, without MOTIONKIT_* variables."""
+    for name in list(os.environ):
+        if name.startswith("MOTIONKIT_"):
+            monkeypatch.delenv(name)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("COLUMNS", "220")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments: object, env: dict[str, str] | None = None) -> Result:
+        # A command reads its arguments from sys.argv only for the record; the runner hands them over itself.
+        return CliRunner(env=env or {}).invoke(get_app(), [str(argument) for argument in arguments])
+
+    return run

@@ -14,7 +14,7 @@ class Optim(Group):
     """Optimiser."""
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-4, gt=0, description="Step size.")
-    weight_decay: float = Field(0.0, ge=0, description="Decay.")
+    weight_decay: Annotated[float, Cli()] = Field(0.0, ge=0, description="Decay.")
     betas: tuple[float, float] = Field((0.9, 0.99), description="Moments.")
 
 

@@ -1,0 +1,115 @@
+"""What help shows, and what showing it costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import Result
+
+from motionkit.cli._flags import flags
+from motionkit.cli._table import module_exists, rows
+from motionkit.cli.settings import settings_command
+
+Cli = Callable[..., Result]
+HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")
+
+
+def test_root_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom motionkit.cli import main\nsys.argv = ['motionkit', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "doctor" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["grpo", "--help"], ["plugins", "list"], ["config", "show", "grpo"]])
+def test_help_and_listings_import_no_torch(command: list[str]) -> None:
+    code = (
+        "import sys\nfrom motionkit.cli import main\n"
+        f"sys.argv = ['motionkit', *{command!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_every_listed_command_works_and_panels_head_them(cli: Cli) -> None:
+    shown = cli("--help").stdout
+    for row in rows():
+        assert row.name in shown
+        assert cli(row.name, "--help").exit_code == 0
+    for panel in ("Train", "Look and check"):
+        assert panel in shown
+
+
+def test_a_row_without_its_module_is_not_listed() -> None:
+    assert not module_exists("motionkit.cli.commands.nonesuch")
+    assert not module_exists("nonesuch.package")
+    assert module_exists("motionkit.cli.commands.doctor")
+    assert all(module_exists(row.target.partition(":")[0]) for row in rows())
+
+
+def test_third_party_trainer_is_listed_with_its_packages_summary_and_not_imported(
+    cli: Cli, trainer: ModuleType
+) -> None:
+    del sys.modules["sample_trainer"]
+    shown = cli("--help").stdout
+    assert "The count-trainer package." in shown
+    assert "sample_trainer" not in sys.modules
+    assert "count" in cli("deep", "--help").stdout
+
+
+def test_settings_help(cli: Cli, trainer: ModuleType) -> None:
+    shown = cli("count", "--help").stdout
+    assert "How it ends [of all ways]. (default: well)" in " ".join(shown.replace("│", " ").split())
+    assert "[default:" not in shown  # Typer would print [default: (x)]
+    assert shown.count("<bool>") == 1  # only Typer's own --help
+    assert "--install-completion" not in shown
+    assert "--policy.checkpoint" in shown
+    assert "--reward.alpha" in shown
+
+
+def test_options_of_the_chosen_plugin_are_shown(cli: Cli, trainer: ModuleType) -> None:
+    assert "--reward.reach" not in cli("count", "--help").stdout
+    assert "--reward.reach" in cli("count", "--reward", "far", "--help").stdout
+    assert "--reward.reach" in cli("count", "--help", env={"MOTIONKIT_REWARD": "far"}).stdout
+    both = cli("count", "--reward", "far", "--reward", "near", "--help").stdout
+    assert "--reward.far.alpha" in both
+    assert "--reward.near.alpha" in both
+
+
+def test_defaults_come_from_the_parents_instance(sample: ModuleType) -> None:
+    found = {flag.path: flag for flag in flags(sample.Sample, {})}
+    assert found["optim", "weight_decay"].names == ("--optim.weight-decay",)
+    assert "default: 0.01" in found["optim", "weight_decay"].help  # the class itself says 0.0
+
+
+def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
+    class Twins(sample.Sample):  # type: ignore[name-defined,misc]
+        other: int = sample.Field(1)
+
+    Twins.model_fields["other"].metadata.append(sample.Cli("--mode"))
+    with pytest.raises(TypeError, match="mode and other both have the flag --mode"):
+        flags(Twins, {})
+
+
+def test_typer_is_given_no_variables(trainer: ModuleType) -> None:
+    app = typer.Typer(add_completion=False)
+    settings_command(app, trainer.CountSettings)(lambda settings: None)
+    assert all(not parameter.envvar for parameter in get_command(app).params)
+
+
+def test_json_flag_is_documented_everywhere(cli: Cli, trainer: ModuleType) -> None:
+    assert "--json" in cli("count", "--help").stdout
+    document = json.loads(cli("plugins", "list", "--json").stdout)
+    assert document["schema"] == 1

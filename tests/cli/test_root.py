@@ -1,0 +1,75 @@
+"""The root command: options that work anywhere, unknown commands, the table of the guides."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import Result
+
+from motionkit.cli._app import hoist
+from motionkit.cli._guide import GuideOption, guide_options, translate
+
+Cli = Callable[..., Result]
+
+
+def test_version(cli: Cli) -> None:
+    assert re.fullmatch(r"motionkit \d+\.\d+\.\d+\S*\n", cli("--version").stdout)
+
+
+def test_unknown_command_is_answered_with_the_nearest(cli: Cli) -> None:
+    done = cli("grpoo")
+    assert done.exit_code == 2
+    assert "did you mean 'grpo'?" in done.stderr
+    assert json.loads(cli("grpoo", "--json").stdout)["error"]["code"] == 2
+
+
+def test_options_that_work_anywhere_are_hoisted() -> None:
+    assert hoist(["grpo", "--seed", "1", "-q", "--color", "never", "--traceback"]) == [
+        "-q", "--color", "never", "--traceback", "grpo", "--seed", "1",
+    ]  # fmt: skip
+    assert hoist(["generate", "--", "-q"]) == ["generate", "--", "-q"]
+
+
+def test_colour_is_one_of_three(cli: Cli) -> None:
+    assert cli("doctor", "--color", "sometimes").exit_code == 2
+    assert "\x1b" not in cli("plugins", "list", "--color", "never").stdout
+    assert "\x1b" in cli("plugins", "list", "--color", "always", env={"NO_COLOR": ""}).stdout
+
+
+def test_quiet_hides_talk_and_keeps_warnings(cli: Cli, trainer: ModuleType) -> None:
+    loud = cli("count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
+    quiet = cli("-q", "count", "--num-steps", 1, env={"MOTIONKIT_SEEED": "1"}).stderr
+    assert "done: " in loud
+    assert "done: " not in quiet
+    for text in (loud, quiet):
+        assert "warning: MOTIONKIT_SEEED is not a setting of this command" in text
+        assert "did you mean MOTIONKIT_SEED?" in text
+
+
+def test_every_old_flag_has_an_answer_and_appears_once() -> None:
+    names = [name for row in guide_options() for name in row.guide]
+    assert len(names) == len(set(names))
+    assert len(names) >= 48
+    for name in names:
+        assert re.fullmatch(r"--[a-z_]+", name)
+        assert translate(name)
+        assert translate(name.replace("_", "-")) == translate(name)
+        assert translate(f"{name}=3") == translate(name)
+    assert translate("--nonesuch") == ""
+
+
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+def test_new_names_are_kebab_case(row: GuideOption) -> None:
+    flag = row.flag
+    assert all("_" not in word for word in flag.split() if word.startswith("--") and "--set" not in flag)
+
+
+def test_operating_system_errors_name_the_path(cli: Cli, tmp_path: Path) -> None:
+    done = cli("runs", "show", tmp_path / "nothing")
+    assert done.exit_code == 2
+    assert "nothing is not a motionkit run" in done.stderr

@@ -1,0 +1,162 @@
+"""The command that runs every trainer: documents, exit codes, folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import Result
+
+Cli = Callable[..., Result]
+
+
+def test_a_run_prints_its_document_and_leaves_a_folder(cli: Cli, trainer: ModuleType) -> None:
+    done = cli("count", "--num-steps", 3, "--json", "--name", "a", "--reward", "near=2", "--reward.alpha", "0.25")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1
+    assert (document["command"], document["status"], document["steps"]) == ("count", "done", 3)
+    assert document["metrics"] == {"count": 3.0}
+    assert Path(document["run"]) == Path("runs/count/a")
+    assert {"seconds", "cpu_seconds", "heldout"} <= set(document)
+    config = json.loads(Path("runs/count/a/config.json").read_text())
+    assert config["reward"] == {"near": {"weight": 2.0, "alpha": 0.25, "scale": 1.0}}
+    record = json.loads(Path("runs/count/a/run.json").read_text())
+    assert record["origins"]["run.num_steps"] == "command line"
+
+
+def test_people_get_a_table_and_the_place(cli: Cli, trainer: ModuleType) -> None:
+    done = cli("count", "--num-steps", 3, "--out", "here")
+    assert "Counted" in done.stdout
+    assert "done: here" in done.stderr
+
+
+def test_dry_run_shows_origins_and_writes_nothing(cli: Cli, trainer: ModuleType) -> None:
+    Path("a.toml").write_text("seed = 3\n")
+    done = cli("count", "--dry-run", "--config", "a.toml", "--num-steps", 7, env={"MOTIONKIT_WIDTH": "9"})
+    assert done.exit_code == 0
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "run.num_steps = 7 (command line)" in lines
+    assert "seed = 3 (a.toml)" in lines
+    assert "width = 9 (environment MOTIONKIT_WIDTH)" in lines
+    assert "plan: parameters = 1" in lines
+    assert not Path("runs").exists()
+    plan = json.loads(cli("count", "--dry-run", "--json").stdout)
+    assert plan["dry_run"] is True
+    assert plan["origins"]["seed"] == "default"
+
+
+def test_snapshot_starts_an_equal_run(cli: Cli, trainer: ModuleType) -> None:
+    cli("count", "--num-steps", 3, "--name", "a", "--reward", "far=0.5", "--reward.reach", 9, "--overwrite")
+    done = cli("count", "--config", "runs/count/a", "--name", "b")
+    assert done.exit_code == 0, done.stderr
+    first, second = (json.loads(Path(f"runs/count/{name}/config.json").read_text()) for name in "ab")
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--data", "nothing.npz"], "nothing.npz does not exist."),
+        (["--num-steps", "0"], "run.num_steps = '0'  (from command line)"),
+        (["--num-stepz", "3"], "did you mean --num-steps"),
+        (["--set", "run.num_stepz=3"], "did you mean run.num_steps?"),
+        (["--batch_size", "3"], "--batch-size N (prompts per step)"),
+        (["--reward_model_type", "tmr"], "--reward tmr-cosine|tmr-matching|tmr-dense|physics"),
+        (["--use_lora"], "fix  --lora"),
+        (["--reward", "neer"], "did you mean 'near'?"),
+        (["--reward.reach", "3"], "no such option: --reward.reach"),
+        (["--reward", "near", "--reward", "far", "--reward.alpha", "3"], "--reward.near.alpha or --reward.far.alpha"),
+        (["--config", "no.toml"], "no.toml does not exist"),
+        (["--resume", "no-such-run"], "no-such-run is not a motionkit run"),
+        (["extra"], "extra"),
+    ],
+)
+def test_bad_input_exits_with_two_and_makes_no_folder(
+    cli: Cli, trainer: ModuleType, arguments: list[str], said: str
+) -> None:
+    done = cli("count", *arguments)
+    assert said in " ".join(done.stderr.split("\n"))
+    assert done.stderr.startswith("error: ")
+    assert done.exit_code == 2
+    assert "Traceback" not in done.stderr
+    assert not Path("runs").exists()
+    document = json.loads(cli("count", *arguments, "--json").stdout)
+    assert document["error"]["code"] == 2
+    assert set(document["error"]) == {"code", "message", "why", "fix"}
+
+
+def test_existing_folder_is_refused_by_name(cli: Cli, trainer: ModuleType) -> None:
+    cli("count", "--num-steps", 1, "--name", "a")
+    again = cli("count", "--num-steps", 1, "--name", "a")
+    assert again.exit_code == 2
+    assert "runs/count/a" in again.stderr
+    assert cli("count", "--num-steps", 1, "--name", "a", "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [("error", "the numbers ran out."), ("disk", "metrics.jsonl: No space left on device")]
+)
+def test_failure_after_the_start_exits_with_one(cli: Cli, trainer: ModuleType, end: str, said: str) -> None:
+    done = cli("count", "--end", end, "--name", "a", "--json")
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert "fix  " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["error"]["code"] == 1
+    assert json.loads(Path("runs/count/a/run.json").read_text())["status"] == "failed"
+
+
+def test_a_bug_shows_its_traceback(cli: Cli, trainer: ModuleType) -> None:
+    done = cli("count", "--end", "bug")
+    assert done.exit_code == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert "Traceback" in done.stderr
+    assert "this is a bug" in done.stderr
+
+
+def test_traceback_on_demand(cli: Cli, trainer: ModuleType) -> None:
+    assert "Traceback" in cli("count", "--data", "nothing", "--traceback").stderr
+    assert "Traceback" in cli("count", "--data", "nothing", env={"MOTIONKIT_DEBUG": "1"}).stderr
+
+
+def test_resume_takes_the_runs_own_settings(cli: Cli, trainer: ModuleType) -> None:
+    cli("count", "--num-steps", 3, "--name", "a", "--reward", "far", "--reward.reach", 9)
+    done = cli("count", "--resume", "runs/count/a", "--num-steps", 5, "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["steps"], document["metrics"]["count"]) == (5, 5.0)
+    config = json.loads(Path("runs/count/a/config.json").read_text())
+    assert config["reward"]["far"]["reach"] == 9
+    refused = cli("count", "--resume", "runs/count/a", "--width", 8)
+    assert refused.exit_code == 2
+    assert "width" in refused.stderr
+
+
+@pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])
+def test_signals_save_and_print_the_resume_line(tmp_path: Path, trainer: ModuleType, end: str, code: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(trainer.__file__ or "").parent)}
+    command = [sys.executable, "-m", "motionkit", "count", "--end", end, "--num-steps", "50", "--name", "a", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "motionkit count --resume runs/count/a" in done.stderr
+    assert json.loads(done.stdout)["status"] == "interrupted"
+    assert (tmp_path / "runs/count/a/checkpoints/step-00000002/model.safetensors").is_file()
+
+
+def test_dotted_trainers_nest(cli: Cli, trainer: ModuleType) -> None:
+    done = cli("deep", "count", "--num-steps", 1, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "deep count"
+    assert Path("runs/deep-count").is_dir()
+
+
+def test_unions_are_text_for_typer(cli: Cli, trainer: ModuleType) -> None:
+    plan = json.loads(cli("count", "--width", "wide", "--dry-run", "--json").stdout)
+    assert plan["settings"]["width"] == "wide"
