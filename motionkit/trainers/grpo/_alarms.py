@@ -62,12 +62,10 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
     for name in ("jerk", "skate"):
         paired = found.get(name)
         if paired is not None and paired.n and paired.delta > most * paired.before:
-            texts.append(
-                f"{name} rose from {paired.before:.3g} to {paired.after:.3g}: the reward may be paid for with bad physics"
-            )
+            change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
+            texts.append(f"{change}: the reward may be paid for with bad physics")
     reward, judge = found.get("reward"), found.get("judge")
     if reward is not None and judge is not None and reward.delta > 0 > judge.ci95[1]:
-        texts.append(
-            f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}: the reward is being gamed"
-        )
+        change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
+        texts.append(f"{change}: the reward is being gamed")
     return texts

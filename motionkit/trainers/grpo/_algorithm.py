@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -172,7 +173,7 @@ class GRPO:
             "physics/jerk": float(jerk.nanmean()),
         }
         names = ("time/rollout", "time/reward", "time/update")
-        metrics |= dict(zip(names, (b - a for a, b in zip(clock, clock[1:], strict=False)), strict=True))
+        metrics |= dict(zip(names, (b - a for a, b in pairwise(clock)), strict=True))
         return metrics | {"time/step": clock[-1] - clock[0]}
 
     def _credit(self, batch: Batch, scored: Scored) -> tuple[Credit, Advantages]:

@@ -118,8 +118,11 @@ class GrpoTrainer:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
         self.policy.save(run.directory / "policy", tensors=False)
         checkpoint = run.checkpoint()
-        before = self._first_measurement() if checkpoint is None else None
-        if checkpoint is not None:
+        if checkpoint is None:
+            before = None if self.heldout is None else self.heldout.measure(self.policy)
+            if before is not None:
+                run.log(0, _heldout_metrics(compare_measured(before, before)))
+        else:
             self.algorithm.load_state(checkpoint.tensors, checkpoint.state)
             before = _restore_measured(checkpoint.tensors.get(_BEFORE, {}))
         alarms = RewardAlarms()
@@ -150,9 +153,6 @@ class GrpoTrainer:
             if before is not None:
                 summary |= self._report(compare_measured(before, self._measure()))
         return summary
-
-    def _first_measurement(self) -> Measured | None:
-        return None if self.heldout is None else self.heldout.measure(self.policy)
 
     def _measure(self) -> Measured:
         if self.heldout is None:

@@ -1,0 +1,261 @@
+"""GRPO on toy policies: it learns, its controls do not, and nothing but the reward moves the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from motionkit.config import LoraSettings
+from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch
+from motionkit.rewards.base import RewardScores
+from motionkit.text import Prompt
+from motionkit.trainers.grpo._algorithm import GRPO
+from motionkit.trainers.grpo._batch import collect
+from motionkit.trainers.grpo._settings import (
+    ControlSettings,
+    EmaSettings,
+    GrpoOptimSettings,
+    ObjectiveSettings,
+    RolloutSettings,
+    SamplerSettings,
+)
+
+from .toy import PROMPTS, Height, TablePolicy, make_policy
+
+
+class Changed(Height):
+    """The height reward after a change."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        self.change = change
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        scores = super().score(motions, prompts)
+        assert scores.segments is not None
+        return RewardScores(self.change(scores.total), segments=self.change(scores.segments))
+
+
+def make(
+    policy: object = None, reward: object = None, *, shuffle: bool = False, seed: int = 0, **groups: object
+) -> GRPO:
+    options: dict[str, object] = {
+        "rollout": RolloutSettings(prompts=4, group_size=8),
+        "sampler": SamplerSettings(train_timesteps=5, window_size=4),
+        "optim": GrpoOptimSettings(learning_rate=2e-2),
+        "control": ControlSettings(shuffle_advantages=shuffle),
+        "seed": seed,
+        **groups,
+    }
+    return GRPO(policy or TablePolicy(), reward or Height(), **options)  # type: ignore[arg-type]
+
+
+def gain(grpo: GRPO, steps: int = 10) -> float:
+    """Mean reward of the last three steps minus that of the first."""
+    curve = [grpo.step(PROMPTS)["reward/mean"] for _ in range(steps)]
+    return sum(curve[-3:]) / 3 - curve[0]
+
+
+def weights(grpo: GRPO) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in grpo.policy.tensors().items()}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("credit", ["sample", "segment"])
+def test_real_advantages_learn_and_shuffled_ones_do_not(credit: str) -> None:
+    objective = ObjectiveSettings(credit=credit)  # type: ignore[arg-type]
+    real = [gain(make(seed=seed, objective=objective)) for seed in range(3)]
+    shuffled = [gain(make(seed=seed, shuffle=True, objective=objective)) for seed in range(3)]
+    assert min(real) > 0.12
+    assert max(abs(value) for value in shuffled) < 0.12
+    assert sum(real) - sum(shuffled) > 0.2
+
+
+def test_a_reversed_reward_is_reversed() -> None:
+    assert gain(make(reward=Changed(torch.neg))) > 0.12  # what is maximised is minus the height
+    grpo = make(reward=Changed(torch.neg))
+    for _ in range(12):
+        grpo.step(PROMPTS)
+    grpo.rewards.terms = ((Height(), 1.0),)
+    assert grpo.step(PROMPTS)["reward/mean"] < -0.1
+
+
+@pytest.mark.parametrize("advantage", ["group-std", "global-std", "leave-one-out"])
+def test_a_constant_reward_leaves_the_weights_alone_to_the_bit(advantage: str) -> None:
+    objective = ObjectiveSettings(advantage=advantage)  # type: ignore[arg-type]
+    grpo = make(reward=Changed(torch.ones_like), objective=objective)
+    before = weights(grpo)
+    metrics = [grpo.step(PROMPTS) for _ in range(3)][-1]
+    assert same(before, weights(grpo))
+    assert metrics["group/zero_variance"] == 1.0
+    assert metrics["grad/norm"] == 0.0
+
+
+def test_the_micro_batch_does_not_change_the_gradient() -> None:
+    found = []
+    for size in (1, 3, 4 * 8 * 4):
+        policy = make_policy()
+        grpo = make(policy, rollout=RolloutSettings(prompts=4, group_size=8, micro_batch=size))
+        grpo.optimizer.step = lambda *_: None  # type: ignore[method-assign,assignment]
+        loss = grpo.step(PROMPTS)["loss/total"]
+        found.append((loss, torch.cat([parameter.grad.flatten() for parameter in policy.network.parameters()])))  # type: ignore[union-attr]
+    (loss, gradient), *others = found
+    for other_loss, other in others:
+        assert other_loss == pytest.approx(loss, abs=1e-6)
+        assert (other - gradient).norm() / gradient.norm() < 1e-5
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not() -> None:
+    runs = []
+    for seed in (3, 3, 4):
+        grpo = make(make_policy(), seed=seed)
+        grpo.step(PROMPTS)
+        runs.append(weights(grpo))
+    assert same(runs[0], runs[1])
+    assert not same(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("kind", ["full", "lora", "ema", "epochs"])
+def test_four_and_four_steps_are_eight(kind: str) -> None:
+    groups: dict[str, dict[str, object]] = {
+        "full": {},
+        "lora": {"lora": LoraSettings(enabled=True, r=2, alpha=4)},
+        "ema": {"ema": EmaSettings(decay=0.9)},
+        "epochs": {"objective": ObjectiveSettings(inner_epochs=2, kl_coef=0.1)},
+    }
+    options = groups[kind]
+    whole = make(make_policy(), **options)
+    for _ in range(8):
+        whole.step(PROMPTS)
+    first = make(make_policy(), **options)
+    for _ in range(4):
+        first.step(PROMPTS)
+    tensors, state = first.state()
+    tensors = {group: {name: value.clone() for name, value in part.items()} for group, part in tensors.items()}
+    second = make(make_policy(), **options)
+    second.load_state(tensors, state)
+    for _ in range(4):
+        second.step(PROMPTS)
+    assert same(weights(whole), weights(second))
+    with whole.averaged(), second.averaged():
+        assert same(weights(whole), weights(second))
+
+
+def test_the_first_update_has_ratio_one_and_says_so() -> None:
+    metrics = make(make_policy()).step(PROMPTS)
+    assert metrics["audit/first_ratio_per_dim"] <= 1e-6
+    assert metrics["ratio/mean"] == pytest.approx(1.0, abs=1e-6)
+    assert "audit/first_ratio_per_dim" not in make().step(PROMPTS) or metrics["ratio/clip_fraction"] == 0.0
+
+
+def test_a_policy_that_draws_dropout_is_refused() -> None:
+    policy = TablePolicy(dropout=0.3)
+    grpo = make(policy)
+    policy.network.train()
+    with pytest.raises(MotionkitError, match="training mode"):
+        grpo.step(PROMPTS)
+
+
+def test_a_rollout_that_differs_from_training_stops_the_run() -> None:
+    grpo = make(make_policy())
+    honest, calls = grpo.policy.predict, iter(range(1000))
+
+    def drifting(*args: object, **kwargs: object) -> Tensor:
+        return honest(*args, **kwargs) + 0.02 * (next(calls) % 2)  # type: ignore[arg-type]
+
+    grpo.policy.predict = drifting  # type: ignore[method-assign,assignment]
+    with pytest.raises(MotionkitError, match="log-ratio") as caught:
+        grpo.step(PROMPTS)
+    assert caught.value.code == 1
+
+
+def test_inner_epochs_clip_and_stop() -> None:
+    several = make(
+        objective=ObjectiveSettings(inner_epochs=4, clip_range=0.01), optim=GrpoOptimSettings(learning_rate=0.1)
+    )
+    metrics = several.step(PROMPTS)
+    assert metrics["ratio/clip_fraction"] > 0.2
+    stopping = make(
+        objective=ObjectiveSettings(inner_epochs=4, kl_stop=1e-9), optim=GrpoOptimSettings(learning_rate=0.1)
+    )
+    moved = make(optim=GrpoOptimSettings(learning_rate=0.1))
+    stopping.step(PROMPTS)
+    moved.step(PROMPTS)
+    torch.testing.assert_close(weights(stopping)["0.weight"], weights(moved)["0.weight"], rtol=1e-3, atol=1e-4)
+
+
+def test_one_sample_that_is_not_a_number_touches_no_other() -> None:
+    class Spoilt(Height):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            scores = super().score(motions, prompts)
+            assert scores.segments is not None
+            total, segments = scores.total.clone(), scores.segments.clone()
+            total[5], segments[5] = torch.nan, torch.nan
+            return RewardScores(total, segments=segments)
+
+    grpo = make(reward=Spoilt())
+    metrics = grpo.step(PROMPTS)
+    assert metrics["reward/nan"] == 1.0
+    assert all(bool(value.isfinite().all()) for value in weights(grpo).values())
+    assert metrics["grad/norm"] > 0
+
+
+def test_kl_is_zero_at_the_start_and_holds_the_policy_back() -> None:
+    for lora in (LoraSettings(), LoraSettings(enabled=True, r=2, alpha=4)):
+        first = make(make_policy(), lora=lora).step(PROMPTS)
+        assert first["kl/nats_per_dim"] == pytest.approx(0.0, abs=1e-3)
+    free, held = make(), make(objective=ObjectiveSettings(kl_coef=10.0))
+    for _ in range(8):
+        loose, tight = free.step(PROMPTS), held.step(PROMPTS)
+    assert tight["kl/nats_per_dim"] < 0.5 * loose["kl/nats_per_dim"]
+
+
+def test_kl_of_zero_initialised_adapters_is_exactly_zero() -> None:
+    grpo = make(make_policy(), lora=LoraSettings(enabled=True, r=2, alpha=4), objective=ObjectiveSettings(kl_coef=1.0))
+    assert grpo.step(PROMPTS)["kl/nats_per_dim"] == 0.0
+
+
+def test_adapters_alone_are_trained() -> None:
+    policy = make_policy()
+    grpo = make(policy, lora=LoraSettings(enabled=True, r=2, alpha=4))
+    before = weights(grpo)
+    grpo.step(PROMPTS)
+    changed = {name for name, value in weights(grpo).items() if not torch.equal(value, before[name])}
+    assert changed
+    assert all("lora_" in name for name in changed)
+
+
+def test_a_reference_of_another_size_is_refused() -> None:
+    with pytest.raises(MotionkitError, match="another size"):
+        make(make_policy(), reference=make_policy(latent_dim=32))
+    with pytest.raises(MotionkitError, match="diffusion steps"):
+        make(make_policy(), reference=make_policy(diffusion_steps=20))
+
+
+def test_a_window_without_noise_is_refused() -> None:
+    for sampler in (SamplerSettings(window_size=0), SamplerSettings(eta=0.0)):
+        with pytest.raises(MotionkitError, match="nothing to train"):
+            make(sampler=sampler)
+
+
+def test_nothing_sampled_carries_a_graph() -> None:
+    grpo = make(make_policy())
+    batch = collect(grpo.policy, PROMPTS, grpo.plan, grpo.noise, group_size=2, guidance=1.0, step=0)
+    for tensor in (batch.trajectory.x_t, batch.trajectory.eps, batch.trajectory.x0_old, batch.motions.features):
+        assert not tensor.requires_grad
+
+
+def test_the_average_is_measured_and_the_live_weights_come_back_to_the_bit() -> None:
+    grpo = make(ema=EmaSettings(decay=0.9))
+    for _ in range(3):
+        grpo.step(PROMPTS)
+    live = weights(grpo)
+    with grpo.averaged():
+        assert not same(live, weights(grpo))
+    assert same(live, weights(grpo))
