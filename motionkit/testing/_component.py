@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from motionkit import plugins
+from motionkit.config import leaves
 from motionkit.plugins import Component
 from motionkit.testing._report import Findings
 
@@ -34,12 +35,13 @@ def check_component(kind: str, name: str) -> Component:
     summary = component.summary.strip()
     found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
     found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
-    for key, field in component.options.model_fields.items():
-        found.expect(bool(field.description), f"Option {key!r} needs a description: it becomes the flag's help.")
+    for leaf in leaves(component.options):
+        told = bool(leaf.help) or leaf.slot is not None
+        found.expect(told, f"Option {leaf.key!r} needs a description: it becomes the flag's help.")
+    defaults = {key: f.default for key, f in component.options.model_fields.items() if not f.is_required()}
     try:
-        component.options.model_validate(
-            {key: f.default for key, f in component.options.model_fields.items() if not f.is_required()}
-        )
+        if len(defaults) == len(component.options.model_fields):
+            component.options.model_validate(defaults)
     except ValueError as error:
         found.expect(False, f"Its own defaults are refused by its options: {error}")
     if not component.missing():

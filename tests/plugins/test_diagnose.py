@@ -1,0 +1,94 @@
+"""The second reading of the metadata, and what `plugins` and `doctor` say about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from motionkit.plugins import scan
+from motionkit.plugins._diagnose import diagnose, second_reading
+
+Cli = Callable[..., Result]
+
+
+def test_both_readers_agree(sample: ModuleType) -> None:
+    second, malformed = second_reading()
+    assert malformed == []
+    assert second == {(entry.kind, entry.name, entry.value) for entry in scan().entries}
+
+
+def test_malformed_metadata_is_named_by_file_and_line(site: Any, sample: ModuleType) -> None:
+    site.install("broken-plugins", "[motionkit.rewards]\nfine = sample_plugins:near\nno entry at all\n")
+    site.install("twice", "[console_scripts]\na = b:c\na = b:d\n")
+    findings = {finding.package: finding for finding in diagnose(load=False)}
+    assert "entry_points.txt, line 3" in findings["broken-plugins"].text
+    assert findings["broken-plugins"].serious
+    assert "line 3" in findings["twice"].text
+    assert not findings["twice"].serious
+
+
+def test_check_fails_with_one_and_names_every_problem(cli: Cli, site: Any, sample: ModuleType) -> None:
+    assert cli("plugins", "list", "rewards").exit_code == 0
+    site.install("broken-plugins", "[motionkit.rewards]\nno entry at all\n")
+    site.install("bad-import", "[motionkit.rewards]\nbad = bad_import:component\n", bad_import="1 / 0\n")
+    listed = cli("plugins", "list")
+    assert listed.exit_code == 0
+    assert listed.stderr.count("broken-plugins") >= 1
+    assert "near" in listed.stdout
+    checked = cli("plugins", "list", "--check")
+    assert checked.exit_code == 1
+    assert "broken-plugins" in checked.stderr
+    assert "ZeroDivisionError" in checked.stderr
+    assert cli("doctor").exit_code == 1
+
+
+def test_show(cli: Cli, sample: ModuleType) -> None:
+    done = cli("plugins", "show", "rewards", "far", "--json")
+    document = json.loads(done.stdout)
+    assert document["package"] == "sample-plugins 1.0"
+    assert [option["option"] for option in document["options"]] == ["alpha", "reach", "causal"]
+    assert "reach" in cli("plugins", "show", "rewards", "far").stdout
+    assert cli("plugins", "show", "rewards", "fra").exit_code == 2
+
+
+def test_doctor_fits_into_a_report(cli: Cli, sample: ModuleType) -> None:
+    document = json.loads(cli("doctor", "--json", env={"MOTIONKIT_SEDE": "1"}).stdout)
+    checks = {check["name"]: check for check in document["checks"]}
+    assert {"motionkit", "python", "torch", "plugins", "runs folder"} <= set(checks)
+    assert "did you mean MOTIONKIT_SEED?" in checks["variable"]["text"]
+
+
+def test_new_reward_is_installable_and_keeps_the_contract(cli: Cli, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    from motionkit.testing import check_reward
+
+    done = cli("plugins", "new", "motionkit-reward-stay-near", "--json")
+    assert done.exit_code == 0, done.stderr
+    folder = Path("motionkit-reward-stay-near").resolve()
+    assert len(json.loads(done.stdout)["files"]) == 5
+    monkeypatch.syspath_prepend(str(folder / "src"))
+    monkeypatch.setenv("PYTHONPATH", f"{site.folder}:{folder / 'src'}")
+    site.install(
+        "motionkit-reward-stay-near", "[motionkit.rewards]\nstay-near = motionkit_reward_stay_near:component\n"
+    )
+    check_reward("stay-near", options={"scale": 2.0})
+    assert cli("plugins", "new", "motionkit-reward-stay-near").exit_code == 2
+    assert cli("plugins", "new", "Not A Name").exit_code == 2
+
+
+def test_config_commands(cli: Cli) -> None:
+    shown = json.loads(cli("config", "show", "grpo", "--set", "seed=3", "--json").stdout)
+    assert shown["settings"]["seed"] == 3
+    assert shown["origins"]["seed"] == "command line"
+    told = json.loads(cli("config", "explain", "grpo", "run.num_steps", "--json").stdout)
+    assert (told["flag"], told["variable"]) == ("--num-steps", "MOTIONKIT_RUN__NUM_STEPS")
+    wrong = cli("config", "explain", "grpo", "run.num_stepz")
+    assert wrong.exit_code == 2
+    assert "did you mean run.num_steps?" in wrong.stderr
+    assert cli("config", "explain", "grpo").exit_code == 2
