@@ -39,7 +39,7 @@ def read(path: str | Path) -> Any:
         raise MotionkitError(f"{path} is a folder, a weight file was expected.")
     try:
         with path.open("rb") as file:
-            head = file.read(16)
+            head = file.read(64)
     except OSError as error:
         raise MotionkitError(f"{path} cannot be opened.", why=error.strerror or "", fix="check the path.") from error
     if not head:

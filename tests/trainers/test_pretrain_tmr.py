@@ -40,7 +40,7 @@ def test_losses_equal_the_recorded_ones(shared, name):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A HumanML3D-layout folder in which each action is a posture that sways, and a table of made-up text embeddings."""
+    """A HumanML3D-layout folder in which each action is a swaying posture, and a table of text embeddings."""
     root = tmp_path_factory.mktemp("toy")
     (root / "new_joint_vecs").mkdir()
     (root / "texts").mkdir()

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import torch
 
 from motionkit.encoders.tmr import TMR, load_tmr
-from motionkit.errors import MotionkitError
+from motionkit.starter import table_path, weights_path
 
 STARTER = "starter"
 
 
-def starter_folder() -> Path:
-    """Return the folder of the starter pack's weights, found without importing the generator."""
-    spec = importlib.util.find_spec("motionkit.starter")
-    if spec is None or not spec.submodule_search_locations:
-        raise MotionkitError("the starter pack is not part of this installation.", fix="reinstall motionkit.")
-    return Path(spec.submodule_search_locations[0]) / "weights"
-
-
 def text_table() -> Path | None:
     """Return the starter pack's table of text embeddings, or None where it is not built."""
-    table = starter_folder() / "text.safetensors"
+    table = table_path()
     return table if table.is_file() else None
 
 
@@ -66,12 +57,4 @@ def open_tmr(
 
 def _resolve(weights: str | Path) -> Path:
     head, _, name = str(weights).partition(":")
-    if head != STARTER:
-        return Path(weights).expanduser()
-    path = starter_folder() / (name or "tmr")
-    if not path.is_dir():
-        raise MotionkitError(
-            f"the starter TMR {path.name!r} is not built.",
-            fix="motionkit pretrain tmr --dataset starter, then --reward.weights RUN",
-        )
-    return path
+    return weights_path(name or "tmr") if head == STARTER else Path(weights).expanduser()

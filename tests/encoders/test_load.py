@@ -1,0 +1,294 @@
+"""Opening a TMR: every layout, and a clear refusal of whatever is none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from motionkit.encoders.tmr import ActorSizes, TokenFolder, load_tmr, new_tmr, open_text_model, read_stats, save_tmr
+from motionkit.errors import MotionkitError
+from motionkit.text import Prompt, TextFeatures
+
+
+class Words:
+    """A made-up text model: one token per word, drawn from the word."""
+
+    def __init__(self, width, name="words"):
+        self.width, self.name, self.fingerprint = width, name, f"words-{width}"
+        self.asked = []
+
+    def encode(self, texts):
+        self.asked += texts
+        rows = []
+        for text in texts:
+            seeds = [sum(map(ord, word)) for word in text.split()]
+            rows.append(
+                torch.stack([torch.randn(self.width, generator=torch.Generator().manual_seed(s)) for s in seeds])
+            )
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        lengths = torch.tensor([len(row) for row in rows])
+        return TextFeatures(tokens, torch.arange(tokens.shape[1]) < lengths[:, None])
+
+
+@pytest.fixture
+def tiny(shared):
+    return shared / "fixtures" / "tmr" / "tiny"
+
+
+@pytest.fixture
+def real(shared):
+    return shared / "fixtures" / "tmr" / "real_L2"
+
+
+def parts(tiny):
+    return {
+        n: torch.load(tiny / "last_weights" / f"{n}.pt", weights_only=True) for n in ("text_encoder", "motion_encoder")
+    }
+
+
+def refused(*args, **kwargs):
+    with pytest.raises(MotionkitError) as caught:
+        load_tmr(*args, text_model=Words(20), **kwargs)
+    assert caught.value.code == 2
+    return f"{caught.value.message} {caught.value.why} {caught.value.fix}"
+
+
+def check(tmr, tiny):
+    io = np.load(tiny / "io.npz")
+    with torch.no_grad():
+        mu = tmr.encode_motion(torch.as_tensor(io["motion_raw"]), torch.as_tensor(io["motion_mask"])).mu
+    torch.testing.assert_close(mu, torch.as_tensor(io["motion_mu"]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".",
+        "last_weights",
+        "variants/components.pt",
+        "variants/components_movement_encoder.pt",
+        "variants/model_prefixed.pt",
+        "variants/lightning_last.ckpt",
+    ],
+)
+def test_recorded_layouts(tiny, name):
+    tmr = load_tmr(tiny / name, text_model=Words(20))
+    check(tmr, tiny)
+    assert tmr.motion_decoder is not None
+    assert tmr.motion_encoder.sizes == ActorSizes(12, 16, 32, 2, 2)
+    assert not tmr.training
+
+
+def test_three_paths_with_or_without_the_decoder(tiny):
+    weights = tiny / "last_weights"
+    files = {n: weights / f"{n}.pt" for n in ("text_encoder", "motion_encoder")}
+    check(load_tmr(**files, text_model=Words(20)), tiny)
+    with_decoder = load_tmr(**files, motion_decoder=weights / "motion_decoder.pt", text_model=Words(20))
+    assert with_decoder.motion_decoder is not None
+    wrapped = {**files, "motion_encoder": tiny / "variants" / "motion_encoder_wrapped.pt"}
+    check(load_tmr(**wrapped, text_model=Words(20)), tiny)
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".tar", ".ckpt", ".pt"])
+@pytest.mark.parametrize("layout", ["state_dict_keys", "parallel", "wrapped", "numpy", "no_decoder"])
+def test_layouts_of_the_guide(tiny, tmp_path, suffix, layout):
+    nets = parts(tiny)
+    flat = {f"{n}.{k}": v for n, t in nets.items() for k, v in t.items()}
+    obj = {
+        "state_dict_keys": {f"{n}_state_dict": t for n, t in nets.items()},
+        "parallel": {"model": {f"module.{k}": v for k, v in flat.items()}},
+        "wrapped": {"epoch": 3, "optimizer": {"state": {}}, "model": {n: t for n, t in nets.items()}},
+        "numpy": {k: v.numpy() for k, v in flat.items()},
+        "no_decoder": nets,
+    }[layout]
+    for name in ("stats", "config.json"):
+        source = tiny / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    torch.save(obj, tmp_path / f"weights{suffix}")
+    check(load_tmr(tmp_path / f"weights{suffix}", text_model=Words(20)), tiny)
+    check(load_tmr(tmp_path, text_model=Words(20)), tiny)
+
+
+def test_each_network_wrapped_for_parallel_training(tiny, tmp_path):
+    nets = {n: {f"module.{k}": v for k, v in t.items()} for n, t in parts(tiny).items()}
+    torch.save(nets, tmp_path / "x.pt")
+    check(load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=Words(20)), tiny)
+
+
+def test_heads_come_from_config_or_default(tiny, real, tmp_path):
+    assert load_tmr(real, text_model=Words(768)).motion_encoder.sizes.heads == 4
+    torch.save(parts(tiny), tmp_path / "x.pt")
+    stats = tiny / "stats"
+    assert load_tmr(tmp_path / "x.pt", stats=stats, text_model=Words(20)).motion_encoder.sizes.heads == 4
+    assert "5 attention heads do not divide" in refused(tmp_path / "x.pt", stats=stats, heads=5)
+
+
+def test_swapped_files(real):
+    weights = real / "last_weights"
+    text = refused(text_encoder=weights / "motion_encoder.pt", motion_encoder=weights / "text_encoder.pt")
+    assert "swapped" in text
+    assert "exchange --reward.text-encoder and --reward.motion-encoder" in text
+
+
+def test_a_guo_evaluator_is_refused_by_name(shared, tmp_path):
+    recorded = shared / "fixtures/mdm/evaluator_tiny_t2m/checkpoints/t2m/text_mot_match/model/finest.tar"
+    assert "Guo et al." in refused(recorded)
+    # The same three names as TMR's component dictionary, with BiGRU networks inside.
+    gru = torch.nn.GRU(4, 6, bidirectional=True)
+    inner = {f"gru.{k}": v for k, v in gru.state_dict().items()} | {"hidden": torch.zeros(2, 1, 6)}
+    inner["output_net.0.weight"] = torch.zeros(6, 12)
+    movement = {"main.0.weight": torch.zeros(5, 4, 4), "out_net.weight": torch.zeros(5, 5)}
+    fake = {"text_encoder": inner, "motion_encoder": inner, "movement_encoder": movement, "opt_text_encoder": {}}
+    torch.save(fake, tmp_path / "looks_like_tmr.pth")
+    text = refused(tmp_path / "looks_like_tmr.pth")
+    assert "Guo et al." in text
+    assert "random" in text
+    torch.save(inner, tmp_path / "motion_encoder.pt")
+    torch.save(inner, tmp_path / "text_encoder.pt")
+    assert "BiGRU" in refused(tmp_path)
+
+
+def test_other_look_alikes(shared, tiny, tmp_path):
+    assert "MDM diffusion model" in refused(shared / "fixtures/mdm/tiny_trans_enc/model000000100.pt")
+    assert "needs the text and the motion encoder" in refused(tiny / "last_weights" / "motion_encoder.pt")
+    assert "does not exist" in refused(tmp_path / "nothing")
+    assert "holds no TMR" in refused(tmp_path)
+
+
+def test_a_missing_or_extra_tensor_is_named(tiny, tmp_path):
+    nets = parts(tiny)
+    del nets["motion_encoder"]["seqTransEncoder.layers.1.norm2.bias"]
+    nets["motion_encoder"]["extra"] = torch.zeros(1)
+    torch.save(nets, tmp_path / "x.pt")
+    text = refused(tmp_path / "x.pt", stats=tiny / "stats", heads=2)
+    assert "missing: seqTransEncoder.layers.1.norm2.bias" in text
+    assert "unknown: extra" in text
+
+
+def test_an_incomplete_folder_is_named(tiny, tmp_path):
+    shutil.copy(tiny / "last_weights" / "motion_encoder.pt", tmp_path)
+    assert "has no text_encoder file" in refused(tmp_path)
+
+
+def test_text_model_of_another_width(tiny):
+    with pytest.raises(MotionkitError, match="384 features per token"):
+        load_tmr(tiny, text_model=Words(384))
+
+
+def test_statistics(tiny, tmp_path):
+    mean, std = read_stats(tiny / "stats", 12)
+    np.save(tmp_path / "mean.npy", mean.numpy())
+    np.save(tmp_path / "std.npy", std.numpy())
+    again = read_stats(tmp_path, 12)
+    assert torch.equal(again[0], mean)
+    assert torch.equal(again[1], std)
+    with pytest.raises(MotionkitError, match="this TMR reads 263"):
+        read_stats(tmp_path, 263)
+    with pytest.raises(MotionkitError, match="holds no mean"):
+        read_stats(tmp_path / "none", 12)
+    shutil.copytree(tiny / "last_weights", tmp_path / "alone" / "a" / "b")
+    assert "no mean and std found" in refused(tmp_path / "alone" / "a" / "b")
+
+
+def test_statistics_of_a_generator_are_refused(tmp_path):
+    np.save(tmp_path / "Mean.npy", np.zeros(263, "f4"))
+    np.save(tmp_path / "Std.npy", np.repeat(np.arange(1.0, 9.0), 33)[:263].astype("f4"))
+    with pytest.raises(MotionkitError, match="statistics of a generator"):
+        read_stats(tmp_path, 263)
+
+
+def test_normalisation_bridge(tiny):
+    """Features come in their own units; the generator's statistics play no part."""
+    tmr = load_tmr(tiny, text_model=Words(20))
+    x = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
+    mean, std = (torch.load(tiny / "stats" / f"{n}.pt", weights_only=True) for n in ("mean", "std"))
+    assert torch.equal(tmr.normalize(x), (x - mean) / (std + 1e-12))
+    torch.testing.assert_close(tmr.denormalize(tmr.normalize(x)), x, rtol=1e-5, atol=1e-6)
+
+
+def test_wrong_feature_width(tiny):
+    with pytest.raises(MotionkitError, match="reads 12 features per frame, these motions have 251") as caught:
+        load_tmr(tiny, text_model=Words(20)).check_width(torch.zeros(1, 4, 251))
+    assert "KIT" in caught.value.why
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("variational", [False, True])
+def test_native_folder_round_trip(tmp_path, half, variational):
+    sizes = ActorSizes(7, 8, 16, 2, 2, variational)
+    tmr = new_tmr(sizes, torch.arange(7.0), torch.arange(1.0, 8.0), Words(20), decoder=True, seed=3)
+    save_tmr(tmp_path / "tmr", tmr, extra={"training": {"seed": 3}}, half=half)
+    assert sorted(path.name for path in (tmp_path / "tmr").iterdir()) == ["config.json", "model.safetensors"]
+    for path in (tmp_path, tmp_path / "tmr"):
+        again = load_tmr(path, text_model=Words(20))
+        assert again.motion_encoder.sizes == sizes
+        for name, value in tmr.state_dict().items():
+            torch.testing.assert_close(
+                again.state_dict()[name], value.half().float() if half else value, rtol=0, atol=0
+            )
+        assert torch.equal(again.std, tmr.std)
+
+
+def test_a_native_folder_without_a_part(tmp_path):
+    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20))
+    save_tmr(tmp_path, tmr)
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    safetensors.torch.save_file(
+        {k: v for k, v in tensors.items() if k.startswith("motion")}, tmp_path / "model.safetensors"
+    )
+    assert "has no text_encoder" in refused(tmp_path)
+
+
+def test_new_weights_depend_on_the_seed_alone():
+    build = [new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20), seed=s) for s in (1, 1, 2)]
+    assert torch.equal(build[0].motion_encoder.tokens, build[1].motion_encoder.tokens)
+    assert not torch.equal(build[0].motion_encoder.tokens, build[2].motion_encoder.tokens)
+
+
+def test_each_text_is_encoded_once_whatever_the_company():
+    words = Words(20)
+    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), words)
+    together = tmr.encode_texts(["a b", "c", "a b"])
+    assert words.asked == ["a b", "c"]
+    assert torch.equal(together[0], together[2])
+    alone = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), Words(20)).encode_texts(["c"])
+    assert torch.equal(alone[0], together[1])
+
+
+def test_a_sentence_model_gets_one_token_per_clause():
+    prompt = Prompt(("walk on", "sit"), (4, 4))
+    for name, asked in (("minilm", ["walk on", "sit"]), ("words", ["walk on, then sit"])):
+        words = Words(20, name)
+        tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), words)
+        tmr.encode_texts([tmr.whole_text(prompt)])
+        assert words.asked == asked
+
+
+def test_precomputed_token_embeddings(shared, tmp_path):
+    folder = shared / "fixtures" / "tmr" / "text" / "annotations_tiny"
+    encoder = TokenFolder(folder)
+    values = np.load(folder / "token_embeddings" / "distilbert-base-uncased.npy")
+    slices = np.load(folder / "token_embeddings" / "distilbert-base-uncased_slice.npy")
+    texts = list(encoder._rows)
+    features = encoder.encode(texts[:3])
+    for row, text in enumerate(texts[:3]):
+        begin, end = encoder._rows[text]
+        assert [begin, end] in slices.tolist()
+        assert np.array_equal(features.tokens[row][features.mask[row]].numpy(), values[begin:end])
+    with pytest.raises(MotionkitError, match="no precomputed embedding"):
+        encoder.encode(["something else"])
+    opened = open_text_model(str(folder))
+    assert opened.width == values.shape[1]
+    with pytest.raises(MotionkitError, match="0 tables"):
+        TokenFolder(tmp_path)
+    with pytest.raises(MotionkitError, match="no text model is known"):
+        open_text_model("", width=31)
+
+
+def test_paths_may_be_text(tiny):
+    check(load_tmr(str(Path(tiny)), text_model=Words(20)), tiny)

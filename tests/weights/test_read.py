@@ -1,0 +1,220 @@
+"""Reading foreign files: formats by content, damage in words, and nothing is ever executed."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import io
+import os
+import pickle
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.weights import read, read_array
+
+
+class Evil:
+    """A pickle that makes a file when it is opened carelessly."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+class Unknown:
+    """An object of the training program."""
+
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.int64)}
+
+
+def same(found):
+    assert found.keys() == TENSORS.keys()
+    assert all(torch.equal(found[name], TENSORS[name]) for name in TENSORS)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt", ".tar", ".bin", ""])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_torch_files_whatever_their_name(tmp_path, suffix, zipped):
+    path = tmp_path / f"weights{suffix}"
+    torch.save(TENSORS, path, _use_new_zipfile_serialization=zipped)
+    same(read(path))
+
+
+def test_safetensors(tmp_path):
+    safetensors.torch.save_file(TENSORS, tmp_path / "x.pt")
+    same(read(tmp_path / "x.pt"))
+
+
+def test_plain_containers_and_arrays_are_admitted(tmp_path):
+    obj = {
+        "state": collections.OrderedDict(TENSORS),
+        "array": np.arange(4.0, dtype="f4"),
+        "scalar": np.float64(2.5),
+        "int": np.int64(3),
+        "args": argparse.Namespace(lr=0.1),
+        "more": [1, "two", (3.0, None, True), {4}],
+    }
+    for zipped in (True, False):
+        torch.save(obj, tmp_path / "x.ckpt", _use_new_zipfile_serialization=zipped)
+        found = read(tmp_path / "x.ckpt")
+        assert np.array_equal(found["array"], obj["array"])
+        assert found["scalar"] == 2.5
+        assert found["args"].lr == 0.1
+        assert found["more"] == obj["more"]
+
+
+def evil_files(tmp_path, target):
+    payload = {"weights": TENSORS, "extra": Evil(target)}
+    torch.save(payload, tmp_path / "zip.pt")
+    torch.save(payload, tmp_path / "legacy.tar", _use_new_zipfile_serialization=False)
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps({"weights": np.ones(3), "extra": Evil(target)}))
+    # In place of the magic number that a legacy file starts with:
+    (tmp_path / "first.tar").write_bytes(pickle.dumps(Evil(target)) + pickle.dumps(0x1950A86A20F9469CFC6C))
+    np.save(tmp_path / "object.npy", np.array({"x": Evil(target)}, dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "object.npz", x=np.array([Evil(target)], dtype=object))
+    return ["zip.pt", "legacy.tar", "plain.pkl", "first.tar", "object.npy", "object.npz"]
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_a_pickle_that_runs_code_is_refused_and_does_not_run(tmp_path, index):
+    target = tmp_path / "executed"
+    name = evil_files(tmp_path, target)[index]
+    reader = read_array if name.endswith((".npy", ".npz")) else read
+    with pytest.raises(MotionkitError, match=r"refers to \w*\.?system") as caught:
+        reader(tmp_path / name)
+    assert not target.exists()
+    assert "nothing was executed" in caught.value.why
+    assert caught.value.code == 2
+    # The same file, opened carelessly, does run: the test can fail.
+    if name == "plain.pkl":
+        pickle.loads((tmp_path / name).read_bytes())
+        assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"cbuiltins\ngetattr\n(cnumpy\nndarray\nS'__class__'\ntR.",
+        b"\x80\x04\x8c\x08builtins\x8c\x04exec\x93\x8c\x01x\x85R.",
+        b"\x80\x02cnumpy\nload\n.",
+        b"\x80\x02ctorch.hub\nload\n.",
+    ],
+)
+def test_names_off_the_list_are_refused(tmp_path, payload):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
+    path = tmp_path / "x.npy"
+    path.write_bytes(header.getvalue() + payload)
+    with pytest.raises(MotionkitError, match="was not opened"):
+        read_array(path)
+
+
+def test_an_object_of_another_program_says_how_to_get_the_weights(tmp_path):
+    torch.save({"state_dict": TENSORS, "hyper_parameters": Unknown()}, tmp_path / "x.ckpt")
+    with pytest.raises(MotionkitError, match="Unknown") as caught:
+        read(tmp_path / "x.ckpt")
+    assert "state_dict()" in caught.value.fix
+
+
+def test_missing_empty_and_folder(tmp_path):
+    with pytest.raises(MotionkitError, match="cannot be opened"):
+        read(tmp_path / "none.pt")
+    (tmp_path / "empty.pt").write_bytes(b"")
+    with pytest.raises(MotionkitError, match="is empty"):
+        read(tmp_path / "empty.pt")
+    with pytest.raises(MotionkitError, match="is a folder"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_truncated_torch_files(tmp_path, zipped):
+    path = tmp_path / "x.pt"
+    torch.save({"w": torch.randn(200)}, path, _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    for size in (1, 12, 40, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(MotionkitError) as caught:
+            read(path)
+        assert caught.value.code == 2
+        assert str(path) in caught.value.message
+
+
+def test_truncated_safetensors(tmp_path):
+    path = tmp_path / "x.safetensors"
+    safetensors.torch.save_file({"w": torch.randn(200)}, path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(MotionkitError, match="damaged safetensors"):
+        read(path)
+
+
+def test_what_is_no_weight_file(tmp_path):
+    def refused(name, content, message):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(MotionkitError, match=message):
+            read(tmp_path / name)
+
+    refused("a.pt", b"<!DOCTYPE html><html>quota exceeded", "web page")
+    refused("b.pt", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "LFS pointer")
+    refused("c.pt", b"just some text that is no file of weights", "not a weight file")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("readme.txt", "hello")
+    refused("d.pt", archive.getvalue(), "zip archive")
+    (tmp_path / "inside").write_text("x")
+    with tarfile.open(tmp_path / "e.tar", "w") as file:
+        file.add(tmp_path / "inside", "inside")
+    with pytest.raises(MotionkitError, match="tar archive"):
+        read(tmp_path / "e.tar")
+
+
+def test_torchscript_is_refused_by_name(tmp_path):
+    with zipfile.ZipFile(tmp_path / "clip.pt", "w") as file:
+        for name in ("constants.pkl", "data.pkl", "code/__torch__.py", "version"):
+            file.writestr(f"clip/{name}", b"\x80\x02}.")
+    with pytest.raises(MotionkitError, match="TorchScript"):
+        read(tmp_path / "clip.pt")
+
+
+def test_arrays(tmp_path):
+    for array in (np.arange(12.0).reshape(3, 4), np.asfortranarray(np.arange(6).reshape(2, 3)), np.zeros((0, 3), "f4")):
+        np.save(tmp_path / "a.npy", array)
+        found = read_array(tmp_path / "a.npy")
+        assert found.dtype == array.dtype
+        assert np.array_equal(found, array)
+        assert np.array_equal(read(tmp_path / "a.npy"), array)
+    np.savez(tmp_path / "b.npz", x=np.arange(3), y=np.ones(2))
+    assert read_array(tmp_path / "b.npz")["x"].tolist() == [0, 1, 2]
+    np.savez_compressed(tmp_path / "c.npz", x=np.arange(300))
+    assert read(tmp_path / "c.npz")["x"].tolist() == list(range(300))
+    sample = {"prompts": ["a", "b"], "frames": np.array([3, 4]), "total": np.int64(7)}
+    np.save(tmp_path / "d.npy", sample, allow_pickle=True)
+    found = read_array(tmp_path / "d.npy")
+    assert found["prompts"] == ["a", "b"]
+    assert found["frames"].tolist() == [3, 4]
+
+
+def test_damaged_arrays(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(100.0))
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:300])
+    with pytest.raises(MotionkitError, match="cannot be read as numpy data"):
+        read_array(tmp_path / "a.npy")
+    (tmp_path / "b.npy").write_bytes(b"nothing")
+    with pytest.raises(MotionkitError, match=r"not a \.npy"):
+        read_array(tmp_path / "b.npy")
+    with pytest.raises(MotionkitError, match="does not exist"):
+        read_array(tmp_path / "none.npy")
+
+
+def test_recorded_composite_file(shared):
+    found = read_array(shared / "fixtures" / "mdm" / "mini_humanml3d" / "composite" / "composite_k3_train.npy")
+    assert {"samples", "metadata"} <= set(found)
