@@ -52,6 +52,21 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def refuse_command(record: Mapping[str, Any], command: str | None, directory: Path) -> None:
+    """Refuse to continue a run of another command.
+
+    Raises:
+        MotionkitError: Names the command that made the run.
+    """
+    made = str(record.get("command"))
+    if command is not None and made != command:
+        raise MotionkitError(
+            f"{directory} is a run of motionkit {made}, not of motionkit {command}.",
+            why="their settings and checkpoints have nothing in common.",
+            fix=f"motionkit {made} --resume {directory}",
+        )
+
+
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: Sequence[str], directory: Path) -> None:
     """Refuse settings that a checkpoint depends on and that differ now.
 

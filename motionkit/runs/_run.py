@@ -21,7 +21,7 @@ from motionkit.runs._checkpoint import (
 from motionkit.runs._folder import claim_new, folder_of, hold, sweep
 from motionkit.runs._log import LogFile
 from motionkit.runs._record import Record, new_record
-from motionkit.runs._resume import cut_metrics, locate, refuse_changes, without_place
+from motionkit.runs._resume import cut_metrics, locate, refuse_changes, refuse_command, without_place
 from motionkit.runs._signals import StopSignals
 from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
 
@@ -121,6 +121,7 @@ class Run:
         path: str | Path,
         snapshot: Mapping[str, Any] | None = None,
         *,
+        command: str | None = None,
         shape_keys: Sequence[str] = (),
         argv: Sequence[str] = (),
         origins: Mapping[str, str] | None = None,
@@ -130,16 +131,18 @@ class Run:
         Args:
             path: A run folder, or one of its ``checkpoints/step-...`` folders.
             snapshot: The settings now; None for those of the run.
+            command: The command that asks; None if any will do.
             shape_keys: Settings, or groups, that the checkpoint depends on and that may not differ.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
 
         Raises:
-            MotionkitError: No run, in use, a shape-changing setting differs (named), or no checkpoint is readable.
+            MotionkitError: No run, another command's, in use, a shape-changing setting differs (named), or no checkpoint is readable.
         """
         directory, chosen, record, old = locate(path)
         new = dict(snapshot) if snapshot is not None else old
         require_trackers(new.get("track") or ())
+        refuse_command(record, command, directory)
         refuse_changes(old, new, shape_keys, directory)
         lock = hold(directory)
         try:
@@ -325,7 +328,7 @@ def open_run(
     """
     place: Mapping[str, Any] = snapshot.get("run") or {}
     if place.get("resume"):
-        return Run.resume(place["resume"], snapshot, shape_keys=shape_keys, argv=argv, origins=origins)
+        return Run.resume(place["resume"], snapshot, command=command, shape_keys=shape_keys, argv=argv, origins=origins)
     return Run.create(
         command,
         snapshot,

@@ -83,6 +83,11 @@ def test_shape_changing_settings_are_refused_by_name(folder: Path) -> None:
     assert steps(folder) == [1, 2, 3, 4, 5]
 
 
+def test_a_run_of_another_command_is_refused(folder: Path) -> None:
+    with pytest.raises(MotionkitError, match="a run of motionkit grpo, not of motionkit ppo"):
+        open_run("ppo", {**SETTINGS, "run": {"resume": str(folder)}})
+
+
 def test_other_settings_may_change_and_are_recorded(folder: Path) -> None:
     asked = {**SETTINGS, "run": {"num_steps": 9, "resume": str(folder)}}
     with open_run("grpo", asked, shape_keys=("policy", "seed"), argv=["x"]) as run:

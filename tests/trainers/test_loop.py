@@ -81,6 +81,18 @@ def test_a_signal_ends_it_after_the_step_with_everything_saved(tmp_path: Path) -
     assert torch.equal(rest.value, straight.value)
 
 
+def test_a_signal_before_the_first_step_keeps_what_was_built(tmp_path: Path) -> None:
+    straight, *_ = go(tmp_path / "straight", settings(3))
+    torch.manual_seed(0)
+    with Run.create("toy", settings(3).model_dump(mode="json"), out=tmp_path / "run") as run:
+        counter = Counter(run)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not run_steps(run, settings(3), counter.step, counter.state)
+    assert (counter.steps, saved(tmp_path / "run")) == ([], [0])
+    rest, *_ = go(tmp_path / "run", settings(3), resume=True)
+    assert torch.equal(rest.value, straight.value)
+
+
 def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     go(tmp_path / "run", settings(4))
     counter, _, done = go(tmp_path / "run", settings(4), resume=True)
