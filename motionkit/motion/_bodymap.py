@@ -17,14 +17,14 @@ from motionkit.motion._skeleton import HUMANML
 _SIDED = {
     "hip": ("upleg", "thigh", "upperleg", "femur", "hip"),
     "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg"),
-    "ankle": ("foot", "ankle"),
-    "toe": ("toebase", "toe", "ball", "toes", "football"),
+    "ankle": ("ankle", "foot"),
+    "toe": ("toebase", "toe", "toes", "ball", "foot"),
     "shoulder": ("arm", "upperarm", "uparm", "shldr", "humerus", "shoulder"),
     "elbow": ("forearm", "lowerarm", "lowarm", "elbow", "radius"),
-    "wrist": ("hand", "wrist"),
+    "wrist": ("wrist", "hand"),
 }
 """Names of each sided joint without its side, the surest first: ``LeftShoulder`` is a collar where there is a
-``LeftArm``, and the shoulder itself where there is none."""
+``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``."""
 
 _CENTRE = {
     "pelvis": ("hips", "pelvis", "hip", "root"),
@@ -136,7 +136,7 @@ def _find(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
     for side in ("left", "right"):
         for role, aliases in _SIDED.items():
             for alias in aliases:
-                if (side, alias) in plain:
+                if (side, alias) in plain and plain[side, alias] not in found.values():
                     found[f"{side} {role}"] = plain[side, alias]
                     break
     return found

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import (
+    HUMANML,
+    KIT,
+    canonicalise,
+    feature_layout,
+    feature_width,
+    features_to_joints,
+    joints_to_features,
+    retarget,
+)
+
+from .bodies import slow_features, walker
+
+
+def test_widths():
+    assert (feature_width(HUMANML), feature_width(KIT)) == (263, 251)
+    assert [block.stop for block in feature_layout(HUMANML).blocks] == [1, 3, 4, 67, 193, 259, 263]
+    assert [block.stop for block in feature_layout(KIT).blocks] == [1, 3, 4, 64, 184, 247, 251]
+
+
+def test_extraction_equals_recorded_features(shared: Path):
+    data = np.load(shared / "fixtures/mdm/features_synthetic_t2m.npz")
+    joints = torch.from_numpy(data["raw_joints"])
+    for name, made, tolerance in (
+        ("uniform_skeleton", retarget(joints, HUMANML), 1e-5),
+        ("global_positions", canonicalise(retarget(joints, HUMANML), HUMANML), 1e-5),
+        ("features", joints_to_features(joints, HUMANML), 1e-5),
+        ("mirrored_features", joints_to_features(torch.from_numpy(data["mirrored_raw"]), HUMANML), 1.5e-5),
+    ):
+        np.testing.assert_allclose(made.numpy(), data[name], atol=tolerance, rtol=0, err_msg=name)
+    contacts = feature_layout(HUMANML).contacts
+    assert np.array_equal(joints_to_features(joints, HUMANML)[:, contacts].numpy(), data["features"][:, contacts])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_extraction_of_a_public_clip(shared: Path, dtype: torch.dtype):
+    data = np.load(shared / "fixtures/mdm/features_012314.npz")
+    made = joints_to_features(torch.from_numpy(data["new_joints"]).to(dtype), HUMANML)
+    assert made.dtype == dtype
+    np.testing.assert_allclose(made.numpy(), data["processed_from_new_joints"], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+@pytest.mark.parametrize("turn", [0.0, 0.06])
+def test_extraction_equals_the_slow_version(skeleton, turn):
+    joints = canonicalise(walker(70, seed=3, turn=turn, skeleton=skeleton), skeleton)
+    fast = joints_to_features(joints, skeleton, target=False)
+    slow = slow_features(joints.numpy() / skeleton.unit, skeleton)
+    np.testing.assert_allclose(fast.numpy(), slow, atol=1e-9 / skeleton.unit, rtol=0)
+
+
+def test_batched_and_padded_clips_equal_single_ones():
+    clips = [walker(frames, seed=frames, turn=0.02) for frames in (40, 61, 97)]
+    lengths = torch.tensor([len(clip) for clip in clips])
+    padded = torch.full((3, 97, 22, 3), float("nan"), dtype=torch.float64)
+    for row, clip in zip(padded, clips, strict=True):
+        row[: len(clip)] = clip
+    batch = joints_to_features(padded, HUMANML, lengths)
+    for row, clip in zip(batch, clips, strict=True):
+        np.testing.assert_allclose(row[: len(clip) - 1], joints_to_features(clip, HUMANML), atol=1e-12)
+        assert not row[len(clip) - 1 :].any()
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.11, -0.11])
+def test_round_trip(turn):
+    """Headings that pass half a turn come back too."""
+    joints = canonicalise(walker(120, seed=1, turn=turn), HUMANML)
+    back = features_to_joints(joints_to_features(joints, HUMANML, target=False), HUMANML)
+    np.testing.assert_allclose(back, joints[:-1], atol=1e-9)
+
+
+def test_peer_turns_differ_only_where_the_heading_passes_half_a_turn():
+    joints = walker(120, seed=1, turn=0.11)
+    ours = joints_to_features(joints, HUMANML)
+    peer = joints_to_features(joints, HUMANML, peer_turns=True)
+    differs = (ours - peer).abs() > 1e-9
+    assert differs[:, 1:].sum() == 0
+    assert 1 <= int(differs[:, 0].sum()) <= 3
+    rows = differs[:, 0].nonzero()[:, 0]
+    torch.testing.assert_close(peer[rows, 0], -ours[rows, 0])
+
+
+def test_retarget_gives_target_bones_and_keeps_directions():
+    joints = walker(50, seed=5)
+    moved = retarget(joints, HUMANML)
+    for joint, parent in list(enumerate(HUMANML.parents))[1:]:
+        bone, old = moved[:, joint] - moved[:, parent], joints[:, joint] - joints[:, parent]
+        length = np.linalg.norm(HUMANML.target_offsets[joint])
+        np.testing.assert_allclose(bone.norm(dim=-1), length, atol=1e-12)
+        torch.testing.assert_close(bone / bone.norm(dim=-1, keepdim=True), old / old.norm(dim=-1, keepdim=True))
+
+
+def test_canonical_pose():
+    joints = canonicalise(walker(50, seed=5, turn=0.02), HUMANML)
+    assert float(joints[..., 1].min()) == pytest.approx(0.0, abs=1e-12)
+    assert joints[0, 0, [0, 2]].abs().max() < 1e-12
+    across = joints[0, 1] - joints[0, 2] + joints[0, 16] - joints[0, 17]
+    assert float(across[0]) > 0
+    assert abs(float(across[2])) < 1e-9
+
+
+def test_bad_joints_are_refused():
+    with pytest.raises(MotionkitError, match=r"\[10, 21, 3\].*22, 3"):
+        joints_to_features(torch.zeros(10, 21, 3), HUMANML)
+    with pytest.raises(MotionkitError, match="frames >= 2"):
+        joints_to_features(torch.zeros(1, 22, 3), HUMANML)
+    with pytest.raises(MotionkitError, match="no published target bones"):
+        joints_to_features(walker(20, skeleton=KIT), KIT)
+    with pytest.raises(MotionkitError, match="legs have no length"):
+        joints_to_features(torch.zeros(10, 22, 3), HUMANML)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_features, mirror_text, retarget
+
+from .bodies import walker
+
+
+def even(skeleton):
+    """The same body with right bones as long as left ones."""
+    offsets = np.array(skeleton.target_offsets)
+    for left, right in skeleton.mirror_pairs:
+        offsets[right] = offsets[left] * [-1, 1, 1]
+    return replace(skeleton, target_offsets=tuple(map(tuple, offsets)))
+
+
+def test_mirror_equals_the_recorded_one(shared: Path):
+    data = np.load(shared / "fixtures/mdm/features_synthetic_t2m.npz")
+    assert np.array_equal(mirror(torch.from_numpy(data["raw_joints"]), HUMANML).numpy(), data["mirrored_raw"])
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_twice_is_once_less(skeleton):
+    joints = walker(30, 1, skeleton=skeleton)
+    assert torch.equal(mirror(mirror(joints, skeleton), skeleton), joints)
+    vectors = joints_to_features(joints, skeleton, target=False)
+    assert torch.equal(mirror_features(mirror_features(vectors, skeleton), skeleton), vectors)
+
+
+def test_mirrored_features_are_those_of_the_mirrored_motion():
+    body = even(HUMANML)
+    joints = retarget(walker(60, 2, turn=0.04), body)
+    direct = joints_to_features(mirror(joints, body), body)
+    np.testing.assert_allclose(mirror_features(joints_to_features(joints, body), body), direct, atol=1e-9)
+
+
+def test_mirror_swaps_sides():
+    joints = torch.arange(66.0).reshape(1, 22, 3)
+    made = mirror(joints, HUMANML)
+    assert made[0, 7].tolist() == [-24.0, 25.0, 26.0], "left ankle is the mirrored right ankle"
+    assert made[0, 15].tolist() == [-45.0, 46.0, 47.0], "the head stays the head"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a man kicks with his left leg", "a man kicks with his right leg"),
+        ("turns clockwise, Right hand up", "turns counterclockwise, Left hand up"),
+        ("walks counter-clockwise", "walks clockwise"),
+        ("stands upright, brightly", "stands upright, brightly"),
+        ("steps leftwards", "steps rightwards"),
+    ],
+)
+def test_words(text, expected):
+    assert mirror_text(text) == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("left right clockwise counterclockwise Left a walks, rightward bright".split()), max_size=8))
+def test_words_twice(words):
+    text = " ".join(words)
+    assert mirror_text(mirror_text(text)) == text
