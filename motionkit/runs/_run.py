@@ -137,7 +137,8 @@ class Run:
             origins: Where each setting came from, for the record.
 
         Raises:
-            MotionkitError: No run, another command's, in use, a shape-changing setting differs (named), or no checkpoint is readable.
+            MotionkitError: No run, another command's or in use, a shape-changing setting differs (named), or no
+                checkpoint is readable.
         """
         directory, chosen, record, old = locate(path)
         new = dict(snapshot) if snapshot is not None else old
