@@ -102,7 +102,7 @@ def test_layouts_of_the_guide(tiny, tmp_path, suffix, layout):
     obj = {
         "state_dict_keys": {f"{n}_state_dict": t for n, t in nets.items()},
         "parallel": {"model": {f"module.{k}": v for k, v in flat.items()}},
-        "wrapped": {"epoch": 3, "optimizer": {"state": {}}, "model": {n: t for n, t in nets.items()}},
+        "wrapped": {"epoch": 3, "optimizer": {"state": {}}, "model": dict(nets)},
         "numpy": {k: v.numpy() for k, v in flat.items()},
         "no_decoder": nets,
     }[layout]

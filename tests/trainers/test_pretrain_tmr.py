@@ -187,3 +187,15 @@ def test_unusable_text_table(data, tmp_path):
     trainer = PretrainTMR(settings(data, text={"encoder": "stored", "model": str(tmp_path / "other.safetensors")}))
     with pytest.raises(MotionkitError, match="no stored embedding"):
         trainer.prepare()
+
+
+def test_grouping_by_length_changes_nothing(data, monkeypatch):
+    parts = []
+    for groups in (1, 4):
+        monkeypatch.setattr("motionkit.trainers.pretrain.tmr._trainer._GROUPS", groups)
+        trainer = PretrainTMR(settings(data))
+        trainer.prepare()
+        trainer.tmr.eval()
+        parts.append(trainer._losses(trainer._batches()(1)))
+    for name, value in parts[0].items():
+        torch.testing.assert_close(parts[1][name], value, rtol=1e-5, atol=1e-7, msg=name)

@@ -14,9 +14,20 @@ from motionkit.encoders.tmr import Latent
 from motionkit.text import TextFeatures
 
 
-def reconstruction(decoded_from_text: Tensor, decoded_from_motion: Tensor, target: Tensor) -> Tensor:
-    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``; padding is 0 against 0 and counts."""
-    return F.smooth_l1_loss(decoded_from_text, target) + F.smooth_l1_loss(decoded_from_motion, target)
+def reconstruction(
+    decoded_from_text: Tensor, decoded_from_motion: Tensor, target: Tensor, *, elements: int = 0
+) -> Tensor:
+    """Sum of both Smooth L1 (beta 1) means over all elements of ``[B, T, F]``; padding is 0 against 0 and counts.
+
+    Args:
+        decoded_from_text: ``[B, T, F]``, 0 in padded frames.
+        decoded_from_motion: ``[B, T, F]``, 0 in padded frames.
+        target: ``[B, T, F]`` normalised motions, 0 in padded frames.
+        elements: Number to divide by when this is part of a batch; 0 takes the elements of `target`.
+    """
+    both = (decoded_from_text, decoded_from_motion)
+    total = torch.stack([F.smooth_l1_loss(decoded, target, reduction="sum") for decoded in both]).sum()
+    return total / (elements or target.numel())
 
 
 def kl_gaussian(p: Latent, q: Latent) -> Tensor:

@@ -24,6 +24,7 @@ from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, recon
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 
 FOLDER = "tmr"
+_GROUPS = 4
 _HEADLINE = "retrieval/t2m/r3_32"
 
 
@@ -193,9 +194,14 @@ class PretrainTMR:
         if self.settings.train.noise:
             seen = target + self.settings.train.noise * _normal(target, batch.generator)
         texts = self._encode_captions(batch.captions)
+        # Clips of similar length are encoded together: the same numbers for half the padding.
+        groups = [group.to(device) for group in torch.argsort(batch.lengths, stable=True).chunk(_GROUPS)]
+        sizes = [int(batch.lengths[group.cpu()].max()) for group in groups]
         with autocast(device, self.settings.precision):
-            motion = _single(tmr.motion_encoder(seen, mask))
+            encoded = [tmr.motion_encoder(seen[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
             text = _single(tmr.encode_tokens(texts))
+        back = torch.argsort(torch.cat(groups))
+        motion = _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
         motion_z, text_z = (self._sample(latent, batch.generator) for latent in (motion, text))
         sentences = sentence_embeddings(texts)
         parts = {
@@ -207,9 +213,14 @@ class PretrainTMR:
         if self.settings.model.variational:
             parts["kl"] = kl_latents(text, motion)
         if tmr.motion_decoder is not None:
-            with autocast(device, self.settings.precision):
-                from_text, from_motion = tmr.motion_decoder(text_z, mask), tmr.motion_decoder(motion_z, mask)
-            parts["recons"] = reconstruction(from_text.float(), from_motion.float(), target)
+            decoder, recons = tmr.motion_decoder, []
+            for g, t in zip(groups, sizes, strict=True):
+                with autocast(device, self.settings.precision):
+                    decoded = decoder(text_z[g], mask[g, :t]), decoder(motion_z[g], mask[g, :t])
+                recons.append(
+                    reconstruction(decoded[0].float(), decoded[1].float(), target[g, :t], elements=target.numel())
+                )
+            parts["recons"] = torch.stack(recons).sum()
         return parts
 
     def _sample(self, latent: Latent, generator: torch.Generator) -> Tensor:
@@ -236,9 +247,11 @@ def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Ten
     A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
     least `floor` (``[F]``), and 1 where that is 0 too.
     """
-    frames = torch.cat([clip.features for clip in clips]).double()
-    std = torch.maximum(frames.std(0, correction=0), floor.double())
-    return frames.mean(0).float(), torch.where(std > 0, std, torch.ones_like(std)).float()
+    count = sum(len(clip.features) for clip in clips)
+    mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
+    spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
+    std = torch.maximum(spread.sqrt(), floor.double())
+    return mean.float(), torch.where(std > 0, std, torch.ones_like(std)).float()
 
 
 def _scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
