@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -72,11 +72,9 @@ def flags(model: type[Group], chosen: dict[str, Sequence[str]]) -> list[Flag]:
     Raises:
         TypeError: Two settings of the model have one flag.
     """
-    found: list[Flag] = []
+    found = [_slot_flag(leaf, leaf.slot) for leaf in leaves(model) if leaf.slot is not None]
     for leaf in leaves(model):
-        if leaf.slot is not None:
-            found.append(_slot_flag(leaf, leaf.slot))
-        elif leaf.cli is not None and not leaf.cli.hidden:
+        if leaf.cli is not None and not leaf.cli.hidden:
             found.append(
                 _flag(leaf, (leaf.cli.flag or dotted(leaf.path),), leaf.path, leaf.cli.panel or _panel(leaf.path))
             )
@@ -88,11 +86,8 @@ def flags(model: type[Group], chosen: dict[str, Sequence[str]]) -> list[Flag]:
                 names = tuple(name for name in flag.names if not taken & set(_split(name)))
                 if names:
                     taken.update(part for name in names for part in _split(name))
-                    found.append(Flag(names, *(getattr(flag, key) for key in _REST)))
+                    found.append(replace(flag, names=names))
     return found
-
-
-_REST = ("path", "annotation", "help", "metavar", "panel", "hidden", "words")
 
 
 def dotted(path: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
+from motionkit import plugins
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
 
@@ -90,6 +91,7 @@ class CommandTree(TyperGroup):
         """
         command = self.get_command(ctx, args[0])
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            plugins.available("trainers")  # says so when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
             close = difflib.get_close_matches(args[0], names, n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""
@@ -142,16 +144,12 @@ def _subtree(prefix: str, name: str) -> TyperGroup:
 
 def _trainer_entries() -> list[str]:
     """Return the names of installed trainers whose module is there; names that a fixed command has are left out."""
-    from motionkit import plugins
-
     fixed = {row.name for row in rows()}
     found = plugins.scan().of("trainers")
     return [e.name for e in found if e.name not in fixed and module_exists(e.value.partition(":")[0])]
 
 
 def _summary(name: str) -> str:
-    from motionkit import plugins
-
     own = TRAINER_SUMMARIES.get(name)
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
     if own is not None and all(entry.builtin for entry in entries):

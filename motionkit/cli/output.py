@@ -21,6 +21,8 @@ class Talk(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one record; warnings and errors say so."""
+        if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
+            return  # why a run failed goes into its log.txt; here it is the command's own last word
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
         print(f"{mark}{record.getMessage()}", file=sys.stderr)
 

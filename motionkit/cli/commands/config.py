@@ -59,7 +59,7 @@ def explain_setting(
     if len(words) < 2:
         raise MotionkitError("a command and a key are needed.", fix="motionkit config explain grpo optim.learning_rate")
     *command, key = words
-    facts = _facts(_model(command), key.replace("-", "_") if not key.startswith("reward.") else key)
+    facts = explain(_model(command), key.replace("-", "_") if not key.startswith("reward.") else key)
     if json:
         emit({"command": "config explain", **facts}, json=True)
         return
@@ -69,7 +69,12 @@ def explain_setting(
             print(f"{name:<{width}}  {value}")
 
 
-def _facts(model: Any, key: str) -> dict[str, str]:
+def explain(model: Any, key: str) -> dict[str, str]:
+    """Return what is known about one setting of `model`, by the name of the fact.
+
+    Raises:
+        MotionkitError: There is no such setting; the nearest key is suggested.
+    """
     from motionkit import plugins
     from motionkit.cli._flags import _default, dotted
     from motionkit.config import leaves
@@ -81,7 +86,8 @@ def _facts(model: Any, key: str) -> dict[str, str]:
     for leaf in leaves(model):
         known[leaf.key] = (leaf, leaf.cli.flag or dotted(leaf.path) if leaf.cli is not None else "")
         if leaf.slot is not None:
-            known[leaf.key] = (leaf, dotted(leaf.path))
+            part = "weight" if leaf.slot.many else "name"
+            known[leaf.key] = known[f"{leaf.key}.{part}"] = (leaf, dotted(leaf.path))
             for entry in plugins.available(leaf.slot.kind):
                 if not entry.builtin:  # explaining a setting imports nothing foreign
                     continue
@@ -89,6 +95,8 @@ def _facts(model: Any, key: str) -> dict[str, str]:
                     options = plugins.get(leaf.slot.kind, f"{entry.distribution}:{entry.name}").options
                 except MotionkitError:
                     continue
+                if leaf.slot.many:
+                    known[f"{leaf.key}.{entry.name}.weight"] = (leaf, f"{dotted(leaf.path)} {entry.name}=WEIGHT")
                 for option in leaves(options):
                     full = (*leaf.path, entry.name, *option.path) if leaf.slot.many else (*leaf.path, *option.path)
                     known[".".join(full)] = (option, dotted(full))

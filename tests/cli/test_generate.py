@@ -1,0 +1,136 @@
+"""`motionkit generate` and `motionkit export` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from motionkit import starter
+from motionkit.cli import get_app
+from motionkit.motion import HUMANML, Normalizer, features_to_joints
+from motionkit.policies.mdm import MDMSettings
+from motionkit.policies.mdm.model import new_policy, open_encoder
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(get_app(), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained starter-like policy."""
+    source = SimpleNamespace(
+        skeleton=HUMANML, fps=20.0, max_length=80, normalizer=Normalizer(torch.zeros(263), torch.full((263,), 0.1))
+    )
+    shape = MDMSettings(
+        layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_tokens=True, diffusion_steps=10
+    )
+    made = new_policy(shape, dataset=source, encoder=open_encoder("stored"))
+    return made.save(tmp_path_factory.mktemp("policy"))
+
+
+FIRST, SECOND = starter.captions()[:2]
+
+
+def _generate(policy: Path, *arguments: object) -> Result:
+    return _run("generate", *arguments, "--policy.checkpoint", policy, "--device", "cpu")
+
+
+def test_files_and_document(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = _generate(policy, f"{FIRST} | {SECOND}", SECOND, out, "--num-samples", 2, "--durations", "1.5,2", "--json")
+    assert result.exit_code == 2  # the second text has one action, not two
+    assert not out.exists()
+    result = _generate(policy, f"{FIRST} | {SECOND}", out, "--num-samples", 2, "--durations", "1.5,2", "--json")
+    assert result.exit_code == 0, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert (document["command"], document["status"], document["fps"]) == ("generate", "done", 20.0)
+    assert [motion["id"] for motion in document["motions"]] == ["0000_00", "0000_01"]
+    motion = document["motions"][0]
+    assert [(part["start"], part["end"]) for part in motion["segments"]] == [(0, 30), (30, 70)]
+    joints, features = np.load(out / motion["joints"]), np.load(out / motion["features"])
+    assert (joints.shape, features.shape, joints.dtype) == ((70, 22, 3), (70, 263), np.float32)
+    recovered = features_to_joints(torch.from_numpy(features)[None], HUMANML)[0]
+    assert np.allclose(recovered.numpy(), joints, atol=1e-5)
+    written = json.loads((out / "motions.json").read_text())
+    assert written["motions"] == document["motions"]
+    assert written["timesteps"] == list(range(9, -1, -1))
+
+
+def test_a_motion_does_not_depend_on_its_company(policy: Path, tmp_path: Path) -> None:
+    _generate(policy, FIRST, tmp_path / "alone", "--durations", "2", "--seed", 3)
+    _generate(policy, SECOND, FIRST, tmp_path / "together", "--durations", "2", "--seed", 3)
+    _generate(policy, FIRST, tmp_path / "other", "--durations", "2", "--seed", 4)
+    alone, together, other = (
+        np.load(tmp_path / name) for name in
+        ("alone/new_joints/0000_00.npy", "together/new_joints/0001_00.npy", "other/new_joints/0000_00.npy")
+    )  # fmt: skip
+    assert np.allclose(alone, together, atol=1e-4)
+    assert not np.allclose(alone, other, atol=1e-2)
+
+
+def test_sampler_options(policy: Path, tmp_path: Path) -> None:
+    result = _generate(
+        policy, FIRST, tmp_path / "out", "--durations", "1", "--sampler", "ddim", "--inference-timesteps", 4
+    )
+    assert result.exit_code == 0, result.stderr
+    written = json.loads((tmp_path / "out/motions.json").read_text())
+    assert len(written["timesteps"]) == 4
+    assert written["sampler"]["kind"] == "ddim"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--durations", "two"], "not numbers"),
+        (["--durations", "-1"], "above 0"),
+        (["--durations", "9"], "at most 80"),
+        (["--inference-timesteps", "11"], "11 sampling steps"),
+    ],
+)
+def test_refusals_make_nothing(policy: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = _generate(policy, FIRST, tmp_path / "out", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_existing_output_is_kept(policy: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    result = _generate(policy, FIRST, tmp_path, "--durations", "1")
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert _generate(policy, FIRST, tmp_path, "--durations", "1", "--overwrite").exit_code == 0
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_missing_checkpoint(tmp_path: Path) -> None:
+    result = _generate(tmp_path / "nowhere.pt", FIRST, tmp_path / "out")
+    assert result.exit_code == 2
+    assert "does not exist" in " ".join(result.stderr.split())
+
+
+def test_export_and_use(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mdm"
+    result = _run("export", policy, out, "--to", "mdm", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert Path(document["file"]).name == "model000000000.pt"
+    assert "patch_size=4" in document["not_in_stock_mdm"]
+    assert "cannot load" in " ".join(result.stderr.split())
+    assert sorted(path.name for path in out.iterdir()) == ["Mean.npy", "Std.npy", "args.json", "model000000000.pt"]
+    arguments = (FIRST, "--durations", "1", "--policy.stats", out)
+    assert _generate(Path(document["file"]), *arguments, tmp_path / "one").exit_code == 0
+    assert _generate(policy, *arguments, tmp_path / "two").exit_code == 0
+    one, two = (np.load(tmp_path / name / "new_joints/0000_00.npy") for name in ("one", "two"))
+    assert np.array_equal(one, two)
+    again = _run("export", policy, out)
+    assert again.exit_code == 2
+    assert "already exists" in again.stderr
