@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +16,7 @@ _USUAL = {
     "split": ("split",),
     "group": ("group",),
 }
+_ENDINGS = (".bvh", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb")
 _SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
            "test": "test", "testing": "test"}  # fmt: skip
 
@@ -34,12 +35,44 @@ class CaptionTable:
     """Rows by clip id.
 
     Attributes:
-        rows: Clip id to what is known of it.
+        rows: Id, as a path without ending (``a/walk``), to what is known of the clip.
         columns: Role (id, caption, split, group) to the column or columns used.
     """
 
     rows: dict[str, CaptionRow]
     columns: dict[str, str]
+
+    def match(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the id that belongs to each clip id of `keys`; clips without a row are absent.
+
+        An id belongs to the clip it is named like, or whose name is the end of its path: ``data/a/walk.bvh`` to
+        ``walk``, and to ``a_walk`` where another folder has a ``walk`` too.
+
+        Raises:
+            MotionkitError: A clip fits several rows, so that it might be given another's caption.
+        """
+        tails: dict[str, list[str]] = {}
+        for name in self.rows:
+            parts = name.split("/")
+            for start in range(len(parts)):
+                tails.setdefault(plain_id("_".join(parts[start:])), []).append(name)
+        found = {}
+        for key in keys:
+            names = tails.get(key, [])
+            whole = [name for name in names if plain_id(name) == key]
+            if len(whole or names) > 1:
+                raise MotionkitError(
+                    f"the clip {key} fits several rows of the table: {', '.join((whole or names)[:3])}.",
+                    fix="make the ids unique, or put folders before them.",
+                )
+            if names:
+                found[key] = (whole or names)[0]
+        return found
+
+
+def plain_id(name: str) -> str:
+    """Return a name fit for a file and a split list: no blanks, slashes or ``#``."""
+    return "_".join(name.replace("#", "_").replace("/", "_").split())
 
 
 def read_caption_table(
@@ -53,7 +86,7 @@ def read_caption_table(
     """Read a table of captions; several rows of one id add their captions.
 
     Columns that are not named are found by their usual names (``clip``, ``description``, ``split``, ``group``, ...).
-    An id may be a path: its folder and ending do not count.
+    An id may be a path with a file ending (see `CaptionTable.match`).
 
     Raises:
         MotionkitError: The file or a column is missing, or a split is none of train, val and test.
@@ -67,9 +100,10 @@ def read_caption_table(
     group = _column(header, path, "group", group_column, required=bool(group_column))
     rows: dict[str, CaptionRow] = {}
     for number, record in enumerate(records, start=2):
-        key = PurePosixPath((record.get(ids) or "").strip().replace("\\", "/")).stem
-        if not key:
+        name = (record.get(ids) or "").strip().replace("\\", "/")
+        if not name:
             continue
+        key = _without_ending(name)
         captions = [clean_caption(record.get(name) or "") for name in texts]
         old = rows.get(key, CaptionRow(()))
         merged = tuple(dict.fromkeys([*old.captions, *(text for text in captions if text)]))
@@ -83,6 +117,12 @@ def read_caption_table(
         rows[key] = CaptionRow(merged, _SPLITS.get(value, old.split), named or old.group)
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
     return CaptionTable(rows, {role: name for role, name in columns.items() if name})
+
+
+def _without_ending(name: str) -> str:
+    """Return an id without ``./`` and file ending; a dot within a name that is no ending stays."""
+    path = PurePosixPath(name)
+    return str(path.with_suffix("")) if path.suffix.lower() in _ENDINGS else str(path)
 
 
 def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:

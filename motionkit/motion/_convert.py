@@ -108,7 +108,8 @@ def convert_to_humanml(
     """
     wall, cpu = time.perf_counter(), time.process_time()
     report = ConvertReport()
-    rows = dict(table.rows) if table is not None else {}
+    matched = table.match(source.key for source in sources) if table is not None else {}
+    rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     splits: dict[str, str] = {}
     groups: dict[str, str] = {}
     record: dict[str, dict[str, str]] = {}
@@ -148,8 +149,7 @@ def convert_to_humanml(
         report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
         if not report.splits["train"]:
             report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
-        keys = {source.key for source in sources}
-        report.motionless = sorted(key for key in rows if key not in keys)
+        report.motionless = sorted(set(table.rows) - set(matched.values())) if table is not None else []
         report.skate, report.jerk = median(skates), median(jerks)
         folder.finish(splits, {"clips": record, "failed": report.failed, "short": report.short, "cut": report.cut})
     report.seconds, report.cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu

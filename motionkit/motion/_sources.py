@@ -12,6 +12,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._bodymap import looks_lying, map_body
 from motionkit.motion._bvh import read_bvh
+from motionkit.motion._caption_table import plain_id
 from motionkit.motion._skeleton import HUMANML
 
 
@@ -123,22 +124,19 @@ def bvh_sources(paths: Iterable[Path], *, up: str = "y") -> Sequence[BvhSource]:
             )
         else:
             raise MotionkitError(f"there is no {path}.", fix="give BVH files, folders of them, or the word starter.")
-    unique = dict.fromkeys((file.resolve(), base.resolve()) for file, base in files)
-    stems = [file.stem for file, _ in unique]
+    unique: dict[Path, Path] = {}
+    for file, base in files:
+        unique.setdefault(file.resolve(), base.resolve())
+    stems = [file.stem for file in unique]
     sources: list[BvhSource] = []
     taken: set[str] = set()
-    for file, base in unique:
-        key = _plain(file.stem)
+    for file, base in unique.items():
+        key = plain_id(file.stem)
         if stems.count(file.stem) > 1:
-            key = _plain("_".join(file.relative_to(base).with_suffix("").parts))
+            key = plain_id("_".join(file.relative_to(base).with_suffix("").parts))
         number = 2
         while key in taken:
-            key, number = f"{_plain(file.stem)}_{number}", number + 1
+            key, number = f"{plain_id(file.stem)}_{number}", number + 1
         taken.add(key)
         sources.append(BvhSource(file, key, up))
     return sources
-
-
-def _plain(name: str) -> str:
-    """Return a name fit for a file and a split list."""
-    return "_".join(name.replace("#", "_").replace("/", "_").split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,8 +12,10 @@ from torch import Tensor
 from motionkit.motion import HUMANML, Skeleton
 
 
-def walker(frames: int = 60, seed: int = 0, *, turn: float = 0.0, skeleton: Skeleton = HUMANML, sway: float = 0.5) -> Tensor:
-    """Return ``[frames, J, 3]`` float64 of a swaying body with constant bones that walks, turning `turn` rad a frame."""
+def walker(
+    frames: int = 60, seed: int = 0, *, turn: float = 0.0, skeleton: Skeleton = HUMANML, sway: float = 0.5
+) -> Tensor:
+    """Return ``[frames, J, 3]`` float64 of a swaying body with constant bones; it walks, turning `turn` rad a frame."""
     rng = np.random.default_rng(seed)
     time = np.arange(frames)[:, None, None] / 20.0
     rest = np.array(skeleton.raw_offsets)
@@ -73,7 +76,7 @@ def slow_features(joints: np.ndarray, skeleton: Skeleton) -> np.ndarray:
         sixes: dict[int, np.ndarray] = {}
         for chain in skeleton.chains:
             above = heading
-            for parent, joint in zip(chain, chain[1:], strict=False):
+            for parent, joint in itertools.pairwise(chain):
                 world = smallest_rotation(np.array(skeleton.raw_offsets[joint]), joints[t, joint] - joints[t, parent])
                 local = above.T @ world
                 sixes[joint] = np.concatenate([local[:, 0], local[:, 1]])

@@ -7,24 +7,104 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, map_body
 
-MOTIONBUILDER = (
-    "Hips LeftUpLeg RightUpLeg Spine LeftLeg RightLeg Spine1 LeftFoot RightFoot Spine2 LeftToeBase RightToeBase Neck "
-    "LeftShoulder RightShoulder Head LeftArm RightArm LeftForeArm RightForeArm LeftHand RightHand"
-).split()
+MOTIONBUILDER = [
+    "Hips",
+    "LeftUpLeg",
+    "RightUpLeg",
+    "Spine",
+    "LeftLeg",
+    "RightLeg",
+    "Spine1",
+    "LeftFoot",
+    "RightFoot",
+    "Spine2",
+    "LeftToeBase",
+    "RightToeBase",
+    "Neck",
+    "LeftShoulder",
+    "RightShoulder",
+    "Head",
+    "LeftArm",
+    "RightArm",
+    "LeftForeArm",
+    "RightForeArm",
+    "LeftHand",
+    "RightHand",
+]
 MIXAMO = [f"mixamorig:{name}" for name in MOTIONBUILDER]
-UNREAL = (
-    "pelvis thigh_l thigh_r spine_01 calf_l calf_r spine_02 foot_l foot_r spine_03 ball_l ball_r neck_01 clavicle_l "
-    "clavicle_r head upperarm_l upperarm_r lowerarm_l lowerarm_r hand_l hand_r"
-).split()
-POSER = (
-    "hip lThigh rThigh abdomen lShin rShin chest lFoot rFoot chest2 lToe rToe neck lCollar rCollar head lShldr rShldr "
-    "lForeArm rForeArm lHand rHand"
-).split()
+UNREAL = [
+    "pelvis",
+    "thigh_l",
+    "thigh_r",
+    "spine_01",
+    "calf_l",
+    "calf_r",
+    "spine_02",
+    "foot_l",
+    "foot_r",
+    "spine_03",
+    "ball_l",
+    "ball_r",
+    "neck_01",
+    "clavicle_l",
+    "clavicle_r",
+    "head",
+    "upperarm_l",
+    "upperarm_r",
+    "lowerarm_l",
+    "lowerarm_r",
+    "hand_l",
+    "hand_r",
+]
+POSER = [
+    "hip",
+    "lThigh",
+    "rThigh",
+    "abdomen",
+    "lShin",
+    "rShin",
+    "chest",
+    "lFoot",
+    "rFoot",
+    "chest2",
+    "lToe",
+    "rToe",
+    "neck",
+    "lCollar",
+    "rCollar",
+    "head",
+    "lShldr",
+    "rShldr",
+    "lForeArm",
+    "rForeArm",
+    "lHand",
+    "rHand",
+]
 SMPL = list(HUMANML.joint_names)
-BLENDER = (
-    "root upper_leg.L upper_leg.R spine lower_leg.L lower_leg.R spine.001 foot.L foot.R spine.002 toe.L toe.R neck "
-    "shoulder.L shoulder.R head upper_arm.L upper_arm.R forearm.L forearm.R hand.L hand.R"
-).split()
+BLENDER = [
+    "root",
+    "upper_leg.L",
+    "upper_leg.R",
+    "spine",
+    "lower_leg.L",
+    "lower_leg.R",
+    "spine.001",
+    "foot.L",
+    "foot.R",
+    "spine.002",
+    "toe.L",
+    "toe.R",
+    "neck",
+    "shoulder.L",
+    "shoulder.R",
+    "head",
+    "upper_arm.L",
+    "upper_arm.R",
+    "forearm.L",
+    "forearm.R",
+    "hand.L",
+    "hand.R",
+]
 
 
 def pose() -> torch.Tensor:
@@ -37,7 +117,9 @@ def pose() -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "names", [MOTIONBUILDER, MIXAMO, UNREAL, POSER, SMPL, BLENDER], ids="motionbuilder mixamo unreal poser smpl blender".split()
+    "names",
+    [MOTIONBUILDER, MIXAMO, UNREAL, POSER, SMPL, BLENDER],
+    ids=["motionbuilder", "mixamo", "unreal", "poser", "smpl", "blender"],
 )
 @pytest.mark.parametrize(("unit", "scale"), [("metres", 1.0), ("centimetres", 100.0), ("inches", 1 / 0.0254)])
 def test_names_and_units(names, unit, scale):

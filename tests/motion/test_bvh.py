@@ -58,7 +58,11 @@ ROWS = [
 def turn(axis: str, degrees: float) -> np.ndarray:
     c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     return np.array(
-        {"X": [[1, 0, 0], [0, c, -s], [0, s, c]], "Y": [[c, 0, s], [0, 1, 0], [-s, 0, c]], "Z": [[c, -s, 0], [s, c, 0], [0, 0, 1]]}[axis]
+        {
+            "X": [[1, 0, 0], [0, c, -s], [0, s, c]],
+            "Y": [[c, 0, s], [0, 1, 0], [-s, 0, c]],
+            "Z": [[c, -s, 0], [s, c, 0], [0, 0, 1]],
+        }[axis]
     )
 
 
@@ -99,7 +103,9 @@ def test_positions_equal_hand_made_kinematics(tmp_path, old, new):
 
 def test_resampling_takes_frames_where_there_are_some(tmp_path):
     rows = [[float(k + c) for c in range(16)] for k in range(61)]
-    clip = read_bvh(write(tmp_path / "a.bvh", ODD.replace("Frames: 3", "Frames: 61").replace("0.0083333", "0.0166667"), rows))
+    clip = read_bvh(
+        write(tmp_path / "a.bvh", ODD.replace("Frames: 3", "Frames: 61").replace("0.0083333", "0.0166667"), rows)
+    )
     assert clip.fps == 60.0
     slow = clip.resample(20.0)
     assert (slow.fps, len(slow.rotations)) == (20.0, 21)
@@ -130,7 +136,7 @@ def test_resampling_between_frames_turns_along_the_arc(tmp_path):
         (lambda text: text.replace("Zrotation Xpos", "Wrotation Xpos"), "unknown channel"),
         (lambda text: text.replace("}\nMOTION", "MOTION"), "braces do not match"),
     ],
-    ids="header motion frames cut time nan word channel brace".split(),
+    ids=["header", "motion", "frames", "cut", "time", "nan", "word", "channel", "brace"],
 )
 def test_damaged_files_are_named(tmp_path, change, words):
     path = write(tmp_path / "bad.bvh")

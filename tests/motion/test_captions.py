@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import Caption, assign_splits, clean_caption, crop_range, read_caption_table, read_captions, tag_words
+from motionkit.motion import (
+    Caption,
+    assign_splits,
+    clean_caption,
+    crop_range,
+    read_caption_table,
+    read_captions,
+    tag_words,
+)
 
 
 def test_a_line():
@@ -35,15 +44,22 @@ def test_bad_lines_are_named(tmp_path):
         read_captions(path)
 
 
-def test_tags_of_whole_sentences():
-    assert tag_words("A man walks forward, then turns around and sits on a chair.") == tuple(
-        "a/DET man/NOUN walk/VERB forward/ADV then/ADV turn/VERB around/ADV and/CCONJ sit/VERB on/ADP a/DET chair/NOUN".split()
-    )
-    assert tag_words("someone raises their left arms 3 times") == tuple(
-        "someone/PRON raise/VERB their/PRON left/ADJ arm/NOUN time/NOUN".split()
-    )
-    assert tag_words("he is jumping to the left") == tuple("he/PRON is/AUX jump/VERB to/ADP the/DET left/NOUN".split())
-    assert tag_words("") == ()
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        (
+            "A man walks forward, turns around and sits on a chair.",
+            "a/DET man/NOUN walk/VERB forward/ADV turn/VERB around/ADV and/CCONJ sit/VERB on/ADP a/DET chair/NOUN",
+        ),
+        ("someone raises their left arms 3 times", "someone/PRON raise/VERB their/PRON left/ADJ arm/NOUN time/NOUN"),
+        ("he is jumping to the left", "he/PRON is/AUX jump/VERB to/ADP the/DET left/NOUN"),
+        ("the man stopped, then waved", "the/DET man/NOUN stop/VERB then/ADV wave/VERB"),
+        ("a slow walk", "a/DET slow/ADJ walk/NOUN"),
+        ("", ""),
+    ],
+)
+def test_tags_of_whole_sentences(text, tokens):
+    assert " ".join(tag_words(text)) == tokens
 
 
 def test_agreement_with_public_tags(shared: Path, record_property):
@@ -56,7 +72,7 @@ def test_agreement_with_public_tags(shared: Path, record_property):
                 total += len(mine)
                 agree += sum(a.split("/")[1] == b.split("/")[1] for a, b in zip(mine, caption.tokens, strict=True))
     record_property("agreement", agree / total)
-    print(f"tags that agree: {agree} of {total} ({agree / total:.1%})")
+    sys.stdout.write(f"tags that agree: {agree} of {total} ({agree / total:.1%})\n")
     assert total > 100
     assert agree / total >= 0.93
 
@@ -74,7 +90,14 @@ class Fixed:
 
 @pytest.mark.parametrize(
     ("frames", "double", "expected"),
-    [(40, False, (0, 40)), (43, False, (3, 40)), (43, True, (7, 36)), (199, False, (3, 196)), (300, True, (108, 192)), (3, True, (0, 3))],
+    [
+        (40, False, (0, 40)),
+        (43, False, (3, 40)),
+        (43, True, (7, 36)),
+        (199, False, (3, 196)),
+        (300, True, (108, 192)),
+        (3, True, (0, 3)),
+    ],
 )
 def test_crops(frames, double, expected):
     assert crop_range(frames, Fixed(), double=lambda: double) == expected
@@ -98,7 +121,7 @@ def test_caption_table(tmp_path):
     path = table(
         tmp_path / "c.csv",
         "clip,description,more,split,group\n"
-        'a/one.bvh,"walks # fast,\nslow",again,train,g1\n'
+        'one.bvh,"walks # fast,\nslow",again,train,g1\n'
         "one,another,again,,\n"
         "two,,,dev,\n",
     )
@@ -111,6 +134,20 @@ def test_caption_table(tmp_path):
     assert both.rows["one"].captions == ("walks fast, slow", "again", "another")
 
 
+def test_rows_find_their_clips(tmp_path):
+    rows = read_caption_table(
+        table(
+            tmp_path / "c.csv",
+            "file,text\ndata/a/walk.bvh,one\ndata/b/walk.bvh,two\n./data/hop v1.2,three\nfast_run,x\n",
+        )
+    )
+    assert rows.match(["a_walk", "b_walk", "hop_v1.2", "run", "none"]) == {
+        "a_walk": "data/a/walk", "b_walk": "data/b/walk", "hop_v1.2": "data/hop v1.2"
+    }  # fmt: skip
+    with pytest.raises(MotionkitError, match="walk fits several rows"):
+        rows.match(["walk"])
+
+
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
@@ -120,7 +157,7 @@ def test_caption_table(tmp_path):
         ("id,text,split\na,b,half\n", {}, "line 2: 'half' is no split"),
         ("id,text\n", {}, "has no rows"),
     ],
-    ids="caption id named split empty".split(),
+    ids=["caption", "id", "named", "split", "empty"],
 )
 def test_bad_tables(tmp_path, text, options, words):
     with pytest.raises(MotionkitError, match=words):

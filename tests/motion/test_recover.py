@@ -50,7 +50,9 @@ def test_recovery_of_the_synthetic_clip(shared: Path):
 
 def test_both_recoveries_agree():
     vectors = features(60, 4, turn=0.05)
-    np.testing.assert_allclose(features_to_joints_rot(vectors, HUMANML), features_to_joints(vectors, HUMANML), atol=1e-12)
+    np.testing.assert_allclose(
+        features_to_joints_rot(vectors, HUMANML), features_to_joints(vectors, HUMANML), atol=1e-12
+    )
 
 
 def test_kit_recovers_metres_and_the_stored_rotations():

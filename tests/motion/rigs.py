@@ -1,0 +1,67 @@
+"""Hand-made BVH files of the 22-joint body."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from motionkit.motion import HUMANML
+
+NAMES = [
+    "Hips",
+    "LeftUpLeg",
+    "RightUpLeg",
+    "Spine",
+    "LeftLeg",
+    "RightLeg",
+    "Spine1",
+    "LeftFoot",
+    "RightFoot",
+    "Spine2",
+    "LeftToeBase",
+    "RightToeBase",
+    "Neck",
+    "LeftShoulder",
+    "RightShoulder",
+    "Head",
+    "LeftArm",
+    "RightArm",
+    "LeftForeArm",
+    "RightForeArm",
+    "LeftHand",
+    "RightHand",
+]
+
+
+def write_bvh(path: Path, frames: int = 150, *, fps: float = 60.0, speed: float = 1.0, spoil: str = "") -> Path:
+    """Write a person who walks, in centimetres."""
+    lines = ["HIERARCHY"]
+    order: list[int] = []
+
+    def joint(index: int, depth: int) -> None:
+        pad = "  " * depth
+        order.append(index)
+        x, y, z = (100 * value for value in HUMANML.target_offsets[index])
+        lines.append(f"{pad}{'JOINT' if depth else 'ROOT'} {NAMES[index]}")
+        lines.append(f"{pad}{{")
+        lines.append(f"{pad}OFFSET {x:.4f} {y:.4f} {z:.4f}")
+        place = "Xposition Yposition Zposition " if depth == 0 else ""
+        lines.append(f"{pad}CHANNELS {3 if depth else 6} {place}Zrotation Xrotation Yrotation")
+        for child, parent in enumerate(HUMANML.parents):
+            if parent == index:
+                joint(child, depth + 1)
+        lines.append(f"{pad}}}")
+
+    joint(0, 0)
+    lines += ["MOTION", f"Frames: {frames}", f"Frame Time: {1 / fps:.7f}"]
+    for frame in range(frames):
+        time = frame / fps
+        row = [0.0, 95.0, 100.0 * speed * time]
+        for index in order:
+            swing = {4: 20, 5: -20, 1: -25, 2: 25, 16: 30, 17: -30}.get(index, 3) * math.sin(6 * time)
+            row += [2 * math.sin(3 * time + index), swing, 0.0]
+        lines.append(" ".join(f"{value:.5f}" for value in row))
+    if spoil:
+        lines[-3] = lines[-3].replace(lines[-3].split()[0], spoil, 1)
+    path.write_text("\n".join(lines) + "\n")
+    return path

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from motionkit.datasets.humanml import HumanMLOptions, humanml
+from motionkit.errors import MotionkitError
+from motionkit.motion import (
+    HUMANML,
+    LoadedClip,
+    bvh_sources,
+    convert_to_humanml,
+    feature_stats,
+    mirror_features,
+    read_caption_table,
+    read_features,
+)
+
+from .bodies import walker
+from .rigs import write_bvh
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    (folder / "more").mkdir(parents=True)
+    for number in range(5):
+        write_bvh(folder / f"clip{number}.bvh", 150 + 6 * number, speed=0.5 + 0.3 * number)
+    write_bvh(folder / "more/turned.BVH", 180)
+    return folder
+
+
+def run(*words: object):
+    from motionkit.cli import get_app
+
+    return CliRunner().invoke(get_app(), [str(word) for word in words])
+
+
+def names(path: Path) -> list[str]:
+    return path.read_text().split()
+
+
+def test_a_complete_folder(clips, tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text(
+        "clip,description\n"
+        + "".join(f"clip{number},a person walks at speed {number}\n" for number in range(5))
+        + "ghost,boo\n"
+    )
+    out = tmp_path / "out"
+    report = convert_to_humanml(bvh_sources([clips]), out, table=read_caption_table(table))
+    assert report.written == ["clip0", "clip1", "clip2", "clip3", "clip4", "turned"]
+    assert (report.uncaptioned, report.motionless, report.failed, report.short) == (["turned"], ["ghost"], {}, {})
+    assert names(out / "all.txt") == report.written
+    parts = [names(out / f"{split}.txt") for split in ("train", "val", "test")]
+    assert sorted(itertools.chain(*parts)) == report.written
+    assert names(out / "train_val.txt") == sorted(parts[0] + parts[1])
+    assert (out / "texts/clip3.txt").read_text() == (
+        "a person walks at speed 3#a/DET person/NOUN walk/VERB at/ADP speed/NOUN#0.0#0.0\n"
+    )
+    assert not (out / "texts/turned.txt").exists()
+    vectors = read_features(out / "new_joint_vecs/clip0.npy", HUMANML)
+    joints = np.load(out / "new_joints/clip0.npy")
+    assert vectors.shape == (49, 263), "150 frames at 60 fps are 50 at 20, and one fewer feature rows"
+    assert joints.shape == (49, 22, 3)
+    assert joints.dtype == np.float32
+    for joint, parent in list(enumerate(HUMANML.parents))[1:]:
+        length = np.linalg.norm(HUMANML.target_offsets[joint])
+        np.testing.assert_allclose(np.linalg.norm(joints[:, joint] - joints[:, parent], axis=-1), length, atol=1e-5)
+    assert joints[..., 1].min() == pytest.approx(0.0, abs=1e-5)
+    assert joints[-1, 0, 2] > 1.0, "it walks along +Z"
+    assert joints[:, 15, 1].min() > 1.2, "upright"
+    mean, std = feature_stats(
+        [read_features(out / f"new_joint_vecs/{name}.npy", HUMANML) for name in parts[0]], HUMANML
+    )
+    assert np.array_equal(np.load(out / "Mean.npy"), mean.numpy())
+    assert np.array_equal(np.load(out / "Std.npy"), std.numpy())
+    dataset = humanml.build(HumanMLOptions(root=out))
+    assert len(dataset.clips("train")) == len([name for name in parts[0] if name != "turned"])
+
+
+def test_a_table_chooses_splits(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    rows = [f"clip{n},x,{'test' if n == 3 else 'train'},{'g' if n > 2 else n}" for n in range(5)]
+    table.write_text("id,text,split,group\n" + "\n".join(rows) + "\nturned,y,val,z\n")
+    report = convert_to_humanml(bvh_sources([clips]), tmp_path / "out", table=read_caption_table(table))
+    assert report.splits == {"train": 4, "val": 1, "test": 1}
+    assert names(tmp_path / "out/test.txt") == ["clip3"]
+    assert any("1 group(s) are in several splits" in warning and "g" in warning for warning in report.warnings)
+
+
+def test_one_bad_file_does_not_stop_a_folder(clips, tmp_path):
+    write_bvh(clips / "spoilt.bvh", spoil="nan")
+    (clips / "cut.bvh").write_text((clips / "clip0.bvh").read_text()[:-400])
+    (clips / "noise.bvh").write_bytes(b"\xff\x00 not a motion")
+    write_bvh(clips / "short.bvh", 117)
+    out = tmp_path / "out"
+    result = run("convert", clips, out)
+    assert result.exit_code == 1
+    for word in (
+        "spoilt.bvh",
+        "not finite",
+        "cut.bvh",
+        "noise.bvh",
+        "not a BVH file",
+        "short (38)",
+        "3 clip(s) could not be used",
+    ):
+        assert word in result.stderr
+    assert "6 clip(s) have no caption" in result.stderr
+    assert len(names(out / "all.txt")) == 6
+    assert list((out / "texts").iterdir()) == []
+    record = json.loads((out / "convert.json").read_text())
+    assert len(record["failed"]) == 3
+    assert record["short"] == {"short": 38}
+    result = run("convert", clips, out, "--overwrite", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["schema"], document["command"], document["status"]) == (1, "convert", "failed")
+    assert document["error"]["code"] == 1
+    assert len(document["written"]) == 6
+
+
+def test_an_existing_folder_is_kept(clips, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "precious").write_text("x")
+    result = run("convert", clips, out)
+    assert result.exit_code == 2
+    assert "--overwrite" in result.stderr
+    assert [path.name for path in out.iterdir()] == ["precious"]
+    assert run("convert", clips, out, "--overwrite").exit_code == 0
+    assert not (out / "precious").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"], "nothing half-made is left"
+
+
+def test_nothing_usable_leaves_nothing(tmp_path):
+    write_bvh(tmp_path / "a.bvh", 30)
+    (tmp_path / "out").mkdir()
+    result = run("convert", tmp_path / "a.bvh", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "nothing was written" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "out"]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    convert_to_humanml(bvh_sources([clips]), out)
+    before = sorted(path.name for path in out.rglob("*"))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("motionkit.motion._folder.np.save", full)
+    with pytest.raises(OSError, match="No space"):
+        convert_to_humanml(bvh_sources([clips]), out, overwrite=True)
+    assert sorted(path.name for path in out.rglob("*")) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_long_clips_are_cut_and_say_so(tmp_path):
+    write_bvh(tmp_path / "long.bvh", 251, fps=10.0)
+    report = convert_to_humanml(bvh_sources([tmp_path / "long.bvh"]), tmp_path / "out")
+    assert report.cut == {"long": 3}
+    assert report.written == ["long_p0", "long_p1", "long_p2"]
+    frames = [len(np.load(tmp_path / f"out/new_joint_vecs/{name}.npy")) for name in report.written]
+    assert sum(frames) == report.frames == 500
+    assert max(frames) <= 199
+    assert len({split for split, count in report.splits.items() if count}) == 1, "parts stay in one split"
+
+
+def test_mirror_images(tmp_path):
+    (tmp_path / "c.csv").write_text("id,text\nclip,steps to the left\n")
+    write_bvh(tmp_path / "clip.bvh")
+    report = convert_to_humanml(
+        bvh_sources([tmp_path / "clip.bvh"]),
+        tmp_path / "out",
+        table=read_caption_table(tmp_path / "c.csv"),
+        mirrored=True,
+    )
+    assert report.written == ["clip", "Mclip"]
+    assert (
+        (tmp_path / "out/texts/Mclip.txt").read_text().startswith("steps to the right#step/VERB to/ADP the/DET right/")
+    )
+    plain, image = (read_features(tmp_path / f"out/new_joint_vecs/{name}.npy", HUMANML) for name in ("clip", "Mclip"))
+    torch.testing.assert_close(image[:, :3], mirror_features(plain, HUMANML)[:, :3], atol=0.02, rtol=0)
+
+
+def test_same_names_get_their_folders(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write_bvh(tmp_path / folder / "walk fast.bvh", 130)
+    sources = bvh_sources([tmp_path])
+    assert [source.key for source in sources] == ["a_walk_fast", "b_walk_fast"]
+    assert len(bvh_sources([tmp_path, tmp_path / "a"])) == 2, "a file given twice counts once"
+
+
+def test_features_pass_unchanged(tmp_path):
+    class Source:
+        key, origin = "x", "memory"
+
+        def load(self) -> LoadedClip:
+            features = torch.arange(50 * 263.0).reshape(50, 263) / 1e4
+            return LoadedClip(torch.zeros(50, 22, 3), features, ("a walk",), split="train")
+
+    convert_to_humanml([Source()], tmp_path / "out")
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out/new_joint_vecs/x.npy"),
+        np.arange(50 * 263.0, dtype=np.float32).reshape(50, 263) / np.float32(1e4),
+    )
+
+
+def test_z_up_files_are_turned_and_noticed(tmp_path):
+    joints = walker(130, 3)[..., [0, 2, 1]]
+    from motionkit.motion._bodymap import looks_lying
+
+    assert looks_lying(joints)
+    assert not looks_lying(walker(130, 3))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.bvh"], "there is no none.bvh"),
+        ([__file__], "is not a .bvh file"),
+        (["clips", "--caption-column", "x"], "add --captions CSV"),
+        (["clips", "--captions", "none.csv"], "none.csv cannot be read"),
+        (["clips", "--to", "tape"], "tape"),
+    ],
+    ids=["missing", "other", "column", "table", "format"],
+)
+def test_bad_input_makes_nothing(clips, tmp_path, words, said):
+    words = [str(clips) if word == "clips" else word for word in words]
+    result = run("convert", words[0], tmp_path / "out", *words[1:])
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(MotionkitError, match=r"no \.bvh file"):
+        bvh_sources([tmp_path])
+
+
+def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    result = run("convert", "starter", tmp_path / "out", "--clips", 8, "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["splits"] == {"train": 8, "val": 1, "test": 2}
+    assert document["uncaptioned"] == []
+    assert len(humanml.build(HumanMLOptions(root=tmp_path / "out")).clips("train")) == 8
