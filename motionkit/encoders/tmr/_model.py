@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from motionkit.encoders.tmr._crops import Crop, buckets
 from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, Latent
+from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
 from motionkit.text import SEPARATOR, Prompt, TextEncoder, TextFeatures
 
@@ -38,7 +39,7 @@ class TMR(nn.Module):
     Args:
         motion_encoder: Reads features normalised with `mean` and `std`.
         text_encoder: Reads the token features of `text_model`.
-        mean: ``[F]`` TMR's own mean, not the generator's.
+        mean: ``[F]`` TMR's own mean, not the generator's. An encoder that reads p * F features takes p frames a token.
         std: ``[F]`` TMR's own standard deviation.
         text_model: Turns texts into token features; None for a model that only gets features.
         motion_decoder: Needed for training only.
@@ -61,7 +62,7 @@ class TMR(nn.Module):
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
-        if mean.shape != (width,) or std.shape != (width,):
+        if mean.ndim != 1 or mean.shape != std.shape or not len(mean) or width % len(mean):
             raise MotionkitError(
                 f"TMR statistics have {list(mean.shape)} and {list(std.shape)} values, "
                 f"its motion encoder reads {width} features.",
@@ -74,6 +75,7 @@ class TMR(nn.Module):
                 why="a TMR text encoder only understands the text model it was trained with.",
                 fix="choose that model with --reward.text-model (768 features: distilbert; 384: minilm or stored).",
             )
+        self.patch = width // len(mean)
         self.motion_encoder = motion_encoder
         self.text_encoder = text_encoder
         self.motion_decoder = motion_decoder
@@ -99,8 +101,23 @@ class TMR(nn.Module):
     def encode_motion(self, features: Tensor, mask: Tensor) -> Latent:
         """Encode one padded batch of unnormalised features ``[N, T, F]`` with ``mask [N, T]`` (True = valid)."""
         self.check_width(features)
-        latent: Latent = self.motion_encoder(self.normalize(features), mask)
+        return self.encode_normalized(self.normalize(features), mask)
+
+    def encode_normalized(self, x: Tensor, mask: Tensor) -> Latent:
+        """Encode one padded batch ``[N, T, F]`` that is already in TMR's normalised space."""
+        latent: Latent = self.motion_encoder(*fold(x, mask, self.patch))
         return latent
+
+    def decode(self, latent: Tensor, mask: Tensor) -> Tensor:
+        """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features, exactly 0 where ``mask [N, T]`` is False.
+
+        Raises:
+            MotionkitError: The model has no decoder.
+        """
+        if self.motion_decoder is None:
+            raise MotionkitError(f"the TMR of {self.origin} has no motion decoder.")
+        tokens = fold(mask[..., None].to(latent.dtype), mask, self.patch)[1]
+        return unfold(self.motion_decoder(latent, tokens), mask, self.patch)
 
     def encode_tokens(self, texts: TextFeatures) -> Latent:
         """Encode token features, as one batch."""
@@ -170,7 +187,7 @@ class TMR(nn.Module):
             x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
             cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
             x = x.clamp(-clamp, clamp) if clamp else x
-            mus.append(self.motion_encoder(x, mask).mu)
+            mus.append(self.encode_normalized(x, mask).mu)
             oks.append(ok)
             cuts.append(cut)
         if not order:
@@ -193,7 +210,7 @@ class TMR(nn.Module):
         Raises:
             MotionkitError: With both widths.
         """
-        width = self.motion_encoder.sizes.features
+        width = len(self.mean)
         if features.shape[-1] != width:
             raise MotionkitError(
                 f"the TMR of {self.origin} reads {width} features per frame, these motions have {features.shape[-1]}.",

@@ -16,6 +16,7 @@ class ModelSettings(Group):
         default=128, ge=2, description="Width of the joint space and of the transformers (256)."
     )
     layers: Annotated[int, Cli("--model.layers")] = Field(default=3, ge=1, description="Transformer layers (6).")
+    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(default=4, ge=1, description="Frames per token (1).")
     num_heads: int = Field(default=4, ge=1, description="Attention heads (4).")
     ff_size: int = Field(default=256, ge=1, description="Width of the feed-forward (1024).")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")

@@ -74,7 +74,13 @@ class PretrainTMR:
         text_model = open_text_model(settings.text.model or name, kind=name, table=text_table(), device=self.device)
         model = settings.model
         sizes = ActorSizes(
-            len(mean), model.latent_dim, model.ff_size, model.layers, model.num_heads, model.variational, model.dropout
+            len(mean) * model.patch_size,
+            model.latent_dim,
+            model.ff_size,
+            model.layers,
+            model.num_heads,
+            model.variational,
+            model.dropout,
         )
         self.tmr: TMR = new_tmr(
             sizes,
@@ -198,7 +204,7 @@ class PretrainTMR:
         groups = [group.to(device) for group in torch.argsort(batch.lengths, stable=True).chunk(_GROUPS)]
         sizes = [int(batch.lengths[group.cpu()].max()) for group in groups]
         with autocast(device, self.settings.precision):
-            encoded = [tmr.motion_encoder(seen[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
+            encoded = [tmr.encode_normalized(seen[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
             text = _single(tmr.encode_tokens(texts))
         back = torch.argsort(torch.cat(groups))
         motion = _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
@@ -213,10 +219,10 @@ class PretrainTMR:
         if self.settings.model.variational:
             parts["kl"] = kl_latents(text, motion)
         if tmr.motion_decoder is not None:
-            decoder, recons = tmr.motion_decoder, []
+            recons = []
             for g, t in zip(groups, sizes, strict=True):
                 with autocast(device, self.settings.precision):
-                    decoded = decoder(text_z[g], mask[g, :t]), decoder(motion_z[g], mask[g, :t])
+                    decoded = tmr.decode(text_z[g], mask[g, :t]), tmr.decode(motion_z[g], mask[g, :t])
                 recons.append(
                     reconstruction(decoded[0].float(), decoded[1].float(), target[g, :t], elements=target.numel())
                 )

@@ -1,0 +1,34 @@
+"""Several frames as one token: the same network at a fraction of the cost.
+
+A released TMR reads one frame per token. A motion encoder whose input is p times as wide as a frame reads p frames.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
+    """Join `patch` frames into one token; a last token that is not full is filled with zeros.
+
+    Args:
+        x: ``[N, T, F]``; masked frames may hold anything.
+        mask: ``[N, T]`` bool, True = valid, valid frames first.
+        patch: Frames per token.
+
+    Returns:
+        ``[N, ceil(T / patch), patch * F]`` and its mask; a token is valid when it has a valid frame.
+    """
+    if patch == 1:
+        return x, mask
+    x = x.masked_fill(~mask[..., None], 0.0)
+    spare = -x.shape[1] % patch
+    x, mask = F.pad(x, (0, 0, 0, spare)), F.pad(mask, (0, spare))
+    return x.unflatten(1, (-1, patch)).flatten(2), mask.unflatten(1, (-1, patch)).any(-1)
+
+
+def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
+    """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros where ``mask [N, T]`` is False."""
+    frames = x.unflatten(-1, (patch, -1)).flatten(1, 2)[:, : mask.shape[1]]
+    return frames.masked_fill(~mask[..., None], 0.0)
