@@ -22,6 +22,7 @@ from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm.model import (
     MDMPolicy,
+    export_checkpoint,
     export_stock,
     open_policy,
     open_reference,
@@ -45,6 +46,10 @@ def _ask(policy: MDMPolicy) -> Tensor:
     condition = policy.condition([Prompt(("a man waves",), (30,)), Prompt(("he jumps", "he sits"), (10, 14))])
     with torch.no_grad():
         return policy.predict(x, torch.tensor([5, 40]), condition, torch.tensor([30, 24]), guidance=2.0)
+
+
+def _export(policy: MDMPolicy, folder: Path, **options: Any) -> Path:
+    return export_stock(policy.settings, policy.network, folder, skeleton=policy.skeleton, **options)
 
 
 class StockPositions(nn.Module):
@@ -102,7 +107,7 @@ def test_export_loads_in_stock_code(make_policy: Make, tmp_path: Path, lora: boo
                 if "lora_B" in name:
                     parameter.normal_(std=0.1)
     assert policy.settings.stock_obstacles() == []
-    path = export_stock(policy, tmp_path / "out", step=1234, extra={"seed": 7, "arch": "nonsense"})
+    path = _export(policy, tmp_path / "out", step=1234, extra={"seed": 7, "arch": "nonsense"})
     assert path.name == "model000001234.pt"
     model = _load_stock(path, 12)
     prompt = Prompt(("a man waves",), (60,))
@@ -116,7 +121,7 @@ def test_export_loads_in_stock_code(make_policy: Make, tmp_path: Path, lora: boo
 def test_export_reads_back(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
     for name, shape in {"stock": {}, "starter": {"patch_size": 4, "clause_tokens": True}}.items():
         policy = make_policy(**shape)
-        path = export_stock(policy, tmp_path / name)
+        path = _export(policy, tmp_path / name)
         args = json.loads((path.parent / "args.json").read_text())
         (path.parent / "args.json").write_text(json.dumps({**args, "text_width": 12}))
         back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
@@ -175,9 +180,23 @@ def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
     assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(step)))), _ask(policy))
 
 
+def test_export_of_a_run(make_policy: Make, tmp_path: Path) -> None:
+    policy = make_policy(**STOCK)
+    save_policy(policy, tmp_path / "run" / "policy")
+    (tmp_path / "run" / "checkpoints").mkdir()
+    (tmp_path / "run" / "checkpoints" / "last").write_text("step-00000042\n")
+    path, obstacles = export_checkpoint(str(tmp_path / "run"), tmp_path / "out")
+    assert (path.name, obstacles) == ("model000000042.pt", [])
+    assert np.array_equal(np.load(tmp_path / "out" / "Mean.npy"), policy.normalizer.mean.numpy())
+    assert torch.equal(torch.load(path, weights_only=True)["embed_text.bias"], policy.network.embed_text.bias)
+    with pytest.raises(MotionkitError, match="already exists"):
+        export_checkpoint(str(tmp_path / "run"), tmp_path / "out")
+    export_checkpoint(str(tmp_path / "run"), tmp_path / "out", overwrite=True)
+
+
 def _released(make_policy: Make, folder: Path) -> tuple[MDMPolicy, Path, dict[str, Tensor], dict[str, Any]]:
     policy = make_policy()
-    path = export_stock(policy, folder)
+    path = _export(policy, folder)
     args = {**json.loads((folder / "args.json").read_text()), "text_width": 12}
     (folder / "args.json").write_text(json.dumps(args))
     return policy, path, torch.load(path, weights_only=True), args

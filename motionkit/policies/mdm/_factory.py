@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 
+from motionkit import starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.policies.mdm import MDMOptions
@@ -16,7 +17,8 @@ from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
-from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of
+from motionkit.policies.mdm._stock import export_stock
+from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of, step_of
 from motionkit.text import CachedEncoder, load_encoder
 
 STARTER = "starter"
@@ -40,6 +42,7 @@ class _Parts:
     max_length: int
     encoder: str
     normalizer: Normalizer | None
+    step: int
 
 
 def open_policy(
@@ -169,22 +172,38 @@ def open_encoder(name: str, model: str = "", *, device: torch.device | str = "cp
     """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
     if name != "stored":
         return load_encoder(name, model=model, device=device)
-    return load_encoder(name, model=model, table=starter_folder() / "text.safetensors", device=device)
+    return load_encoder(name, model=model, table=starter.table_path(), device=device)
 
 
-def starter_folder() -> Path:
-    """Return the folder of the starter pack's weights."""
-    spec = importlib.util.find_spec("motionkit.starter")
-    if spec is None or not spec.submodule_search_locations:
-        raise MotionkitError("the starter pack is not part of this installation.", fix="reinstall motionkit.")
-    return Path(spec.submodule_search_locations[0]) / "weights"
+def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+    """Write a policy, run or checkpoint in the original MDM layout; no text model is needed.
+
+    Mean.npy and Std.npy go beside it when the policy carries statistics.
+
+    Args:
+        checkpoint: As ``MDMOptions.checkpoint``.
+        folder: Made when it is missing.
+        overwrite: Write into a folder that has something in it.
+
+    Returns:
+        The file, and the settings that keep it from loading in the original code (empty: it loads).
+
+    Raises:
+        MotionkitError: The checkpoint cannot be read, or `folder` is in use.
+    """
+    if folder.exists() and not overwrite and (not folder.is_dir() or any(folder.iterdir())):
+        raise MotionkitError(f"{folder} already exists.", fix="choose another OUT, or add --overwrite.")
+    parts = _read(checkpoint)
+    path = export_stock(parts.settings, parts.network, folder, skeleton=parts.skeleton, step=parts.step)
+    if parts.normalizer is not None:
+        np.save(folder / "Mean.npy", parts.normalizer.mean.numpy())
+        np.save(folder / "Std.npy", parts.normalizer.std.numpy())
+    return path, parts.settings.stock_obstacles()
 
 
 def _read(checkpoint: str) -> _Parts:
-    path = starter_folder() / "mdm" if checkpoint == STARTER else Path(checkpoint).expanduser()
+    path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
-        if checkpoint == STARTER:
-            raise MotionkitError("the starter policy is not built.", fix="motionkit pretrain mdm")
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
     if path.is_dir():
         found = locate(path)
@@ -203,7 +222,8 @@ def _read(checkpoint: str) -> _Parts:
             int(document["max_length"]),
             str(document["text"]["encoder"]),
             normalizer,
+            step_of(found[1]),
         )
     settings, network = read_released(path)
     skeleton = skeleton_of(settings.features, checkpoint)
-    return _Parts(settings, network, skeleton, skeleton.fps, 196, settings.text_encoder, None)
+    return _Parts(settings, network, skeleton, skeleton.fps, 196, settings.text_encoder, None, 0)

@@ -9,29 +9,38 @@ from typing import Any
 
 import torch
 
+from motionkit.motion import Skeleton
 from motionkit.nn import merged_state, sinusoidal_table, stock_keys
-from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings
 
 
-def export_stock(policy: MDMPolicy, folder: Path, *, step: int = 0, extra: Mapping[str, Any] | None = None) -> Path:
+def export_stock(
+    settings: MDMSettings,
+    network: MDMNetwork,
+    folder: Path,
+    *,
+    skeleton: Skeleton,
+    step: int = 0,
+    extra: Mapping[str, Any] | None = None,
+) -> Path:
     """Write ``model%09d.pt`` and args.json as the original training code would have; adapters are merged.
 
-    The file loads in the original code unless ``policy.settings.stock_obstacles()`` names an extension; motionkit
-    reads both.
+    The file loads in the original code unless ``settings.stock_obstacles()`` names an extension; motionkit reads both.
 
     Args:
-        policy: What to write.
+        settings: Shape of the network.
+        network: What to write.
         folder: Made when it is missing.
+        skeleton: Body of its features.
         step: Number in the file's name.
         extra: Further args.json entries; they never override the shape.
 
     Returns:
         The checkpoint.
     """
-    settings = policy.settings
     table = sinusoidal_table(settings.pos_embed_max_len, settings.latent_dim)[:, None]
-    merged = stock_keys(merged_state(policy.network))
+    merged = stock_keys(merged_state(network))
     tensors = {name: value.detach().cpu().clone() for name, value in merged.items()}
     tensors["sequence_pos_encoder.pe"] = table
     tensors["embed_timestep.sequence_pos_encoder.pe"] = table.clone()
@@ -39,7 +48,7 @@ def export_stock(policy: MDMPolicy, folder: Path, *, step: int = 0, extra: Mappi
     path = folder / f"model{step:09d}.pt"
     aside = folder / f".tmp-{path.name}"
     torch.save(tensors, aside)
-    document = {**(extra or {}), **stock_args(settings, policy.skeleton.name)}
+    document = {**(extra or {}), **stock_args(settings, skeleton.name)}
     (folder / "args.json").write_text(json.dumps(document, indent=4, sort_keys=True) + "\n", encoding="utf-8")
     aside.replace(path)
     return path

@@ -90,6 +90,16 @@ def _run_tensors(run: Path) -> Path:
     return run / "checkpoints" / last.read_text(encoding="utf-8").strip() / TENSORS
 
 
+def step_of(tensors: Path) -> int:
+    """Return the training step that a tensors file found by `locate` is from; 0 when nothing says so."""
+    last = tensors.parent.parent / "checkpoints" / "last"
+    name = tensors.parent.name
+    if name == "policy" and last.is_file():
+        name = last.read_text(encoding="utf-8").strip()
+    digits = name.removeprefix("step-")
+    return int(digits) if name.startswith("step-") and digits.isdigit() else 0
+
+
 def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSettings, MDMNetwork, Normalizer]:
     """Read a policy; adapters are merged into the weights.
 

@@ -1,7 +1,14 @@
 """The heavy half of the MDM policy: opening, making, saving and exporting it. Imports torch."""
 
 from motionkit.policies.mdm._condition import MDMCondition
-from motionkit.policies.mdm._factory import MotionSource, new_policy, open_encoder, open_policy, open_reference
+from motionkit.policies.mdm._factory import (
+    MotionSource,
+    export_checkpoint,
+    new_policy,
+    open_encoder,
+    open_policy,
+    open_reference,
+)
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._released import read_released
@@ -13,6 +20,7 @@ __all__ = [
     "MDMNetwork",
     "MDMPolicy",
     "MotionSource",
+    "export_checkpoint",
     "export_stock",
     "new_policy",
     "open_encoder",

@@ -1,0 +1,297 @@
+"""`pretrain mdm`: batches, learning, resume, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from motionkit.config import Chosen, Group, RunSettings
+from motionkit.datasets.base import TextClip
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Normalizer
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm import _factory as factory
+from motionkit.policies.mdm.model import open_policy
+from motionkit.rl import stable_hash
+from motionkit.runs import Run
+from motionkit.text import CachedEncoder, Prompt, TextFeatures
+from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
+from motionkit.trainers.pretrain.mdm._batches import Batches
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
+from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM
+
+ACTIONS = ("walks", "jumps", "sits", "waves")
+
+
+class HashEncoder:
+    """Gives every text a random vector of its own."""
+
+    name, width, fingerprint = "minilm", 8, "hash"
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Encode."""
+        rows = [torch.randn(1, 8, generator=torch.Generator().manual_seed(stable_hash(t) % 2**63)) for t in texts]
+        return TextFeatures(torch.stack(rows), torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+class Toy:
+    """Each action is a posture that sways."""
+
+    name, skeleton, fps, max_length = "toy", HUMANML, 20.0, 48
+    normalizer = Normalizer(torch.zeros(263), torch.ones(263))
+
+    def __init__(self, count: int = 48) -> None:
+        generator = torch.Generator().manual_seed(0)
+        postures = torch.randn(len(ACTIONS), 263, generator=generator)
+        self._clips = []
+        for i in range(count):
+            length = 17 + int(torch.randint(40, (), generator=generator))
+            sway = 0.1 * torch.randn(length, 263, generator=generator)
+            action = i % len(ACTIONS)
+            captions = (f"a man {ACTIONS[action]}", f"he {ACTIONS[action]}")
+            self._clips.append(TextClip(f"{i:03d}", postures[action] + sway, captions))
+
+    def clips(self, split: str) -> list[TextClip]:
+        """Return all clips."""
+        return self._clips
+
+    def prompts(self, split: str, *, k_segments: int = 0, seed: int = 0) -> list[Prompt]:
+        """Nobody asks."""
+        return []
+
+
+class Given(Chosen):
+    """A slot's content that needs no registry."""
+
+    dataset: Any = None
+
+    @property
+    def label(self) -> str:
+        """Name."""
+        return self.name
+
+    def build(self, **runtime: Any) -> Any:
+        """Return the dataset."""
+        return self.dataset
+
+
+def _settings(dataset: Any = None, **changes: Any) -> PretrainMDMSettings:
+    chosen = Given("datasets", "toy", Group())
+    object.__setattr__(chosen, "dataset", dataset or Toy())
+    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "patch_size": 4, "diffusion_steps": 10}
+    values: dict[str, Any] = {
+        "dataset": chosen,
+        "device": "cpu",
+        "model": shape,
+        "text": {"encoder": "minilm"},
+        "train": {"batch_size": 8, "val_every": 3},
+        "run": {"num_steps": 6},
+        "checkpoint": {"every": 2},
+        "optim": {"learning_rate": 3e-3, "warmup_steps": 2},
+    }
+    return PretrainMDMSettings.model_validate(values | changes)
+
+
+@pytest.fixture(autouse=True)
+def _no_text_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in: Callable[..., CachedEncoder] = lambda *a, **k: CachedEncoder(HashEncoder())  # noqa: E731
+    monkeypatch.setattr(factory, "open_encoder", stand_in)
+    monkeypatch.setattr("motionkit.trainers.pretrain.mdm._trainer.open_encoder", stand_in)
+
+
+def _train(settings: PretrainMDMSettings, out: Path, *, stop_at: int = 0, resume: bool = False) -> dict[str, Any]:
+    trainer = PretrainMDM(settings)
+    trainer.prepare()
+    snapshot = settings.model_dump(mode="json")
+    keys = trainer.shape_keys
+    run = Run.resume(out, snapshot, shape_keys=keys) if resume else Run.create("pretrain mdm", snapshot, out=out)
+    with run:
+        if stop_at:
+            run.listeners.append(lambda step, _: os.kill(os.getpid(), signal.SIGINT) if step == stop_at else None)
+        return run.finish(trainer.train(run))
+
+
+def _batches(dataset: Toy, **options: Any) -> Batches:
+    values = {"batch_size": 5, "steps": 10, "max_length": 48, "seed": 3} | options
+    return Batches(dataset.clips("train"), dataset.normalizer, **values)
+
+
+def test_an_epoch_sees_every_clip_once_in_batches_of_similar_length() -> None:
+    toy = Toy(200)
+    batches = _batches(toy, batch_size=5, max_length=60)
+    means = {round(float(clip.features.double().sum()), 3) for clip in toy.clips("train")}
+    spans, seen = [], set()
+    for step in range(1, batches.per_epoch + 1):
+        batch = batches(step)
+        spans.append(int(batch.lengths.max() - batch.lengths.min()))
+        seen |= {round(float(x.double().sum()), 3) for x in batch.x0}
+    assert len(seen & means) == 200
+    assert max(spans) <= 15
+
+
+def test_a_batch_depends_on_seed_and_step_alone() -> None:
+    one, other = _batches(Toy()), _batches(Toy())
+    other(17)
+    for step in (1, 9, 30, 2):
+        mine, theirs = one(step), other(step)
+        assert all(torch.equal(getattr(mine, k), getattr(theirs, k)) for k in ("x0", "noise", "timestep", "drop"))
+        assert mine.prompts == theirs.prompts
+    assert not torch.equal(one(1).noise, _batches(Toy(), seed=4)(1).noise)
+
+
+def test_long_clips_are_cropped_and_padding_is_zero() -> None:
+    batch = _batches(Toy(), max_length=20)(1)
+    assert int(batch.lengths.max()) <= 20
+    mask = torch.arange(batch.x0.shape[1]) < batch.lengths[:, None]
+    assert not batch.x0[~mask].any()
+    assert batch.x0[mask].abs().sum(-1).min() > 0
+
+
+def test_clips_are_placed_among_other_clauses() -> None:
+    batches = _batches(Toy(), place=1.0, grid=4, max_length=100)
+    counts = set()
+    for step in range(1, 20):
+        batch = batches(step)
+        for prompt, length, offset in zip(batch.prompts, batch.lengths.tolist(), batch.offset.tolist(), strict=True):
+            assert prompt.length <= 100
+            assert offset % 4 == 0
+            assert (offset, offset + length) in prompt.bounds
+            counts.add(len(prompt.segments))
+    assert counts >= {2, 3}
+    plain = _batches(Toy(), place=0.0)(1)
+    assert all(len(prompt.segments) == 1 for prompt in plain.prompts)
+    assert not plain.offset.any()
+
+
+def test_share_without_text() -> None:
+    batches = _batches(Toy(), batch_size=48, cond_drop=0.25)
+    share = torch.stack([batches(step).drop.float().mean() for step in range(1, 41)]).mean()
+    assert abs(float(share) - 0.25) < 4 * (0.25 * 0.75 / (48 * 40)) ** 0.5
+    assert not any(batch.drop.any() for batch in _batches(Toy(), cond_drop=1.0).fixed())
+
+
+def test_loss_ignores_padding() -> None:
+    x0, predicted = torch.randn(2, 4, 3), torch.randn(2, 4, 3)
+    mask = torch.tensor([[True, True, True, True], [True, False, False, False]])
+    dirty = predicted.masked_fill(~mask[..., None], float("nan"))
+    expected = torch.stack([(predicted[0] - x0[0]).square().mean(), (predicted[1, 0] - x0[1, 0]).square().mean()])
+    assert torch.allclose(diffusion_loss(dirty, x0, mask), expected)
+
+
+def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
+    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
+    train = {"batch_size": 16, "val_every": 0, "ema": 0.9}
+    optim = {"learning_rate": 1e-2, "warmup_steps": 5}
+    settings = _settings(run={"num_steps": 200}, model=shape, train=train, optim=optim)
+    document = _train(settings, tmp_path / "run")
+    loss = document["heldout"]["loss"]
+    assert loss["after"] < 0.5 * loss["before"]
+    policy = open_policy(MDMOptions(checkpoint=str(tmp_path / "run")))
+    prompts = [Prompt((f"a man {action}",), (32,)) for action in ACTIONS]
+    x = torch.randn(4, 32, 263, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        out = policy.predict(x, torch.full((4,), 9), policy.condition(prompts), torch.full((4,), 32)).mean(1)
+    postures = torch.stack([clip.features.mean(0) for clip in Toy().clips("train")[:4]])
+    assert torch.equal(torch.cdist(out, postures).argmin(1), torch.arange(4))
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    return safetensors.torch.load_file(path)
+
+
+def test_stop_and_resume_give_the_same_bits(tmp_path: Path) -> None:
+    whole = _train(_settings(), tmp_path / "whole")
+    stopped = _train(_settings(), tmp_path / "parts", stop_at=3)
+    assert (stopped["status"], stopped["steps"]) == ("interrupted", 3)
+    resumed = _train(_settings(), tmp_path / "parts", resume=True)
+    assert resumed["heldout"] == whole["heldout"]
+    for name in ("policy/model", "checkpoints/step-00000006/model", "checkpoints/step-00000006/ema",
+                 "checkpoints/step-00000006/optimizer"):  # fmt: skip
+        one, two = _weights(tmp_path / f"whole/{name}.safetensors"), _weights(tmp_path / f"parts/{name}.safetensors")
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[key], two[key]) for key in one), name
+    lines = [
+        [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in path.read_text().splitlines()]
+        for path in (tmp_path / "whole/metrics.jsonl", tmp_path / "parts/metrics.jsonl")
+    ]
+    assert lines[0] == lines[1]
+    assert [line["step"] for line in lines[0] if "val/loss/diffusion" in line] == [3, 6]
+
+
+def test_changed_shape_is_refused_on_resume(tmp_path: Path) -> None:
+    _train(_settings(), tmp_path / "run", stop_at=2)
+    changed = _settings(optim={"learning_rate": 1e-3})
+    with pytest.raises(MotionkitError, match="learning_rate"):
+        _train(changed, tmp_path / "run", resume=True)
+
+
+def test_the_policy_is_the_average_and_complete(tmp_path: Path) -> None:
+    _train(_settings(), tmp_path / "run")
+    saved = _weights(tmp_path / "run/policy/model.safetensors")
+    average = _weights(tmp_path / "run/checkpoints/step-00000006/ema.safetensors")
+    live = _weights(tmp_path / "run/checkpoints/step-00000006/model.safetensors")
+    assert all(torch.equal(saved[name], average[name]) for name in average)
+    assert any(not torch.equal(saved[name], live[name]) for name in average)
+    policy = open_policy(MDMOptions(checkpoint=str(tmp_path / "run")))
+    assert policy.settings.mask_frames
+    assert policy.settings.text_width == 8
+
+
+def test_plan_and_component(tmp_path: Path) -> None:
+    trainer = PretrainMDM(_settings())
+    trainer.prepare()
+    plan = trainer.describe()
+    assert (plan["train_clips"], plan["text_encoder"], plan["epochs"]) == (48, "minilm", 1.0)
+    assert component.options is PretrainMDMSettings
+    assert isinstance(PretrainMDMSettings.model_fields["run"].default, RunSettings)
+
+
+class Broken(Toy):
+    """A dataset with something wrong in one split."""
+
+    def __init__(self, split: str, clips: list[TextClip]) -> None:
+        super().__init__()
+        self._split, self._broken = split, clips
+
+    def clips(self, split: str) -> list[TextClip]:
+        """Return the broken clips for one split."""
+        return self._broken if split == self._split else super().clips(split)
+
+
+NAN = TextClip("bad", torch.full((20, 263), float("nan")), ("a man walks",))
+
+
+@pytest.mark.parametrize(
+    ("split", "clips", "message"),
+    [
+        ("train", [], "no clips in its train split"),
+        ("val", [], "no clips in its val split"),
+        ("train", [NAN], "'bad' holds values that are not finite"),
+        ("val", [TextClip("mute", torch.zeros(20, 263), ())], "'mute' has no caption"),
+    ],
+)
+def test_refusals(split: str, clips: list[TextClip], message: str) -> None:
+    with pytest.raises(MotionkitError, match=message) as error:
+        PretrainMDM(_settings(Broken(split, clips))).prepare()
+    assert error.value.code == 2
+
+
+def test_distilbert_needs_the_plain_decoder() -> None:
+    with pytest.raises(MotionkitError, match="one token per word"):
+        PretrainMDM(_settings(text={"encoder": "distilbert"})).prepare()
+
+
+def test_a_diverging_loss_stops_the_run(tmp_path: Path) -> None:
+    settings = _settings(optim={"learning_rate": 1e30, "warmup_steps": 0, "grad_clip": 0})
+    with pytest.raises(MotionkitError, match="no longer finite") as error:
+        _train(settings, tmp_path / "run")
+    assert error.value.code == 1
