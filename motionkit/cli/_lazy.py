@@ -50,6 +50,9 @@ class LazyCommand(TyperCommand):
         finally:
             raw_arguments.reset(token)
         command.name = self.name
+        for parameter in command.params:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = ""  # Typer writes <bool> after a switch, which takes no value
         return command.make_context(info_name, args, parent, **extra)
 
 

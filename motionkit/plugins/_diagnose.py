@@ -41,9 +41,10 @@ def diagnose(*, load: bool = True) -> list[Finding]:
     Args:
         load: Import each plugin's light half too.
     """
-    found = [] if any(e.builtin for e in scan().entries) else [Finding(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
     second, malformed = second_reading()
-    found += malformed
+    if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
+        return [Finding(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
+    found = list(malformed)
     known = {finding.package for finding in malformed}
     found += [Finding(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known]
     found += _differences(second, known)

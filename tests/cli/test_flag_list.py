@@ -1,0 +1,57 @@
+"""The flags of each command, frozen: having one more is a decision, not an accident.
+
+Run ``python tests/cli/test_flag_list.py`` when a flag was added or removed on purpose, and say so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from motionkit import plugins
+from motionkit.cli._flags import flags
+from motionkit.cli._lazy import load_register
+from motionkit.cli._table import rows
+from motionkit.config import Leaf, leaves
+
+FILE = Path(__file__).with_name("flags.json")
+
+
+def _defaults(leaf: Leaf) -> tuple[str, ...]:
+    return leaf.slot.default if leaf.slot is not None else ()
+
+
+def current() -> dict[str, list[str]]:
+    """Return the flags of every built-in command, with the plugins it chooses by default."""
+    found: dict[str, list[str]] = {}
+    for entry in plugins.available("trainers"):
+        if entry.builtin:
+            model = plugins.get("trainers", f"motionkit:{entry.name}").options
+            chosen = {leaf.path[0]: _defaults(leaf) for leaf in leaves(model) if leaf.slot is not None}
+            names = [name for flag in flags(model, chosen) if not flag.hidden for name in flag.names]
+            found[entry.name.replace(".", " ")] = sorted(names)
+    for row in rows():
+        app = typer.Typer(add_completion=False)
+        load_register(row.target)(app)
+        command = get_command(app)
+        for name, each in (getattr(command, "commands", None) or {"": command}).items():
+            options = [option for item in each.params if item.param_type_name == "option" for option in item.opts]
+            found[f"{row.name} {name}".strip()] = sorted(set(options) - {"--help"})
+    return dict(sorted(found.items()))
+
+
+@pytest.mark.parametrize("command", sorted(json.loads(FILE.read_text())))
+def test_flags_are_those_that_were_decided_on(command: str) -> None:
+    assert current()[command] == json.loads(FILE.read_text())[command], __doc__
+
+
+def test_no_command_is_missing() -> None:
+    assert sorted(current()) == sorted(json.loads(FILE.read_text())), __doc__
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(current(), indent=1) + "\n")
