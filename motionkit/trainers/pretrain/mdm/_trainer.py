@@ -152,7 +152,7 @@ class PretrainMDM:
         network = self.policy.network.train()
         loss = self._loss(batch).mean()
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(network.parameters(), self.settings.optim.grad_clip or math.inf)
         if not bool(torch.isfinite(norm)):
             raise MotionkitError(
