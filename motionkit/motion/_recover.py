@@ -16,8 +16,9 @@ from motionkit.motion._skeleton import Skeleton
 def features_to_joints(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> Tensor:
     """Recover joint positions from the stored positions (HumanML3D's ``recover_from_ric``).
 
-    Differentiable. A frame that is not finite makes itself and the frames after it NaN and nothing else: neither
-    values nor gradients of earlier frames or other samples are touched, so padding may hold anything.
+    Differentiable. A frame whose root or positions are not finite makes itself and the frames after it NaN and
+    nothing else: neither values nor gradients of earlier frames or other samples are touched, so padding may hold
+    anything.
 
     Args:
         features: ``[..., T, D]``, not normalised; half precision is computed in float32.
@@ -32,9 +33,10 @@ def features_to_joints(features: Tensor, skeleton: Skeleton, lengths: Tensor | N
         MotionkitError: Wrong feature width.
     """
     check_width(features, skeleton)
-    clean, broken = _sanitise(features, lengths)
+    layout = feature_layout(skeleton)
+    clean, broken = _sanitise(features[..., : layout.positions.stop], lengths)
     angle, root = _root(clean, skeleton)
-    local = clean[..., feature_layout(skeleton).positions].reshape(*clean.shape[:-1], -1, 3)
+    local = clean[..., layout.positions].reshape(*clean.shape[:-1], -1, 3)
     turned = rotate_yaw(local, angle[..., None])
     ground = root * root.new_tensor([1.0, 0.0, 1.0])
     joints = torch.cat([root[..., None, :], turned + ground[..., None, :]], dim=-2)
@@ -67,9 +69,10 @@ def features_to_joints_rot(
                 f"the {skeleton.name} body has no published bone lengths.", fix="pass offsets, or recover by positions."
             )
         offsets = features.new_tensor(skeleton.target_offsets)
-    clean, broken = _sanitise(features, lengths)
+    layout = feature_layout(skeleton)
+    clean, broken = _sanitise(features[..., : layout.rotations.stop], lengths)
     angle, root = _root(clean, skeleton)
-    six = clean[..., feature_layout(skeleton).rotations].reshape(*clean.shape[:-1], -1, 6)
+    six = clean[..., layout.rotations].reshape(*clean.shape[:-1], -1, 6)
     # Frames of zeros have no rotation to orthonormalise; the identity keeps their gradients finite.
     empty = (six == 0).all(dim=-1, keepdim=True)
     six = torch.where(empty, six.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), six)
@@ -84,7 +87,7 @@ def features_to_joints_rot(
 def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the heading ``[..., T]`` (radians about +Y) and root position ``[..., T, 3]`` (metres) of features."""
     check_width(features, skeleton)
-    clean, broken = _sanitise(features, lengths)
+    clean, broken = _sanitise(features[..., : feature_layout(skeleton).root_height.stop], lengths)
     angle, root = _root(clean, skeleton)
     gone = broken.cummax(dim=-1).values
     return angle.masked_fill(gone, math.nan), (root * skeleton.unit).masked_fill(gone[..., None], math.nan)

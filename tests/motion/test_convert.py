@@ -21,6 +21,7 @@ from motionkit.motion import (
     read_caption_table,
     read_features,
 )
+from motionkit.testing import check_dataset
 
 from .bodies import walker
 from .rigs import write_bvh
@@ -256,4 +257,6 @@ def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
     document = json.loads(result.stdout)
     assert document["splits"] == {"train": 8, "val": 1, "test": 2}
     assert document["uncaptioned"] == []
-    assert len(humanml.build(HumanMLOptions(root=tmp_path / "out")).clips("train")) == 8
+    dataset = humanml.build(HumanMLOptions(root=tmp_path / "out"))
+    assert len(dataset.clips("train")) == 8
+    check_dataset(dataset)

@@ -20,6 +20,8 @@ TAG_FPS = 20
 """Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
 (whose motions run at 12.5). Kept, because the published splits and figures rest on it."""
 
+_LETTERS = string.ascii_uppercase[:23]
+
 
 @dataclass(frozen=True)
 class HumanMLClip(TextClip):
@@ -103,16 +105,13 @@ def _add(
         frame = int((~torch.isfinite(features).all(dim=1)).nonzero()[0])
         reading.broken[name] = f"{name}.npy is not finite (NaN or infinite) from frame {frame} on."
         return
-    letters = iter(string.ascii_uppercase[:23])
     whole = [caption for caption in captions if caption.whole]
-    for caption in captions:
-        if caption.whole:
-            continue
+    for number, caption in enumerate(caption for caption in captions if not caption.whole):
         part = features[int(caption.start * TAG_FPS) : int(caption.end * TAG_FPS)]
         if not min_length <= len(part) < drop_length:
             reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
             continue
-        key = f"{next(letters, 'W')}_{name}"
+        key = f"{_LETTERS[number % len(_LETTERS)]}{number // len(_LETTERS) or ''}_{name}"
         reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name))
     if whole:
         texts, tokens = tuple(caption.text for caption in whole), tuple(caption.tokens for caption in whole)
