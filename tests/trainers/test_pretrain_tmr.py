@@ -73,6 +73,7 @@ def settings(data, **changes):
         "dataset": Chosen("datasets", "humanml", HumanMLOptions(root=data)),
         "model": {"latent_dim": 32, "layers": 1, "num_heads": 2, "ff_size": 64},
         "text": {"encoder": "stored", "model": str(data / "table.safetensors")},
+        "loss": {"recons": 1.0},
         "train": {"batch_size": 16, "val_clips": 40, "short": 36},
         "optim": {"learning_rate": 2e-3, "warmup_steps": 2},
         "device": "cpu",
@@ -199,3 +200,30 @@ def test_grouping_by_length_changes_nothing(data, monkeypatch):
         parts.append(trainer._losses(trainer._batches()(1)))
     for name, value in parts[0].items():
         torch.testing.assert_close(parts[1][name], value, rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_true_motions_score_above_shuffled_ones(finished):
+    """Verification test 23: AUC > 0.9 of held-out motions with their own text against another action's."""
+    from motionkit.motion import HUMANML, MotionBatch
+    from motionkit.rewards.tmr import DenseOptions
+    from motionkit.rewards.tmr._reward import TmrDense
+    from motionkit.text import Prompt
+
+    _, trainer, _ = finished
+    clips = trainer._val_clips
+    # Two clips make a composite of two segments, as GRPO asks for them.
+    pairs = [(a, b) for a, b in zip(clips[0::2], clips[1::2], strict=True) if a.captions != b.captions]
+    motions = [torch.cat([a.features, b.features]) for a, b in pairs]
+    batch = MotionBatch(
+        torch.nn.utils.rnn.pad_sequence(motions, batch_first=True),
+        torch.tensor([len(motion) for motion in motions]),
+        skeleton=HUMANML,
+        fps=20.0,
+    )
+    frames = [(len(a.features), len(b.features)) for a, b in pairs]
+    own = [Prompt((a.captions[0], b.captions[0]), f) for (a, b), f in zip(pairs, frames, strict=True)]
+    swapped = [Prompt((b.captions[0], a.captions[0]), f) for (a, b), f in zip(pairs, frames, strict=True)]
+    reward = TmrDense(DenseOptions(), tmr=trainer.tmr.eval().requires_grad_(False))
+    good, bad = reward.score(batch, own).total, reward.score(batch, swapped).total
+    trainer.tmr.requires_grad_(True)
+    assert float((good[:, None] > bad[None, :]).double().mean()) > 0.9

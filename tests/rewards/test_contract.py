@@ -1,0 +1,42 @@
+"""Every reward of this folder keeps the contract that third parties are held to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from motionkit.encoders.tmr import ActorSizes, new_tmr
+from motionkit.rewards.physics import PhysicsOptions
+from motionkit.rewards.physics._reward import Physics
+from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions
+from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
+from motionkit.testing import check_component, check_reward
+from motionkit.text import TextFeatures
+
+
+class Texts:
+    """A made-up text model."""
+
+    name, fingerprint, width = "made-up", "0", 12
+
+    def encode(self, texts):
+        draws = [torch.Generator().manual_seed(sum(map(ord, text))) for text in texts]
+        tokens = torch.stack([torch.randn(1, self.width, generator=draw) for draw in draws])
+        return TextFeatures(tokens, torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("name", ["tmr-cosine", "tmr-matching", "tmr-dense", "physics"])
+def test_light_half(name):
+    check_component("rewards", name)
+
+
+@pytest.mark.parametrize("reward", [TmrCosine, TmrMatching, TmrDense])
+def test_tmr_rewards(reward):
+    options = {TmrCosine: CosineOptions(), TmrMatching: MatchingOptions(), TmrDense: DenseOptions()}[reward]
+    tmr = new_tmr(ActorSizes(263, 16, 32, 1, 2), torch.zeros(263), torch.ones(263), Texts())
+    check_reward(reward(options, tmr=tmr))
+
+
+@pytest.mark.parametrize("shape", ["reward", "guide"])
+def test_physics(shape):
+    check_reward(Physics(PhysicsOptions(shape=shape, r_s=0.2, r_j=60.0)))

@@ -1,0 +1,255 @@
+"""TMR rewards: formulas at parity, one pass against a loop, and what must not change a score."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.nn import functional as F
+
+from motionkit.encoders.tmr import ActorSizes, Crop, new_tmr, save_tmr
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, MotionBatch
+from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions
+from motionkit.rewards.tmr._formulas import dense_terms, matching_score
+from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
+from motionkit.rewards.tmr._segments import segment_crops
+from motionkit.text import Prompt, TextFeatures, write_table
+
+
+class Random:
+    """A made-up text model of one vector per text that counts what it is asked."""
+
+    name = "random"
+    fingerprint = "0"
+    width = 24
+
+    def __init__(self):
+        self.asked = []
+
+    def encode(self, texts):
+        self.asked += texts
+        draws = [torch.Generator().manual_seed(sum(map(ord, text))) for text in texts]
+        tokens = torch.stack([torch.randn(1, self.width, generator=draw) for draw in draws])
+        return TextFeatures(tokens, torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+PROMPTS = [
+    Prompt(("walk", "jump", "sit"), (12, 16, 10)),
+    Prompt(("wave",), (30,)),
+    Prompt(("turn", "walk"), (20, 24)),
+    Prompt(("walk", "jump", "sit"), (12, 16, 10)),
+    Prompt(("sit",), (9,)),
+]
+
+
+@pytest.fixture
+def tmr():
+    model = new_tmr(ActorSizes(263, 16, 32, 2, 2), torch.zeros(263), torch.full((263,), 0.7), Random())
+    return model.requires_grad_(False)
+
+
+@pytest.fixture
+def motions():
+    lengths = torch.tensor([prompt.length for prompt in PROMPTS])
+    features = torch.randn(5, 44, 263, generator=torch.Generator().manual_seed(0))
+    return MotionBatch(features, lengths, skeleton=HUMANML, fps=20.0)
+
+
+def alone(tmr, features):
+    """One crop, encoded by itself, without padding."""
+    return tmr.encode_motion(features[None], torch.ones(1, len(features), dtype=torch.bool)).mu[0]
+
+
+def cos(a, b):
+    return float(F.cosine_similarity(a, b, dim=0))
+
+
+def slow_dense(tmr, features, prompt, alpha):
+    """The definition, one segment at a time; returns the raw score of each segment."""
+    texts = [tmr.encode_texts([text])[0] for text in prompt.segments]
+    scores = []
+    for k, (start, end) in enumerate(prompt.bounds):
+        m = alone(tmr, features[start:end])
+        wrong = [max(0.0, cos(m, texts[j]) - cos(texts[k], texts[j])) for j in range(len(texts)) if j != k]
+        scores.append(cos(m, texts[k]) - alpha * max(wrong, default=0.0))
+    return scores
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
+def test_one_pass_equals_the_loop(tmr, motions, alpha):
+    """Verification test 23: vectorised segments against a loop, 1e-6."""
+    scores = TmrDense(DenseOptions(alpha=alpha, clamp=0, range="raw"), tmr=tmr).score(motions, PROMPTS)
+    for i, prompt in enumerate(PROMPTS):
+        expected = slow_dense(tmr, motions.features[i], prompt, alpha)
+        assert scores.segments[i, : len(expected)].tolist() == pytest.approx(expected, abs=1e-6)
+        assert scores.segments[i, len(expected) :].tolist() == [0.0] * (3 - len(expected))
+        assert float(scores.total[i]) == pytest.approx(sum(expected) / len(expected), abs=1e-6)
+    parts = scores.parts
+    torch.testing.assert_close(scores.total, parts["positive"] - alpha * parts["negative"], rtol=0, atol=1e-6)
+
+
+def test_recorded_dense_formula(shared):
+    """R_pos, R_neg, S and B of the original arithmetic, with its stand-in encoders."""
+    recorded = np.load(shared / "fixtures/mdm/origin_dense_reward.npz")
+    z = {name: torch.as_tensor(recorded[name]) for name in recorded.files if name != "texts"}
+    motion, text = z["motion_emb"], z["text_emb"]
+    s = F.normalize(motion, dim=-1) @ F.normalize(text, dim=-1).transpose(1, 2)
+    torch.testing.assert_close(s, z["S_matrix"], rtol=0, atol=1e-6)
+    terms = dense_terms(motion, text, torch.ones(2, 3, dtype=torch.bool))
+    torch.testing.assert_close(terms.positive.mean(1), z["R_pos"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(terms.negative.mean(1), z["R_neg"], rtol=0, atol=1e-6)
+    semantic = terms.positive.mean(1) - float(z["alpha"]) * terms.negative.mean(1)
+    torch.testing.assert_close(semantic, z["R_sem"], rtol=0, atol=1e-6)
+    total = float(z["beta_s"]) * semantic + float(z["beta_p"]) * z["R_phy"]
+    torch.testing.assert_close(total, z["R_total"], rtol=0, atol=1e-6)
+    hits = (z["S_matrix"].argmax(2) == torch.arange(3)).float()
+    assert torch.equal(terms.correct, hits)
+
+
+def test_recorded_segment_bounds(shared):
+    z = np.load(shared / "fixtures/mdm/origin_dense_reward.npz")
+    frames = (z["durations"] * float(z["fps"])).astype(int)
+    prompts = [Prompt(("a", "b", "c"), tuple(int(n) for n in row)) for row in frames]
+    rows = segment_crops(prompts, [196, 196])
+    assert [[[c.start, c.start + c.length] for c in row] for row in rows] == z["segments"].tolist()
+
+
+def test_bounds_are_clipped_and_the_last_is_extended():
+    prompt = Prompt(("a", "b", "c"), (10, 10, 10))
+    assert segment_crops([prompt, prompt, prompt], [30, 34, 15]) == [
+        [Crop(0, 0, 10), Crop(0, 10, 10), Crop(0, 20, 10)],
+        [Crop(1, 0, 10), Crop(1, 10, 10), Crop(1, 20, 14)],
+        [Crop(2, 0, 10), Crop(2, 10, 5), Crop(2, 15, 0)],
+    ]
+
+
+def test_one_segment_is_exactly_the_cosine(tmr, motions):
+    prompts = [Prompt((prompt.segments[0],), (prompt.length,)) for prompt in PROMPTS]
+    for kind in ("unit", "raw"):
+        dense = TmrDense(DenseOptions(range=kind), tmr=tmr).score(motions, prompts).total
+        whole = TmrCosine(CosineOptions(range=kind), tmr=tmr).score(motions, prompts).total
+        matching = TmrMatching(MatchingOptions(range=kind), tmr=tmr).score(motions, prompts).total
+        assert torch.equal(dense, whole)
+        torch.testing.assert_close(matching, whole, rtol=0, atol=1e-6)
+
+
+def test_unit_range_is_half_of_raw_plus_a_half(tmr, motions):
+    raw, unit = (TmrDense(DenseOptions(range=kind), tmr=tmr).score(motions, PROMPTS) for kind in ("raw", "unit"))
+    torch.testing.assert_close(unit.total, (raw.total + 1) / 2, rtol=0, atol=1e-6)
+    for i, prompt in enumerate(PROMPTS):
+        count = len(prompt.segments)
+        assert float(unit.segments[i, :count].mean()) == pytest.approx(float(unit.total[i]), abs=1e-6)
+
+
+@pytest.mark.parametrize("reward", ["dense", "cosine", "matching"])
+def test_padding_order_and_company_change_nothing(tmr, motions, reward):
+    make = {
+        "dense": lambda: TmrDense(DenseOptions(), tmr=tmr),
+        "cosine": lambda: TmrCosine(CosineOptions(), tmr=tmr),
+        "matching": lambda: TmrMatching(MatchingOptions(similarity="euclidean"), tmr=tmr),
+    }[reward]
+    total = make().score(motions, PROMPTS).total
+    dirty = torch.where(motions.mask[..., None], motions.features, torch.nan)
+    padded = MotionBatch(F.pad(dirty, (0, 0, 0, 9), value=torch.inf), motions.lengths, skeleton=HUMANML, fps=20.0)
+    torch.testing.assert_close(make().score(padded, PROMPTS).total, total, rtol=0, atol=1e-6)
+    order = torch.tensor([3, 1, 4, 0, 2])
+    mixed = MotionBatch(motions.features[order], motions.lengths[order], skeleton=HUMANML, fps=20.0)
+    scores = make().score(mixed, [PROMPTS[i] for i in order.tolist()]).total
+    torch.testing.assert_close(scores, total[order], rtol=0, atol=1e-6)
+    for i in range(5):
+        one = MotionBatch(motions.features[i : i + 1], motions.lengths[i : i + 1], skeleton=HUMANML, fps=20.0)
+        torch.testing.assert_close(make().score(one, PROMPTS[i : i + 1]).total, total[i : i + 1], rtol=0, atol=1e-6)
+
+
+def test_a_motion_with_nan_stays_alone(tmr, motions):
+    clean = TmrDense(DenseOptions(), tmr=tmr).score(motions, PROMPTS)
+    features = motions.features.clone()
+    features[2, 30, 7] = torch.nan
+    broken = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
+    scores = TmrDense(DenseOptions(), tmr=tmr).score(broken, PROMPTS)
+    assert scores.total.isnan().tolist() == [False, False, True, False, False]
+    keep = torch.tensor([0, 1, 3, 4])
+    assert torch.equal(scores.total[keep], clean.total[keep])
+    assert TmrCosine(CosineOptions(), tmr=tmr).score(broken, PROMPTS).total.isnan().tolist() == [0, 0, 1, 0, 0]
+
+
+def test_a_motion_too_short_for_its_prompt_cannot_be_scored(tmr, motions):
+    lengths = torch.tensor([20, 30, 44, 38, 9])
+    short = MotionBatch(motions.features, lengths, skeleton=HUMANML, fps=20.0)
+    assert TmrDense(DenseOptions(), tmr=tmr).score(short, PROMPTS).total.isnan().tolist() == [1, 0, 0, 0, 0]
+
+
+def test_each_text_is_encoded_once(tmr, motions):
+    reward = TmrDense(DenseOptions(), tmr=tmr)
+    reward.score(motions, PROMPTS)
+    reward.score(motions, PROMPTS)
+    assert sorted(tmr.text_model.asked) == ["jump", "sit", "turn", "walk", "wave"]
+
+
+def test_scores_are_differentiable_in_the_motion(tmr, motions):
+    features = motions.features.clone().requires_grad_()
+    batch = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
+    TmrDense(DenseOptions(), tmr=tmr).score(batch, PROMPTS).total.sum().backward()
+    assert bool((features.grad[motions.mask].abs().sum(-1) > 0).all())
+    assert bool((features.grad[~motions.mask] == 0).all())
+
+
+def test_hacked_channels_are_cut_and_reported(tmr, motions):
+    features = motions.features.clone()
+    features[0, 3, 5] = 1e6
+    hacked = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
+    scores = TmrDense(DenseOptions(), tmr=tmr).score(hacked, PROMPTS)
+    assert float(scores.parts["clamped"][0]) > 0
+    assert scores.parts["clamped"][1:].tolist() == [0.0] * 4
+
+
+def test_recorded_matching_scores(shared):
+    z = {k: torch.as_tensor(v) for k, v in np.load(shared / "fixtures/mdm/origin_grpo_math.npz").items()}
+    motion = torch.zeros(16, 2, dtype=torch.float64)
+    motion[:, 0] = z["dist"]
+    text = torch.zeros_like(motion)
+    for name, recorded in (
+        ("linear", "matching_linear"),
+        ("exponential", "tmr_exponential_raw"),
+        ("sigmoid", "tmr_sigmoid"),
+    ):
+        got = matching_score(motion, text, similarity="euclidean", normalization=name, max_distance=10.0, scale=2.0)
+        torch.testing.assert_close(got, z[recorded], rtol=0, atol=1e-9)
+
+
+def test_options_that_cannot_act_are_refused():
+    with pytest.raises(ValidationError, match="normalization acts with"):
+        MatchingOptions(normalization="sigmoid")
+    with pytest.raises(ValidationError, match="max_distance does not act"):
+        MatchingOptions(similarity="euclidean", normalization="sigmoid", max_distance=3.0)
+    with pytest.raises(ValidationError, match="scale does not act"):
+        MatchingOptions(similarity="euclidean", scale=3.0)
+    with pytest.raises(ValidationError, match="together"):
+        DenseOptions(text_encoder="a.pt")
+    with pytest.raises(ValidationError, match="not both"):
+        DenseOptions(text_encoder="a.pt", motion_encoder="b.pt", weights="c")
+
+
+def test_opening_from_options(tmp_path, motions):
+    class Table(Random):
+        name = "stored"
+
+    write_table(tmp_path / "t.safetensors", ["walk", "jump", "sit", "wave", "turn"], torch.randn(5, 24), encoder="x")
+    save_tmr(tmp_path / "tmr", new_tmr(ActorSizes(263, 16, 32, 1, 2), torch.zeros(263), torch.ones(263), Table()))
+    options = DenseOptions(weights=str(tmp_path), text_model=str(tmp_path / "t.safetensors"))
+    scores = TmrDense(options, dataset=None, device="cpu").score(motions, PROMPTS)
+    assert bool(scores.total.isfinite().all())
+    with pytest.raises(MotionkitError, match="has no stored embedding"):
+        TmrDense(options).score(motions, [Prompt(("fly",), (9,))] * 5)
+    with pytest.raises(MotionkitError, match="does not exist"):
+        TmrDense(DenseOptions(weights=str(tmp_path / "none")))
+
+
+def test_light_half_needs_no_torch():
+    import subprocess
+    import sys
+
+    code = "import sys, motionkit.rewards.tmr, motionkit.rewards.physics; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
