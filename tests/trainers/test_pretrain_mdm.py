@@ -285,6 +285,15 @@ def test_refusals(split: str, clips: list[TextClip], message: str) -> None:
     assert error.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [({"latent_dim": 30, "num_heads": 4}, "multiple of num_heads"), ({"arch": "trans_dec"}, "needs arch trans_enc")],
+)
+def test_impossible_shapes(shape: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PretrainMDMSettings.model_validate({"dataset": _settings().dataset, "model": shape})
+
+
 def test_distilbert_needs_the_plain_decoder() -> None:
     with pytest.raises(MotionkitError, match="one token per word"):
         PretrainMDM(_settings(text={"encoder": "distilbert"})).prepare()

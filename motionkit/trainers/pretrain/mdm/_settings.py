@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
 from motionkit.policies.mdm import MDMSettings
@@ -28,6 +28,14 @@ class ModelSettings(Group):
     clause_tokens: bool = Field(default=True, description="One condition token per clause, with its window (no).")
     diffusion_steps: int = Field(default=50, ge=2, description="Steps of the noise schedule (50 or 1000).")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.network(0.0)
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        return self
 
     def network(self, cond_mask_prob: float) -> MDMSettings:
         """Return the network's settings; features and text width follow from data and encoder."""
