@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, positions_from_bones
 
 _POSITIONS = ("Xposition", "Yposition", "Zposition")
+_MOTION = re.compile(r"^\s*MOTION\s*$", re.MULTILINE | re.IGNORECASE)
 _ROTATIONS = ("Xrotation", "Yrotation", "Zrotation")
 
 
@@ -43,6 +45,10 @@ class BvhClip:
         bones = (world[:, index] @ self.translations[..., None]).squeeze(-1)
         root = torch.tensor([parent < 0 for parent in self.parents])[:, None]
         return positions_from_bones(torch.where(root, self.translations, bones), self.parents)
+
+    def after(self, frames: int) -> BvhClip:
+        """Return the clip without its first `frames` frames."""
+        return BvhClip(self.names, self.parents, self.rotations[frames:], self.translations[frames:], self.fps)
 
     def resample(self, fps: float) -> BvhClip:
         """Return the clip at another frame rate: rotations along the shortest arc, translations linearly.
@@ -85,12 +91,13 @@ def read_bvh(path: Path) -> BvhClip:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
-    head, word, tail = text.partition("MOTION")
-    if not word or "HIERARCHY" not in head.upper():
+    start = _MOTION.search(text)
+    head = text[: start.start()] if start else ""
+    if start is None or "HIERARCHY" not in head.upper():
         raise MotionkitError(f"{path} is not a BVH file.", why="it has no HIERARCHY and MOTION sections.")
     try:
         hierarchy = _parse_hierarchy(head.split())
-        seconds, values = _parse_motion(tail, sum(map(len, hierarchy.channels)))
+        seconds, values = _parse_motion(text[start.end() :], sum(map(len, hierarchy.channels)))
     except (ValueError, IndexError) as error:
         raise MotionkitError(f"{path} is not a sound BVH file: {error}") from error
     if not np.isfinite(values).all():

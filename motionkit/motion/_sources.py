@@ -13,6 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._bodymap import looks_lying, map_body
 from motionkit.motion._bvh import read_bvh
 from motionkit.motion._caption_table import plain_id
+from motionkit.motion._glitches import jumps, starts_at_rest
 from motionkit.motion._skeleton import HUMANML
 
 
@@ -86,19 +87,26 @@ class BvhSource:
         return str(self.path)
 
     def load(self) -> LoadedClip:
-        """Read, resample and map the file to the 22-joint body."""
+        """Read the file, drop a rest pose before the motion, resample, map to the 22-joint body."""
         clip = read_bvh(self.path)
-        sampled = clip.resample(HUMANML.fps)
-        positions = sampled.positions()
+        frames = len(clip.rotations)
+        positions = clip.positions()
+        body = map_body(clip.names, clip.parents, positions)
+        warnings: list[str] = []
+        if starts_at_rest(positions, body.unit):
+            warnings.append("its first frame is a rest pose and was left out.")
+            clip, positions = clip.after(1), positions[1:]
+        if wild := jumps(positions, body.unit, clip.fps):
+            shown = ", ".join(map(str, wild[:5])) + (", ..." if len(wild) > 5 else "")
+            warnings.append(f"a joint jumps in {len(wild)} frame(s): {shown}")
+        positions = clip.resample(HUMANML.fps).positions()
         if self.up == "z":
             positions = positions[..., [0, 2, 1]] * positions.new_tensor([1.0, 1.0, -1.0])
-        body = map_body(clip.names, clip.parents, positions)
         joints = body.apply(positions)
-        warnings = (
-            ("lies along Z for most of the clip: if its vertical is Z, pass --up z",) if looks_lying(joints) else ()
-        )
-        notes = {"fps": f"{clip.fps:g}", "frames": str(len(clip.rotations)), "unit": body.unit_name}
-        return LoadedClip(joints, notes=notes, warnings=warnings)
+        if looks_lying(joints):
+            warnings.append("lies along Z for most of the clip: if its vertical is Z, pass --up z")
+        notes = {"fps": f"{clip.fps:g}", "frames": str(frames), "unit": body.unit_name}
+        return LoadedClip(joints, notes=notes, warnings=tuple(warnings))
 
 
 def bvh_sources(paths: Iterable[Path], *, up: str = "y") -> Sequence[BvhSource]:

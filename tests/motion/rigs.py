@@ -33,7 +33,9 @@ NAMES = [
 ]
 
 
-def write_bvh(path: Path, frames: int = 150, *, fps: float = 60.0, speed: float = 1.0, spoil: str = "") -> Path:
+def write_bvh(
+    path: Path, frames: int = 150, *, fps: float = 60.0, speed: float = 1.0, spoil: str = "", rest: bool = False
+) -> Path:
     """Write a person who walks, in centimetres."""
     lines = ["HIERARCHY"]
     order: list[int] = []
@@ -61,6 +63,10 @@ def write_bvh(path: Path, frames: int = 150, *, fps: float = 60.0, speed: float 
             swing = {4: 20, 5: -20, 1: -25, 2: 25, 16: 30, 17: -30}.get(index, 3) * math.sin(6 * time)
             row += [2 * math.sin(3 * time + index), swing, 0.0]
         lines.append(" ".join(f"{value:.5f}" for value in row))
+    if rest:
+        arms = {16: 90.0, 17: -90.0}
+        place = [value for index in order for value in (arms.get(index, 0.0), 0.0, 0.0)]
+        lines[-frames] = " ".join(map(str, [0.0, 95.0, 0.0, *place]))
     if spoil:
         lines[-3] = lines[-3].replace(lines[-3].split()[0], spoil, 1)
     path.write_text("\n".join(lines) + "\n")

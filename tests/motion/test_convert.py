@@ -226,6 +226,26 @@ def test_z_up_files_are_turned_and_noticed(tmp_path):
     assert not looks_lying(walker(130, 3))
 
 
+def test_a_rest_pose_before_the_motion_is_left_out(tmp_path):
+    write_bvh(tmp_path / "plain.bvh", 150)
+    write_bvh(tmp_path / "rest.bvh", 150, rest=True)
+    plain, rest = (source.load() for source in bvh_sources([tmp_path]))
+    assert plain.warnings == ()
+    assert rest.warnings == ("its first frame is a rest pose and was left out.",)
+    assert len(rest.joints) == len(plain.joints)
+    fastest = [float((clip.joints[1:] - clip.joints[:-1]).norm(dim=-1).max()) for clip in (plain, rest)]
+    assert fastest[1] == pytest.approx(fastest[0], rel=0.1)
+
+
+def test_jumps_are_noticed(tmp_path):
+    path = write_bvh(tmp_path / "a.bvh", 150)
+    lines = path.read_text().splitlines()
+    lines[-50] = lines[-50].replace(lines[-50].split()[1], "300.0", 1)
+    path.write_text("\n".join(lines))
+    (source,) = bvh_sources([path])
+    assert source.load().warnings == ("a joint jumps in 2 frame(s): 100, 101",)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
