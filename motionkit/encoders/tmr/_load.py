@@ -97,7 +97,9 @@ def load_tmr(
             f"the motion encoder reads {motion.sizes.features}."
         )
     if stats is not None or mean_std is None:
-        mean_std = read_stats(stats or _missing_stats(origin), motion.sizes.features)
+        # A motion encoder of ours may read several frames per token; its own statistics tell the width of one.
+        width = motion.sizes.features if mean_std is None else len(mean_std[0])
+        mean_std = read_stats(stats or _missing_stats(origin), width)
     if isinstance(text_model, str):
         fits = wanted if _fits(wanted, text.sizes.features) else ""
         text_model = open_text_model(text_model or fits, width=text.sizes.features, table=table, device=device)

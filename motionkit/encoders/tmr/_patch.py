@@ -25,10 +25,11 @@ def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     x = x.masked_fill(~mask[..., None], 0.0)
     spare = -x.shape[1] % patch
     x, mask = F.pad(x, (0, 0, 0, spare)), F.pad(mask, (0, spare))
-    return x.unflatten(1, (-1, patch)).flatten(2), mask.unflatten(1, (-1, patch)).any(-1)
+    count, width = x.shape[1] // patch, patch * x.shape[2]
+    return x.reshape(x.shape[0], count, width), mask.reshape(x.shape[0], count, patch).any(-1)
 
 
 def unfold(x: Tensor, mask: Tensor, patch: int) -> Tensor:
     """Undo `fold` on decoded tokens ``[N, S, patch * F]``: ``[N, T, F]``, zeros where ``mask [N, T]`` is False."""
-    frames = x.unflatten(-1, (patch, -1)).flatten(1, 2)[:, : mask.shape[1]]
+    frames = x.reshape(x.shape[0], -1, x.shape[2] // patch)[:, : mask.shape[1]]
     return frames.masked_fill(~mask[..., None], 0.0)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch
@@ -16,6 +16,14 @@ from motionkit.rewards.physics import PhysicsOptions
 from motionkit.text import Prompt
 
 _JERK_FLOOR = 1e-3
+
+
+class HasPhysicsReference(Protocol):
+    """A dataset, as far as this reward is concerned."""
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and jerk (m/s^3) of its train split."""
+        ...
 
 
 class Physics:
@@ -39,7 +47,7 @@ class Physics:
         self,
         options: PhysicsOptions,
         *,
-        dataset: TextMotionDataset | None = None,
+        dataset: HasPhysicsReference | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.options = options

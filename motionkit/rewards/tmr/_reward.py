@@ -8,7 +8,6 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import TextMotionDataset
 from motionkit.encoders.tmr import TMR
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
@@ -37,7 +36,7 @@ class _TmrReward(Generic[_Options]):
         self,
         options: _Options,
         *,
-        dataset: TextMotionDataset | None = None,
+        dataset: object = None,
         device: torch.device | str = "cpu",
         tmr: TMR | None = None,
     ) -> None:

@@ -175,7 +175,7 @@ class PretrainTMR:
         weights = self.settings.loss
         total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
         optimizer.zero_grad(set_to_none=True)
-        total.backward()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.tmr.parameters(), self.settings.optim.grad_clip or math.inf)
         if not bool(torch.isfinite(norm)):
             raise MotionkitError(
