@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli import output
 from motionkit.cli._errors import report
@@ -76,6 +77,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog="-q, -v, --color and --traceback work after any command too.")
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", metavar="", is_eager=True, callback=_version)
     ] = False,
@@ -98,5 +100,8 @@ def root(
         raise typer.BadParameter("must be auto, always or never.", param_hint="--color")
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     output.set_up(level=level, colour=color)
+    if context.invoked_subcommand not in ("plugins", "doctor"):  # they report it themselves
+        for broken in plugins.scan().broken:
+            output.warn(str(broken))
     if verbose > 1:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)

@@ -169,9 +169,9 @@ def show(value: Any) -> str:
     """Return a setting's value as it would be written in ``--set``."""
     if isinstance(value, (list, tuple)):
         return ",".join(show(item) for item in value)
-    return (
-        {None: "none", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
-    )
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    return str(value) if value != "" else '""'
 
 
 def _peek(model: type[Group], raw: Sequence[str]) -> dict[str, Sequence[str]]:

@@ -19,6 +19,11 @@ KINDS = ("rewards", "trainers", "datasets", "environments", "policies")
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
 
+# ``import torch`` and ``import pydantic`` look for extensions of their own with ``entry_points()``, which fails as a
+# whole when any installed package is malformed, one that has nothing to do with motionkit included. These variables
+# switch those searches off, so that one broken package does not stop every command.
+SHIELD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -80,7 +85,10 @@ def normalise(name: str) -> str:
 
 
 def scan() -> Scan:
-    """Read the entry points of every installed distribution that mentions motionkit; cached per environment."""
+    """Read the entry points of every installed distribution that mentions motionkit; cached per environment.
+
+    When any installed package is malformed, the environment variables of `SHIELD` are set for this process.
+    """
     return _scan(os.environ.get(LIMIT_VARIABLE), tuple(sys.path))
 
 
@@ -95,7 +103,11 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     entries: list[Entry] = []
     broken: list[Broken] = []
     seen: set[str] = set()
-    for distribution, text in _mentioning_motionkit():
+    for distribution, text in _with_entry_points():
+        if HOME not in text:
+            if not _readable(distribution):
+                _shield()
+            continue
         name = _name(distribution)
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
@@ -105,17 +117,31 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
             entries += _entries(distribution, name, version)
         except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
             broken.append(Broken(name, _file(distribution), _problem(error, text)))
+            _shield()
     return Scan(tuple(entries), tuple(broken))
 
 
-def _mentioning_motionkit() -> Iterator[tuple[metadata.Distribution, str]]:
+def _with_entry_points() -> Iterator[tuple[metadata.Distribution, str]]:
     for distribution in metadata.distributions():
         try:
             text = distribution.read_text("entry_points.txt")
         except (OSError, UnicodeError) as error:
             text = f"{HOME}: unreadable ({error})"
-        if text and HOME in text:
+        if text:
             yield distribution, text
+
+
+def _readable(distribution: metadata.Distribution) -> bool:
+    try:
+        tuple(distribution.entry_points)
+    except Exception:  # whatever it is, torch and pydantic would meet it too
+        return False
+    return True
+
+
+def _shield() -> None:
+    for name, value in SHIELD.items():
+        os.environ.setdefault(name, value)
 
 
 def _entries(distribution: metadata.Distribution, name: str, version: str) -> list[Entry]:
