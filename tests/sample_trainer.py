@@ -39,6 +39,9 @@ class CountTrainer:
         if self.settings.data is not None and not self.settings.data.exists():
             raise MotionkitError(f"{self.settings.data} does not exist.", why="it is the data.", fix="give --data FILE")
 
+        if self.settings.data is not None:
+            self.settings.data.read_bytes()
+
     def describe(self) -> Mapping[str, object]:
         return {"parameters": 1}
 

@@ -77,6 +77,12 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
 
 
+def unreadable(error: OSError) -> MotionkitError:
+    """Return the error for an input that the operating system refuses, before anything was started (code 2)."""
+    known = _operating_system(error)
+    return MotionkitError(known.message, why=known.why, fix=known.fix)
+
+
 def _operating_system(error: OSError) -> MotionkitError:
     path = error.filename if error.filename is not None else ""
     what = error.strerror or str(error) or type(error).__name__

@@ -40,3 +40,13 @@ def translate(flag: str) -> str:
             note = f" ({row.note})" if row.note else ""
             return f"{row.flag}{note}"
     return ""
+
+
+def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "key", "note")) -> str:
+    """Return the table for the READMEs; a test compares it with what stands there."""
+    lines = [f"| {' | '.join(headings)} |", "|---|---|---|---|"]
+    for row in guide_options():
+        guide = ", ".join(f"`{name}`" for name in row.guide)
+        flag, key = row.flag.replace("|", "\\|"), f"`{row.key}`" if row.key else ""
+        lines.append(f"| {guide} | `{flag}` | {key} | {row.note} |")
+    return "\n".join(lines) + "\n"

@@ -14,7 +14,7 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli import output
-from motionkit.cli._errors import as_motionkit_error
+from motionkit.cli._errors import as_motionkit_error, unreadable
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, TrainerSettings
@@ -38,7 +38,10 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
         trainer = component.build(resolved.settings)
-        trainer.prepare()
+        try:
+            trainer.prepare()
+        except OSError as error:  # an input that cannot be read; nothing was started
+            raise unreadable(error) from error
         if dry_run:
             show_plan(label, resolved, trainer.describe(), as_json=as_json)
             return
