@@ -13,6 +13,7 @@ from motionkit import weights
 from motionkit.encoders.tmr._model import TMR
 from motionkit.errors import MotionkitError
 from motionkit.nn import stock_keys
+from motionkit.runs import write_bytes_atomic
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-tmr"
@@ -31,7 +32,7 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         extra: JSON-able additions to the config, such as the training settings.
         half: Store weights as float16 (statistics stay float32).
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
     for name in _COMPONENTS:
@@ -55,12 +56,8 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         **dict(extra or {}),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f".{WEIGHTS}.part"
-    save_file(tensors, aside)
-    aside.replace(folder / WEIGHTS)
-    aside = folder / f".{CONFIG}.part"
-    aside.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    aside.replace(folder / CONFIG)
+    write_bytes_atomic(folder / WEIGHTS, save(tensors))
+    write_bytes_atomic(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
 
 
 def is_native(folder: Path) -> bool:
