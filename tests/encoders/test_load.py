@@ -158,6 +158,8 @@ def test_other_look_alikes(shared, tiny, tmp_path):
     assert "needs the text and the motion encoder" in refused(tiny / "last_weights" / "motion_encoder.pt")
     assert "does not exist" in refused(tmp_path / "nothing")
     assert "holds no TMR" in refused(tmp_path)
+    (tmp_path / "run.json").write_text("{}")
+    assert "pretrain tmr --resume" in refused(tmp_path)
 
 
 def test_a_missing_or_extra_tensor_is_named(tiny, tmp_path):
@@ -224,7 +226,7 @@ def test_native_folder_round_trip(tmp_path, half, variational):
     tmr = new_tmr(sizes, torch.arange(7.0), torch.arange(1.0, 8.0), Words(20), decoder=True, seed=3)
     save_tmr(tmp_path / "tmr", tmr, extra={"training": {"seed": 3}}, half=half)
     assert sorted(path.name for path in (tmp_path / "tmr").iterdir()) == ["config.json", "model.safetensors"]
-    for path in (tmp_path, tmp_path / "tmr"):
+    for path in (tmp_path, tmp_path / "tmr", tmp_path / "tmr" / "model.safetensors"):
         again = load_tmr(path, text_model=Words(20))
         assert again.motion_encoder.sizes == sizes
         for name, value in tmr.state_dict().items():

@@ -227,3 +227,38 @@ def test_true_motions_score_above_shuffled_ones(finished):
     good, bad = reward.score(batch, own).total, reward.score(batch, swapped).total
     trainer.tmr.requires_grad_(True)
     assert float((good[:, None] > bad[None, :]).double().mean()) > 0.9
+
+
+def test_contract(data, tmp_path):
+    from motionkit.testing import check_trainer
+
+    few = settings(data, run=RunSettings(num_steps=2)).model_dump(mode="json", exclude_unset=True)
+    check_trainer("pretrain.tmr", tmp_path, settings=few)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda root: (root / "train.txt").write_text("train000\ntrain001\n"), "at least 4"),
+        (lambda root: (root / "texts" / "train000.txt").write_text("") or None, None),
+        (
+            lambda root: np.save(root / "new_joint_vecs" / "val003.npy", np.full((50, 263), np.nan, "f4")),
+            "cannot be used",
+        ),
+        (lambda root: np.save(root / "Mean.npy", np.zeros(251, "f4")), "two vectors of one width|251 values"),
+    ],
+)
+def test_bad_data(data, tmp_path, change, message):
+    import shutil
+
+    root = tmp_path / "data"
+    shutil.copytree(data, root)
+    change(root)
+    trainer = PretrainTMR(settings(root))
+    if message is None:
+        trainer.prepare()
+        assert trainer.describe()["train_clips"] == 63
+        return
+    with pytest.raises(MotionkitError, match=message) as caught:
+        trainer.prepare()
+    assert caught.value.code == 2

@@ -20,7 +20,7 @@ from motionkit.encoders.tmr._layout import (
     split_file,
 )
 from motionkit.encoders.tmr._model import TMR
-from motionkit.encoders.tmr._native import is_native, read_config, read_native
+from motionkit.encoders.tmr._native import WEIGHTS, is_native, read_config, read_native
 from motionkit.encoders.tmr._stats import find_stats, read_stats
 from motionkit.encoders.tmr._text import open_text_model
 from motionkit.errors import MotionkitError
@@ -68,8 +68,8 @@ def load_tmr(
             f"{root} does not exist.",
             fix="give a TMR folder or file, or leave --reward.weights at 'starter'.",
         )
-    if root is not None and is_native(root / _RUN_PART):
-        root = root / _RUN_PART
+    if root is not None:
+        root = next((folder for folder in (root / _RUN_PART, root.parent) if _holds(folder, root)), root)
     config: Mapping[str, Any] = {}
     mean_std = None
     if root is not None and root.is_dir() and is_native(root):
@@ -107,6 +107,11 @@ def load_tmr(
     return model.to(device).eval()
 
 
+def _holds(folder: Path, asked: Path) -> bool:
+    """Tell whether `folder` is the motionkit TMR meant by `asked`: inside that run, or around that file."""
+    return is_native(folder) and (folder.parent == asked or asked == folder / WEIGHTS)
+
+
 def _foreign(root: Path | None, text: Path | None, motion: Path | None, decoder: Path | None) -> Parts:
     if root is not None and root.is_file():
         return split_file(weights.read(root), str(root))
@@ -136,6 +141,12 @@ def _folder(root: Path) -> Parts:
     for file in single:
         if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
             return split_file(weights.read(file), str(file))
+    if (root / "run.json").is_file():
+        raise MotionkitError(
+            f"the run {root} has no TMR.",
+            why="only a run of pretrain tmr that has come to an end has one.",
+            fix=f"motionkit pretrain tmr --resume {root}",
+        )
     raise MotionkitError(
         f"{root} holds no TMR.",
         why="neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a motionkit "

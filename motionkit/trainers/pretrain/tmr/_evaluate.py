@@ -39,6 +39,7 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
     for tag, values in (("", retrieval(similarity)), ("_same", retrieval(similarity, sentences=sentences))):
         result |= _named(values, tag)
     result["retrieval/t2m/r1_chance"] = 100.0 / len(clips)
+    result["retrieval/t2m/r3_chance"] = 100.0 * min(3, len(clips)) / len(clips)
     if guo_batches(len(clips)):
         result |= _named(retrieval_guo(similarity), "_32")
         result |= _named(retrieval_guo(texts @ _encode_motions(tmr, clips, _short(clips, short)).T), "_32_short")

@@ -147,7 +147,7 @@ class PretrainTMR:
         return {"heldout": self._heldout(before, after), "metrics": after}
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
-        name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r10"
+        name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
         old, new = before[name], after[name]
         return {name: {"before": old, "after": new, "delta": new - old, "n": len(self._val_clips)}}
 
