@@ -51,8 +51,7 @@ def audit_ratio(
         kept = table.get(step, 0.0)
         table[step] = value if value != value or value > kept else kept
     excess = size / ratio_bound(sensitivity, precision)
-    excess = torch.where(torch.isfinite(excess), excess, torch.full_like(excess, torch.inf))
-    worst = int(excess.argmax()) if len(excess) else 0
+    worst = int(excess.argmax()) if len(excess) else 0  # NaN counts as the largest
     if len(excess) and not bool(excess[worst] <= 1.0):
         limit = ratio_bound(sensitivity[worst : worst + 1], precision).item()
         raise MotionkitError(

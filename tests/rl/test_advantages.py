@@ -67,6 +67,8 @@ def test_a_flat_group_is_counted_and_gets_exactly_zero(kind: str, constant: floa
     assert bool((result.values[6:12] == 0).all())
     assert bool((result.values[:6] != 0).any())
     assert result.zero_variance.item() == 1
+    rounding = constant * (1 + 1e-7 * torch.rand(24, dtype=torch.float64))
+    assert bool((ADVANTAGES[kind](rounding, GROUPS).values == 0).all())
     constant_batch = ADVANTAGES[kind](torch.full((24,), constant), GROUPS)
     assert bool((constant_batch.values == 0).all())
     assert constant_batch.zero_variance.item() == 4

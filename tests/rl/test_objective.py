@@ -22,9 +22,11 @@ from motionkit.rl import (
     audit_ratio,
     clipped_surrogate,
     group_std,
+    kl_nats,
     leave_one_out,
     length_mask,
     linear_surrogate,
+    log_ratio_nats,
     ratio_bound,
     require_eval,
     rollout,
@@ -398,6 +400,43 @@ def test_constant_reward_leaves_the_parameters_alone_to_the_bit(on_policy: bool)
         optimizer.step()
     for parameter, old in zip(network.parameters(), before, strict=True):
         assert torch.equal(parameter, old)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_normalised_ratio_away_from_the_old_policy(norm: RatioNorm) -> None:
+    """The exact log-ratio, then divided by s (snr), or with its mean taken out and times sigma (guard)."""
+    rows = sampled(Denoiser())
+    mask = length_mask(LENGTHS, 6)[rows.sample]
+    x0 = rows.x0_old + 0.03 * torch.randn(rows.x_t.shape, generator=torch.Generator().manual_seed(0))
+    exact = log_ratio_nats(x0, rows.x0_old, rows.eps, rows.sensitivity, mask)
+    if norm == "snr":
+        exact = exact / rows.sensitivity
+    if norm == "guard":
+        shift = kl_nats(x0, rows.x0_old, rows.sensitivity, mask)
+        exact = rows.sigma * (exact + shift)
+    ratio = (exact / (mask.sum(1) * 3)).exp()
+    objective = Objective(ratio_norm=norm, reduction="mean", on_policy=False, clip_high=9.0, clip_low=0.9)
+    terms = objective(rows, x0, torch.ones(len(rows)), mask, total=len(rows))
+    assert terms.loss.item() == pytest.approx(-ratio.mean().item(), rel=1e-6)
+    assert terms.sums["ratio"].item() == pytest.approx(ratio.mean().item(), rel=1e-6)
+    assert abs(ratio.mean().item() - 1) > 1e-5
+
+
+def test_segments_end_with_the_motion() -> None:
+    """A segment that claims padding owns only its valid frames."""
+    network = Denoiser()
+    rows = sampled(network)
+    mask = length_mask(LENGTHS, 6)[rows.sample]
+    x0, advantage = network(rows.x_t, rows.timestep), SEGMENT_ADVANTAGE[rows.sample]
+    longer = BOUNDS.clone()
+    longer[1, 0, 1] = longer[2, 1, 1] = 6
+    one, other = (
+        Objective(reduction="mean", on_policy=False)(
+            rows, x0 + 0.1, advantage, mask, total=len(rows), bounds=bounds[rows.sample]
+        )
+        for bounds in (BOUNDS, longer)
+    )
+    assert torch.equal(one.loss, other.loss)
 
 
 def test_measured_quantities() -> None:
