@@ -1,0 +1,132 @@
+"""The checks of datasets, policies and trainers pass what is right and find what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from motionkit.datasets.base import TextClip
+from motionkit.motion import HUMANML, Normalizer, feature_width
+from motionkit.testing import check_dataset, check_policy, check_trainer
+from motionkit.text import Prompt
+
+WIDTH = feature_width(HUMANML)
+
+
+class Toy:
+    """A dataset of zeros."""
+
+    name, skeleton, fps, max_length = "toy", HUMANML, 20.0, 60
+
+    def __init__(self) -> None:
+        self.normalizer = Normalizer(torch.zeros(WIDTH), torch.ones(WIDTH))
+
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip(f"{split}-{i}", torch.zeros(40, WIDTH), ("a person stands",)) for i in range(3)]
+
+    def prompts(self, split: str, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        count = k_segments or 1
+        return [Prompt(("stand",) * count, (40 // count,) * count, key=f"{split}-{i}") for i in range(3)]
+
+
+class Leaky(Toy):
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip("same", torch.zeros(40, WIDTH), ("a person stands",))]
+
+
+class Narrow(Toy):
+    def clips(self, split: str) -> Sequence[TextClip]:
+        return [TextClip(f"{split}-0", torch.zeros(40, 3), ("",))]
+
+
+class OneSegment(Toy):
+    def prompts(self, split: str, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        return super().prompts(split)
+
+
+def test_datasets() -> None:
+    check_dataset(Toy())  # type: ignore[arg-type]  # a protocol with class attributes
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Leaky(), "is in 'val' and in another split"),
+        (Narrow(), "features must be [T, 263] float32"),
+        (Narrow(), "has no caption"),
+        (OneSegment(), "k_segments=2 must give two segments"),
+    ],
+)
+def test_broken_datasets(dataset: Toy, said: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_dataset(dataset)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_starter_dataset_keeps_the_contract() -> None:
+    check_dataset("starter", options={"clips": 64, "val_clips": 16, "test_clips": 16})
+
+
+class Line:
+    """A policy that scales its input."""
+
+    max_length = 60
+
+    def __init__(self) -> None:
+        self.network: nn.Module = nn.Linear(1, 1).eval()
+        self.normalizer = Normalizer(torch.zeros(WIDTH), torch.ones(WIDTH))
+
+    def condition(self, prompts: Sequence[Prompt]) -> Any:
+        return list(prompts)
+
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        return self.network(x[..., None])[..., 0] * guidance
+
+
+class Mixing(Line):
+    def predict(self, x: Tensor, timestep: Tensor, condition: Any, lengths: Tensor, *, guidance: float = 1.0) -> Tensor:
+        return super().predict(x, timestep, condition, lengths, guidance=guidance) + x.nan_to_num().mean()
+
+
+class Training(Line):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network.train()
+
+
+class Frozen(Line):
+    def __init__(self) -> None:
+        super().__init__()
+        self.network.requires_grad_(False)
+
+
+def test_policies() -> None:
+    check_policy(Line())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (Mixing(), "What stands in the padding changes the prediction"),
+        (Mixing(), "A sample predicted alone differs"),
+        (Training(), "must be in eval mode"),
+        (Frozen(), "No parameter of its network can be trained"),
+    ],
+)
+def test_broken_policies(policy: Line, said: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        check_policy(policy)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    parts = check_trainer("count", folder, settings={"run": {"num_steps": 3}})
+    assert parts["metrics"] == {"count": 3.0}
