@@ -1,5 +1,49 @@
-"""motionkit: teach human-motion models with rewards."""
+"""motionkit: teach human-motion models with rewards.
+
+The whole of `motionkit grpo`, from Python::
+
+    from motionkit import GRPO, load_dataset, load_policy, load_reward
+
+    dataset = load_dataset("starter")
+    policy = load_policy("starter", dataset=dataset)
+    reward = load_reward("tmr-dense", alpha=0.5)
+    grpo = GRPO(policy, reward, seed=0)
+    prompts = dataset.prompts("train")
+    for step in range(10):
+        metrics = grpo.step(prompts[8 * step : 8 * step + 8])
+        print(step, metrics["reward/mean"])
+    policy.save(Path("tuned"))
+
+Settings of the algorithm are in `motionkit.trainers.grpo.algorithm`. Nothing here imports torch before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from motionkit._version import __version__
+from motionkit.errors import MotionkitError
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from motionkit._api import load_dataset, load_policy, load_reward
+    from motionkit.trainers.grpo.algorithm import GRPO
+
+_HOMES = {
+    "GRPO": "motionkit.trainers.grpo.algorithm",
+    "load_dataset": "motionkit._api",
+    "load_policy": "motionkit._api",
+    "load_reward": "motionkit._api",
+}
+
+__all__ = ["GRPO", "MotionkitError", "__version__", "load_dataset", "load_policy", "load_reward"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'motionkit' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -36,7 +36,9 @@ def load_policy(
     Raises:
         MotionkitError: An option or the checkpoint is refused.
     """
-    policy: DiffusionPolicy = _build("policies", name, {"checkpoint": str(checkpoint)} | options, device=device, dataset=dataset)
+    policy: DiffusionPolicy = _build(
+        "policies", name, {"checkpoint": str(checkpoint)} | options, device=device, dataset=dataset
+    )
     return policy
 
 
@@ -71,7 +73,9 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
 def _build(kind: str, name: str, options: dict[str, Any], **runtime: Any) -> Any:
     component = plugins.get(kind, name)
     try:
-        settings = component.options.model_validate(options)
+        # A path is a path, whether the option holds one or a word such as "starter" as well.
+        plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+        settings = component.options.model_validate(plain)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error

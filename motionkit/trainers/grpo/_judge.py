@@ -33,9 +33,10 @@ def open_judge(choice: str, dataset: TextMotionDataset, *, device: torch.device)
     if choice == "auto":
         if dataset.name != "starter":
             return None, f"no judge is known for {dataset.name} data; --set heldout.judge=DIR gives a second TMR"
-        choice = "judge"
+        choice = "starter:judge"
     elif not Path(choice).expanduser().exists():
         raise MotionkitError(f"heldout.judge: {choice} does not exist.", fix="give a TMR folder, auto or none.")
     component = plugins.get("rewards", _REWARD)
-    judge: Reward = component.build(component.options(weights=choice), dataset=dataset, device=device)
+    options = component.options.model_validate({"weights": choice})
+    judge: Reward = component.build(options, dataset=dataset, device=device)
     return judge, ""

@@ -161,22 +161,23 @@ class GrpoTrainer:
             return self.heldout.measure(self.policy)
 
     def _report(self, found: Mapping[str, Paired]) -> dict[str, object]:
+        assert self.heldout is not None
         for text in drift_alarms(found):
             _logger.warning("%s", text)
         return {
             "heldout": {name: paired.document() for name, paired in found.items()},
-            "table": [
-                {
-                    "quantity": name,
-                    "before": p.before,
-                    "after": p.after,
-                    "delta": p.delta,
-                    "low": p.ci95[0],
-                    "high": p.ci95[1],
-                }
-                for name, p in found.items()
-            ],
+            "table": {
+                "title": f"Held out: {len(self.heldout.prompts)} prompts x {self.heldout.samples} samples, same noise",
+                "columns": ["", "before", "after", "change", "95 % interval", "prompts"],
+                "rows": [_row(name, paired) for name, paired in found.items()],
+            },
         }
+
+
+def _row(name: str, paired: Paired) -> tuple[str, ...]:
+    low, high = paired.ci95
+    figures = f"{paired.before:.4g}", f"{paired.after:.4g}", f"{paired.delta:+.4g}", f"{low:+.4g} .. {high:+.4g}"
+    return (name, *figures, str(paired.n))
 
 
 def _reference(chosen: Chosen, **runtime: Any) -> DiffusionPolicy | None:

@@ -1,0 +1,72 @@
+"""The Python API: the ten lines of the package's docstring, on tiny weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import motionkit
+from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
+from motionkit.errors import MotionkitError
+from motionkit.policies.mdm import MDMSettings
+from motionkit.policies.mdm.model import new_policy, open_encoder
+
+SHAPE = MDMSettings(
+    layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_tokens=True, mask_frames=True,
+    diffusion_steps=10,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """A corner of the starter dataset; its clips are made for the statistics only."""
+    return motionkit.load_dataset("starter", clips=144, prompts=8, max_frames=40, max_segment=40, cache=False)
+
+
+def test_ten_lines(dataset, tmp_path: Path) -> None:
+    encoder = open_encoder("stored")
+    new_policy(SHAPE, dataset=dataset, encoder=encoder).save(tmp_path / "mdm")
+    sizes = ActorSizes(4 * 263, 16, 32, 1, 2)
+    save_tmr(tmp_path / "tmr", new_tmr(sizes, dataset.normalizer.mean, dataset.normalizer.std, encoder))
+
+    from motionkit import GRPO, load_policy, load_reward
+    from motionkit.trainers.grpo.algorithm import RolloutSettings
+
+    policy = load_policy(tmp_path / "mdm", dataset=dataset)
+    reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)
+    grpo = GRPO(policy, reward, rollout=RolloutSettings(group_size=2), seed=0)
+    before = {name: value.clone() for name, value in policy.tensors().items()}
+    prompts = dataset.prompts("train")
+    for step in range(2):
+        metrics = grpo.step(prompts[2 * step : 2 * step + 2])
+        assert 0 <= metrics["reward/mean"] <= 1
+    policy.save(tmp_path / "tuned")
+
+    tuned = load_policy(tmp_path / "tuned").tensors()
+    assert tuned.keys() == before.keys()
+    assert any(not torch.equal(value, before[name]) for name, value in tuned.items())
+
+
+def test_options_are_checked(dataset) -> None:
+    with pytest.raises(MotionkitError, match="alpha"):
+        motionkit.load_reward("tmr-dense", alpha=-1)
+    with pytest.raises(MotionkitError, match="nowhere"):
+        motionkit.load_policy("nowhere")
+    with pytest.raises(MotionkitError, match="no reward 'tmr-dens'"):
+        motionkit.load_reward("tmr-dens")
+
+
+def test_importing_motionkit_imports_no_torch() -> None:
+    code = "import motionkit, sys; assert 'torch' not in sys.modules; assert 'GRPO' in dir(motionkit)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in motionkit.__all__:
+        assert getattr(motionkit, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        motionkit.nonsense  # noqa: B018
