@@ -13,7 +13,7 @@ from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli import output
 from motionkit.cli._errors import report
-from motionkit.cli._lazy import CommandTree, debug
+from motionkit.cli._lazy import CommandTree, debug, shadowed
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
@@ -100,8 +100,8 @@ def root(
         raise typer.BadParameter("must be auto, always or never.", param_hint="--color")
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     output.set_up(level=level, colour=color)
-    if context.invoked_subcommand not in ("plugins", "doctor"):  # they report it themselves
-        for broken in plugins.scan().broken:
-            output.warn(str(broken))
+    reported = context.invoked_subcommand in ("plugins", "doctor")  # they name broken packages themselves
+    for text in (*(() if reported else map(str, plugins.scan().broken)), *shadowed()):
+        output.warn(text)
     if verbose > 1:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)

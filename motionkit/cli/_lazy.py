@@ -152,6 +152,23 @@ def _trainer_entries() -> list[str]:
     return [e.name for e in found if e.name not in fixed and module_exists(e.value.partition(":")[0])]
 
 
+def shadowed() -> list[str]:
+    """Return a sentence for each trainer that cannot be a command, because its name means another one."""
+    fixed = {row.name for row in rows()}
+    trainers = plugins.scan().of("trainers")
+    found = []
+    for entry in trainers:
+        owner = "motionkit" if entry.name in fixed else ""
+        for other in trainers:
+            if other.name.startswith(f"{entry.name}."):
+                owner = other.distribution
+        if owner:
+            found.append(
+                f"trainer {entry.name!r} of package {entry.distribution!r} is ignored: {owner} has that command"
+            )
+    return found
+
+
 def _summary(name: str) -> str:
     own = TRAINER_SUMMARIES.get(name)
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]

@@ -98,6 +98,24 @@ def test_the_readme_shows_the_table_of_the_guides(root: Path) -> None:
     assert [row for row in rows if row not in text] == []
 
 
+def test_a_trainer_cannot_take_the_name_of_a_command(cli: Cli, site: Any, trainer: ModuleType) -> None:
+    entries = "[motionkit.trainers]\nruns = sample_trainer:component\npretrain = sample_trainer:component\n"
+    site.install("greedy", entries)
+    done = cli("runs", "list")
+    assert done.exit_code == 0
+    assert "trainer 'runs' of package 'greedy' is ignored: motionkit has that command" in done.stderr
+    assert "trainer 'pretrain' of package 'greedy' is ignored: motionkit has that command" in done.stderr
+
+
+def test_a_plugin_that_does_not_import_is_one_clear_error(cli: Cli, site: Any, trainer: ModuleType) -> None:
+    site.install("bad-import", "[motionkit.rewards]\nbad = bad_import:component\n", bad_import="import nonesuch_x\n")
+    done = cli("count", "--reward", "bad")
+    assert done.exit_code == 2
+    assert "package 'bad-import' does not import" in done.stderr
+    assert cli("count", "--reward", "bad", "--help").exit_code == 0
+    assert cli("count", "--num-steps", 1).exit_code == 0
+
+
 BROKEN = (
     ("broken-plugins", "[motionkit.rewards]\nno entry at all\n", "warning: package 'broken-plugins' is ignored"),
     ("unrelated", "[console_scripts]\nno entry at all\n", ""),
