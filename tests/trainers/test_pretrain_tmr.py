@@ -14,8 +14,9 @@ from motionkit.runs import Run
 from motionkit.text import write_table
 from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
 from motionkit.trainers.pretrain.tmr._batches import Batches
+from motionkit.trainers.pretrain.tmr._data import statistics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
-from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR, statistics
+from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
 ACTIONS = ("walks", "jumps", "sits", "waves", "turns", "kicks", "runs", "bows")
 

@@ -9,16 +9,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.base import TextMotionDataset
 from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_model, save_tmr
 from motionkit.errors import MotionkitError
 from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
-from motionkit.text import TextEncoder, TextFeatures
+from motionkit.text import TextFeatures
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
+from motionkit.trainers.pretrain.tmr._data import statistics, text_scale, usable_clips
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
@@ -62,9 +63,9 @@ class PretrainTMR:
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         label = settings.dataset.label
-        clips = _usable(dataset, "train", label, least=4)
+        clips = usable_clips(dataset, "train", label, least=4)
         self._train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
-        held_out = sorted(_usable(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
+        held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
         self._val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
         self._max_length = dataset.max_length
         mean, std = statistics(self._train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
@@ -88,7 +89,7 @@ class PretrainTMR:
             std,
             text_model,
             decoder=settings.loss.recons > 0,
-            text_scale=_scale(text_model, self._train_clips),
+            text_scale=text_scale(text_model, self._train_clips),
             seed=settings.seed,
         ).to(self.device)
 
@@ -247,46 +248,9 @@ class PretrainTMR:
         return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:
-    """Return TMR's own mean and std ``[F]``: per feature, over all frames of `clips`.
-
-    A feature that hardly moves in the data would turn a generator's smallest error into many sigmas, so a std is at
-    least `floor` (``[F]``), and 1 where that is 0 too.
-    """
-    count = sum(len(clip.features) for clip in clips)
-    mean = torch.stack([clip.features.double().sum(0) for clip in clips]).sum(0) / count
-    spread = torch.stack([(clip.features.double() - mean).square().sum(0) for clip in clips]).sum(0) / count
-    std = torch.maximum(spread.sqrt(), floor.double())
-    return mean.float(), torch.where(std > 0, std, torch.ones_like(std)).float()
-
-
-def _scale(text_model: TextEncoder, clips: Sequence[TextClip]) -> float:
-    """Root mean square of the features of up to 256 first captions; also opens the text model in earnest."""
-    stride = max(1, len(clips) // 256)
-    features = text_model.encode([clip.captions[0] for clip in clips[::stride]])
-    return max(float(features.tokens[features.mask].square().mean().sqrt()), 1e-6)
-
-
 def _single(latent: Latent) -> Latent:
     return Latent(latent.mu.float(), latent.logvar.float())
 
 
 def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape, generator=generator).to(like.device)
-
-
-def _usable(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
-    clips = dataset.clips(split)
-    if len(clips) < least:
-        raise MotionkitError(
-            f"dataset {label!r} has {len(clips)} clip(s) in its {split} split, at least {least} are needed.",
-            fix="check --dataset.root and the split's list of ids.",
-        )
-    for clip in clips:
-        if not bool(torch.isfinite(clip.features).all()):
-            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
-        if not len(clip.features):
-            raise MotionkitError(f"clip {clip.key!r} has no frames.", fix="remove it.")
-        if not clip.captions:
-            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
-    return clips
