@@ -6,6 +6,7 @@ from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_s
 from motionkit.rl._audit import Precision, audit_ratio, ratio_bound, require_eval
 from motionkit.rl._credit import length_mask, mix_credit, segment_frames, spread_to_frames
 from motionkit.rl._density import (
+    frame_sum,
     kl_frames,
     kl_nats,
     kl_per_dim,
@@ -46,6 +47,7 @@ __all__ = [
     "Transitions",
     "audit_ratio",
     "clipped_surrogate",
+    "frame_sum",
     "gaussian",
     "global_std",
     "group_std",

@@ -2,24 +2,62 @@
 
 Everything starts as nats per frame (``[M, T]``, padding exactly 0) and is then reduced: ``_nats`` sums over frames and
 features, ``_per_dim`` divides that by the sample's own number of valid values, so that long and short motions compare.
-`weights` ``[M, T]`` scales frames before either sum and never enters the divisor. Padding may hold NaN: it is replaced
-before it meets arithmetic, so neither values nor gradients can see it.
+`weights` ``[M, T]`` scales frames before either sum and never enters the divisor. Padding may hold NaN: neither values
+nor gradients can see it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
-def _valid(values: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask[..., None], values, torch.zeros((), dtype=values.dtype, device=values.device))
+class _FrameProducts(torch.autograd.Function):
+    """``<direction, d>`` and ``|d|^2`` per frame with ``d = x0 - origin``; only x0 has a gradient.
+
+    Written out because the masks then act on ``[M, T]`` in the forward pass and once, in place, in the backward pass:
+    on motions, autograd's own version spends most of its time selecting and allocating. Products are summed, never
+    multiplied as matrices, whose float32 may be rounded to TF32 or bfloat16.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x0: Tensor, origin: Tensor, direction: Tensor | None, mask: Tensor
+    ) -> tuple[Tensor | None, Tensor]:
+        moved = x0.to(origin.dtype) - origin
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(moved, direction, mask)
+        ctx.dtype = x0.dtype
+        along = None if direction is None else frame_sum(moved * direction, mask)
+        return along, frame_sum(moved.square(), mask)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, along: Tensor | None, square: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+        moved, direction, mask = ctx.saved_tensors
+        grad: Tensor | None = None
+        if along is not None:
+            grad = along[..., None] * direction
+        if square is not None:
+            slope = 2 * square[..., None] * moved
+            grad = slope if grad is None else grad.add_(slope)
+        if grad is not None:
+            grad = grad.masked_fill_(~mask[..., None], 0).to(ctx.dtype)
+        return grad, None, None, None
 
 
-def _column(values: Tensor) -> Tensor:
-    return values.view(-1, 1, 1)
+_frame_products: Callable[[Tensor, Tensor, Tensor | None, Tensor], tuple[Any, Tensor]] = _FrameProducts.apply
+
+
+def frame_sum(values: Tensor, mask: Tensor) -> Tensor:
+    """Sum ``[M, T, D]`` over features to ``[M, T]``, exactly 0 where `mask` is False."""
+    sums = values.sum(-1)
+    return torch.where(mask, sums, torch.zeros_like(sums))
 
 
 def valid_dims(mask: Tensor, width: int) -> Tensor:
@@ -45,7 +83,7 @@ def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *
 
     Args:
         x_next: ``[M, T, D]`` states after the step, detached: a state that carries the policy's graph has no gradient.
-        mean: ``[M, T, D]`` mean of the step.
+        mean: ``[M, T, D]`` mean of the step; the only argument with a gradient.
         sigma: ``[M]`` standard deviation, positive.
         mask: ``[M, T]`` bool, True = valid.
         normaliser: Include ``-log(sigma sqrt(2 pi))`` per value; it cancels in every ratio.
@@ -53,7 +91,8 @@ def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *
     Returns:
         ``[M, T]``, 0 at padding.
     """
-    frames = -0.5 * (_valid(x_next - mean, mask) / _column(sigma)).square().sum(-1)
+    _, square = _frame_products(mean, x_next, None, mask)
+    frames = square / (-2 * sigma.square())[:, None]
     if normaliser:
         constant = x_next.shape[-1] * (sigma.log() + 0.5 * math.log(2 * math.pi))
         frames = frames - constant[:, None] * mask
@@ -87,8 +126,7 @@ def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tupl
     Returns:
         Two ``[M, T]`` tensors, 0 at padding.
     """
-    moved = _valid(x0.to(eps.dtype) - x0_old, mask)
-    return (moved * _valid(eps, mask)).sum(-1), moved.square().sum(-1)
+    return _frame_products(x0, x0_old, eps, mask)
 
 
 def log_ratio_frames(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
@@ -130,8 +168,8 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
     Returns:
         ``[M, T]``, 0 at padding.
     """
-    moved = _valid(x0.to(x0_reference.dtype) - x0_reference, mask)
-    return (0.5 * sensitivity.square())[:, None] * moved.square().sum(-1)
+    _, square = _frame_products(x0, x0_reference, None, mask)
+    return (0.5 * sensitivity.square())[:, None] * square
 
 
 def kl_nats(

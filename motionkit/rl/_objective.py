@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.rl._credit import segment_frames
-from motionkit.rl._density import kl_frames, log_ratio_frames, step_products, sum_frames, valid_dims
+from motionkit.rl._density import frame_sum, kl_frames, log_ratio_frames, step_products, sum_frames, valid_dims
 from motionkit.rl._rollout import Transitions
 
 _LARGE = 20.0  # exp stays finite in float32; beyond it the ratio grows linearly, so that a pull back survives
@@ -215,5 +215,5 @@ def _reference(rows: Transitions, x0_reference: Tensor, mask: Tensor) -> Tensor:
 @torch.no_grad()
 def _log_prob_old(rows: Transitions, mask: Tensor, dims: Tensor) -> Tensor:
     """Log-density of the sampled step under the policy that took it, which only eps and sigma decide."""
-    noise = torch.where(mask[..., None], rows.eps, torch.zeros_like(rows.eps)).square().sum((-1, -2))
+    noise = sum_frames(frame_sum(rows.eps.square(), mask))
     return -0.5 * noise / dims - rows.sigma.log() - 0.5 * math.log(2 * math.pi)

@@ -167,3 +167,24 @@ def test_gradient_of_the_closed_form_and_why_k1_is_no_loss() -> None:
     assert abs(k2 - analytic) < 3 * k2_error
     assert abs(k1) < 3 * k1_error
     assert k1_error < 0.01 * analytic
+
+
+def test_written_out_gradients() -> None:
+    """The closed-form backward pass against finite differences, padding included."""
+    old, eps, new = (normal(3, 7, 2, seed=seed, dtype=torch.float64) for seed in range(3))
+    s = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    leaf = new.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: log_ratio_frames(x, old, eps, s, MASK), leaf)
+    assert torch.autograd.gradcheck(lambda x: kl_nats(x, old, s, MASK), leaf)
+    assert torch.autograd.gradcheck(lambda x: log_prob_nats(old, x, s, MASK), leaf)
+
+
+def test_half_precision_predictions_are_scored_in_float32() -> None:
+    old, eps, s = normal(3, 7, 4, seed=0), normal(3, 7, 4, seed=1), torch.ones(3)
+    leaf = normal(3, 7, 4, seed=2).to(torch.bfloat16).requires_grad_()
+    ratio = log_ratio_nats(leaf, old, eps, s, MASK)
+    assert ratio.dtype == torch.float32
+    torch.testing.assert_close(ratio, log_ratio_nats(leaf.detach().float(), old, eps, s, MASK))
+    ratio.sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.dtype == torch.bfloat16
