@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as _json
 import logging
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -61,13 +62,11 @@ def console(*, stderr: bool = False) -> Any:
     from rich.console import Console
 
     force = {"always": True, "never": False}.get(_colour)
-    return Console(
-        stderr=stderr,
-        force_terminal=force,
-        no_color=True if _colour == "never" else None,
-        highlight=False,
-        soft_wrap=False,
-    )
+    plain = True if _colour == "never" else None
+    stream = sys.stderr if stderr else sys.stdout
+    # A pipe has no width; folding a table to 80 columns there would only break paths and names.
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 240
+    return Console(stderr=stderr, force_terminal=force, no_color=plain, highlight=False, width=width)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

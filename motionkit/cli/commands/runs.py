@@ -71,5 +71,5 @@ def _row(info: Any) -> dict[str, Any]:
         "command": info.command,
         "status": info.status,
         "steps": info.record.get("steps", 0),
-        "created": info.created,
+        "created": info.created.replace("T", " ")[:16],
     }
