@@ -71,6 +71,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
     # supervised training
     ("loss/diffusion", "1", "down", "Masked mean squared error of predicted x0, normalised features."),
+    ("loss/velocity", "1", "down", "Masked mean squared error of predicted frame-to-frame differences."),
     ("loss/recons", "1", "down", "Smooth L1 between decoded and true motions, normalised features."),
     ("loss/kl_latent", "nats", "down", "KL of the latents to the prior and between the text and motion encoders."),
     ("loss/latent", "1", "down", "Smooth L1 between text and motion latents."),

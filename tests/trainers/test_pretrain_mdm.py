@@ -26,7 +26,7 @@ from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
 from motionkit.trainers.pretrain.mdm._batches import Batches
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
@@ -304,3 +304,13 @@ def test_a_diverging_loss_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="no longer finite") as error:
         _train(settings, tmp_path / "run")
     assert error.value.code == 1
+
+
+def test_velocity_loss_sees_jitter_and_not_an_offset() -> None:
+    x0 = torch.zeros(2, 6, 3)
+    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    offset, jitter = x0 + 0.5, x0 + 0.5 * torch.tensor([1.0, -1.0] * 3)[None, :, None]
+    jitter[1, 4:] = torch.nan
+    assert torch.equal(velocity_loss(offset, x0, mask), torch.zeros(2))
+    torch.testing.assert_close(velocity_loss(jitter, x0, mask), torch.ones(2))
+    assert torch.equal(velocity_loss(jitter[:, :1], x0[:, :1], mask[:, :1]), torch.zeros(2))

@@ -58,6 +58,9 @@ class TrainSettings(Group):
 
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
+    velocity: float = Field(
+        default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (0)."
+    )
     ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
     place: float = Field(
         default=0.5,

@@ -18,7 +18,7 @@ from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
 
@@ -100,9 +100,8 @@ class PretrainMDM:
             rate = self._rate(step)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            loss, norm = self._step(batches(step), optimizer)
+            metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
             ema.update()
-            metrics = {"loss/total": loss, "loss/diffusion": loss, "grad/norm": norm, "optim/learning_rate": rate}
             every = settings.train.val_every
             if step == settings.run.num_steps or (every and step % every == 0):
                 with ema.applied():
@@ -148,9 +147,10 @@ class PretrainMDM:
             seed=0,
         ).fixed()
 
-    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[float, float]:
+    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> dict[str, float]:
         network = self.policy.network.train()
-        loss = self._loss(batch).mean()
+        parts = {name: values.mean() for name, values in self._losses(batch).items()}
+        loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(network.parameters(), self.settings.optim.grad_clip or math.inf)
@@ -163,14 +163,16 @@ class PretrainMDM:
             )
         optimizer.step()
         network.eval()
-        return float(loss.detach()), float(norm)
+        named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
+        return {"loss/total": float(loss.detach()), "grad/norm": float(norm)} | named
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:
-        losses = torch.cat([self._loss(batch) for batch in batches])
+        losses = torch.cat([self._losses(batch)["diffusion"] for batch in batches])
         return float(losses.mean())
 
-    def _loss(self, batch: Batch) -> Tensor:
+    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
         x0, lengths, timestep = batch.x0.to(device), batch.lengths.to(device), batch.timestep.to(device)
         mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
@@ -186,7 +188,10 @@ class PretrainMDM:
                 drop=batch.drop.to(device),
                 offset=batch.offset.to(device),
             )
-        return diffusion_loss(predicted, x0, mask)
+        return {
+            "diffusion": diffusion_loss(predicted, x0, mask),
+            "velocity": velocity_loss(predicted, x0, mask),
+        }
 
     def _rate(self, step: int) -> float:
         optim, total = self.settings.optim, self.settings.run.num_steps
