@@ -216,6 +216,8 @@ class GRPO:
                 self.ema.update()
         if self.objective.kl_coef == 0:
             sums |= self._accumulator.divergence(batch)
+            sampled = sums["logp_current_per_dim"] - sums["log_ratio_per_dim"]
+            sums["logp_reference_per_dim"] = sampled + sums["reference_ratio_per_dim"]
         return (
             _loss_metrics(sums)
             | {"grad/norm": norm, "optim/learning_rate": rate}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.policies.base import Condition, DiffusionPolicy
-from motionkit.rl import Objective, audit_ratio
+from motionkit.rl import Objective, Precision, audit_ratio
 from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 
@@ -56,7 +56,7 @@ class Accumulator:
         self.objective = objective
         self.guidance = guidance
         self.micro_batch = micro_batch
-        self.precision = "bfloat16" if precision == "bf16" else "float32"
+        self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
 
     def backward(self, batch: Batch, credit: Credit, *, audit: bool = False) -> dict[str, float]:
         """Add the gradient of one pass over `batch` to the parameters.
@@ -90,9 +90,9 @@ class Accumulator:
                 x0_reference=x0_reference,
             )
             if audit:
-                table = audit_ratio(terms.log_ratio_per_dim, rows.sensitivity, rows.timestep, self.precision)  # type: ignore[arg-type]
+                table = audit_ratio(terms.log_ratio_per_dim, rows.sensitivity, rows.timestep, self.precision)
                 sums["audit"] = max(sums["audit"], *table.values())
-            terms.loss.backward()  # type: ignore[no-untyped-call]
+            terms.loss.backward()
             sums["loss"] += float(terms.loss.detach())
             for name, value in terms.sums.items():
                 sums[name] += float(value)
@@ -113,7 +113,8 @@ class Accumulator:
         """Measure the KL to the reference on every 8th pair, where the objective itself does not need it.
 
         Returns:
-            ``kl_per_dim``, ``kl_nats`` and ``logp_reference_per_dim``, means over the measured pairs.
+            ``kl_per_dim``, ``kl_nats`` and ``reference_ratio_per_dim`` (log-probability under the reference minus that
+            under the policy that sampled), means over the measured pairs.
         """
         other = self.reference.condition(batch.prompts, batch.condition)
         pairs = torch.arange(0, batch.trajectory.num_pairs, _MEASURE_EVERY, device=batch.lengths.device)
@@ -128,6 +129,9 @@ class Accumulator:
                 total=len(pairs),
                 x0_reference=self._reference(batch, chunk, other),
             )
-            for name in ("kl_per_dim", "kl_nats", "logp_reference_per_dim"):
+            for name in ("kl_per_dim", "kl_nats"):
                 sums[name] += float(terms.sums[name])
+            # Noise levels differ in log-probability by more than policies do: only the difference carries over.
+            ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
+            sums["reference_ratio_per_dim"] += float(ratio)
         return dict(sums)
