@@ -210,9 +210,18 @@ def _values(raw: Sequence[str], flag: str) -> list[str]:
 
 
 def _resumed(given: Given) -> Path | None:
-    """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win."""
+    """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win.
+
+    Raises:
+        MotionkitError: There is no run to resume, which is said before anything of it is looked for.
+    """
     path = given.flags.get(("run", "resume"))
-    return _config_of(Path(str(path))) if path is not None else None
+    if path is None:
+        return None
+    from motionkit.runs import locate
+
+    locate(str(path))
+    return _config_of(Path(str(path)))
 
 
 def _config_of(path: Path) -> Path | None:

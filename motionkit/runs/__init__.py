@@ -5,6 +5,7 @@ from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._random import capture_random, restore_random
+from motionkit.runs._resume import locate
 from motionkit.runs._run import Listener, Run, open_run
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "find",
     "flatten_optimizer",
     "load",
+    "locate",
     "open_run",
     "restore_optimizer",
     "restore_random",

@@ -64,7 +64,11 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
     """
     path = root / f"{split}.txt"
     if not path.is_file():
-        raise MotionkitError(f"{path} is missing.", why=f"it lists the clips of the {split} split.")
+        raise MotionkitError(
+            f"{path} is missing.",
+            why=f"it lists the clips of the {split} split.",
+            fix="write one clip id per line, as motionkit convert IN OUT --to humanml does.",
+        )
     names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not names:
         raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
@@ -129,4 +133,6 @@ def read_array(path: Path) -> Tensor:
     except FileNotFoundError as error:
         raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.") from error
     except (ValueError, OSError, EOFError) as error:
-        raise MotionkitError(f"{path} is not a readable .npy array: {error}") from error
+        raise MotionkitError(
+            f"{path} is not a readable .npy array: {error}", fix="copy it again, or save it as a plain float array."
+        ) from error

@@ -151,6 +151,7 @@ def _folder(root: Path) -> Parts:
         f"{root} holds no TMR.",
         why="neither text_encoder.pt and motion_encoder.pt, nor last_weights, nor one checkpoint file, nor a motionkit "
         "TMR is there.",
+        fix="give the folder with TMR's last_weights, one checkpoint file, or a folder of motionkit pretrain tmr.",
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.encoders.tmr import TMR
-from motionkit.motion import MotionBatch
+from motionkit.motion import MotionBatch, Skeleton
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions, TmrOptions
 from motionkit.rewards.tmr._formulas import dense_terms, matching_score
@@ -25,7 +25,7 @@ class _TmrReward(Generic[_Options]):
 
     Args:
         options: Settings of the reward.
-        dataset: Not needed; every reward factory is given it.
+        dataset: Its body must have the features that the TMR reads; otherwise not needed.
         device: Where to score.
         tmr: A model to use instead of the one the options name.
     """
@@ -42,6 +42,9 @@ class _TmrReward(Generic[_Options]):
     ) -> None:
         self.options = options
         self.tmr = (tmr or _open(options, device)).to(device).eval().requires_grad_(False)
+        if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
+            # Before a run exists rather than at its first score.
+            self.tmr.check_width(torch.empty(0, skeleton.width))
 
     def _unit(self, raw: Tensor) -> Tensor:
         return (raw + 1) / 2 if self.options.range == "unit" else raw
