@@ -46,7 +46,7 @@ class Tiny:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
-    """Run `pretrain tmr` and `pretrain mdm` on a corner of the starter dataset, whose clips are kept for the session."""
+    """Run `pretrain tmr` and `pretrain mdm` on a corner of the starter dataset; its clips are kept for the session."""
     folder = tmp_path_factory.mktemp("tiny")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))

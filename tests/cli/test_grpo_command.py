@@ -79,7 +79,7 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     ]  # fmt: skip
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
-    assert 0 < document["cpu_seconds"]
+    assert document["cpu_seconds"] > 0
     assert {"reward", "judge", "skate", "jerk"} == document["heldout"].keys()
     for block in document["heldout"].values():
         assert block.keys() == {"before", "after", "delta", "ci95", "n"}
@@ -88,7 +88,7 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
         assert block["n"] == 4
     # The judge of this test is the reward itself.
     assert document["heldout"]["judge"] == document["heldout"]["reward"]
-    assert EVERY_STEP <= document["metrics"].keys()
+    assert document["metrics"].keys() >= EVERY_STEP
 
 
 def test_the_files_of_a_run(straight: tuple[Path, Result]) -> None:
@@ -118,6 +118,9 @@ def test_every_metric_of_every_step(straight: tuple[Path, Result]) -> None:
             assert definition(name)
     assert lines[1]["audit/first_ratio_per_dim"] <= 1e-6
     assert lines[1]["ratio/mean"] == pytest.approx(1.0, abs=1e-5)
+    # Before the first update the policy is its own reference.
+    assert lines[1]["logp/reference_per_dim"] == pytest.approx(lines[1]["logp/current_per_dim"], abs=1e-5)
+    assert lines[1]["kl/nats_per_dim"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_run_learnt_something_and_kept_the_rest(straight: tuple[Path, Result], tiny: Any) -> None:
@@ -175,7 +178,7 @@ def test_ctrl_c_saves_and_resume_comes_to_the_same_bits(tiny: Any, cli: Cli) -> 
     document = json.loads(stdout)
     assert document["status"] == "interrupted"
     reached = document["steps"]
-    assert 1 <= reached
+    assert reached >= 1
     assert (Path("run/checkpoints/last")).read_text() == f"step-{reached:08d}\n"
 
     total = reached + 2
@@ -216,10 +219,10 @@ def test_a_dry_run_makes_nothing(tiny: Any, cli: Cli) -> None:
     assert result.exit_code == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["settings"]["rollout"]["group_size"] == 2
-    assert document["origins"]["rollout.group_size"].startswith("--group-size")
+    assert document["origins"]["rollout.group_size"] == "command line"
     assert document["plan"]["samples_per_update"] == 4
     text = cli(*tiny.grpo("run", "--dry-run")).stdout
-    assert "sampler.eta = 1.0  (default)" in " ".join(text.split(" "))
+    assert "sampler.eta = 1.0 (default)" in " ".join(text.split())
     assert not list(Path().iterdir())
 
 
