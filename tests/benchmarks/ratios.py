@@ -1,0 +1,29 @@
+"""Times of one session, told as ratios: seconds say more about the machine than about the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Ratios:
+    """Groups of measurements; the first row of a group is what the others are compared with."""
+
+    groups: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def add(self, group: str, row: str, seconds: float) -> None:
+        """Note the time of a row."""
+        self.groups.setdefault(group, {})[row] = seconds
+
+    def of(self, group: str, row: str) -> float:
+        """Return how many times faster `row` is than the first row of its group."""
+        rows = self.groups[group]
+        return next(iter(rows.values())) / rows[row]
+
+    def lines(self) -> list[str]:
+        """Return the tables as text."""
+        out = []
+        for group, rows in self.groups.items():
+            out += ["", group]
+            out += [f"  {row:<44} {self.of(group, row):6.2f}x" for row in rows]
+        return out

@@ -1,0 +1,238 @@
+"""One GRPO step of motionkit against a plain implementation, and which difference makes how much of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from motionkit import GRPO
+from motionkit.motion import HUMANML, MotionBatch, Normalizer
+from motionkit.policies.mdm import MDMSettings
+from motionkit.policies.mdm.model import new_policy
+from motionkit.rewards.base import RewardScores
+from motionkit.text import CachedEncoder, Prompt, TextFeatures
+from motionkit.trainers.grpo.algorithm import ObjectiveSettings, RolloutSettings, SamplerSettings
+
+from .plain import PlainGRPO, PlainMDM, Switches
+from .ratios import Ratios
+
+GUIDANCE, KL = 2.5, 0.01
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one step is made of. The network is the published MDM and the text tower CLIP ViT-B/32's in both sizes.
+
+    ``small`` has short motions and short texts in the proportion of MDM's (196 frames to 77 word pieces), so that
+    encoding a text costs 0.8 denoiser passes there, too; and as many trained steps per sampling step as ``mdm``.
+    """
+
+    prompts: int
+    group: int
+    frames: int
+    tokens: int
+    steps: int
+    window: int
+    micro_batch: int
+    goal: float
+    rounds: int
+
+
+SIZES = {
+    "small": Size(2, 2, 36, 14, 10, 2, 64, goal=3.0, rounds=2),
+    "mdm": Size(32, 8, 196, 77, 50, 10, 512, goal=10.0, rounds=2),
+}
+ROWS = {
+    "plain": Switches(),
+    "plain + text cache": Switches(text_cache=True),
+    "plain + fused CFG": Switches(fused_cfg=True),
+    "plain + flattened timesteps": Switches(flattened=True),
+    "plain + window": Switches(window=-1),
+    "plain + bfloat16 body (CUDA only)": Switches(bf16=True),
+}
+
+
+class Tower:
+    """CLIP's text tower at its real size, with random weights: what a text costs does not depend on their values."""
+
+    name, fingerprint, width = "clip", "random", 512
+
+    def __init__(self, tokens: int, device: torch.device) -> None:
+        import transformers
+
+        config = transformers.CLIPTextConfig(projection_dim=self.width)
+        self.model = transformers.CLIPTextModelWithProjection(config).eval().requires_grad_(False).to(device)
+        self.tokens, self.device, self.end = tokens, device, config.eos_token_id
+        self.calls = 0
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """Encode all texts in one forward pass, ``[N, 512]``."""
+        ids = torch.tensor([[1 + (hash(text) + k) % 49000 for k in range(self.tokens)] for text in texts])
+        ids[:, -1] = self.end
+        self.calls += len(texts)
+        with torch.no_grad():
+            found: Tensor = self.model(input_ids=ids.to(self.device)).text_embeds
+        return found
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Encode each text by itself, as motionkit's encoders do."""
+        rows = torch.stack([self.vectors([text]) for text in texts]).cpu()
+        return TextFeatures(rows, torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+class Height:
+    """A reward that costs nothing: how high the root is."""
+
+    name = "height"
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score."""
+        return RewardScores(motions.features[..., 3].mean(1))
+
+
+@cache
+def tower(tokens: int, device: torch.device) -> Tower:
+    """Return the one tower of the session."""
+    torch.manual_seed(0)
+    return Tower(tokens, device)
+
+
+@cache
+def network(device: torch.device) -> PlainMDM:
+    """Return the plain network as every measurement starts from it."""
+    torch.manual_seed(0)
+    return PlainMDM(features=263, width=512, layers=8, heads=4, hidden=1024, text=512).eval().to(device)
+
+
+@pytest.fixture
+def size(request: pytest.FixtureRequest) -> Size:
+    """The size that was asked for."""
+    return SIZES[request.config.getoption("--size", "small")]
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """The device that was asked for."""
+    found = torch.device(request.config.getoption("--device", "cpu"))
+    if found.type == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    return found
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, size: Size, device: torch.device) -> str:
+    """Title of the table."""
+    where = f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else device.type
+    shape = f"N = {size.prompts * size.group}, {size.frames} frames, {size.steps} steps, window {size.window}"
+    return f"One GRPO step ({request.config.getoption('--size', 'small')}, {where}: {shape})"
+
+
+def measure(benchmark, action, fresh, device: torch.device, rounds: int) -> float:
+    """Time `action`, with an untimed `fresh` before each round; return the shortest time."""
+
+    def timed(*arguments):
+        action(*arguments)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    benchmark.pedantic(timed, setup=fresh, rounds=rounds, iterations=1, warmup_rounds=1 if device.type == "cuda" else 0)
+    return float(benchmark.stats.stats.min)
+
+
+def asked(size: Size, number: int) -> list[str]:
+    """Prompts that no round before had: a text is never in the cache from an earlier step."""
+    return [f"a person does number {number} of {i}" for i in range(size.prompts)]
+
+
+@pytest.mark.benchmark
+@pytest.mark.parametrize("row", ROWS)
+def test_plain_step(row: str, benchmark, ratios: Ratios, size: Size, device: torch.device, group: str) -> None:
+    switches = ROWS[row]
+    if switches.bf16 and device.type != "cuda":
+        pytest.skip("mixed precision is measured on CUDA only")
+    if switches.window:
+        switches = Switches(window=size.window)
+    encoder, rounds = tower(size.tokens, device), iter(range(1000))
+
+    def fresh():
+        plain = PlainGRPO(
+            copy.deepcopy(network(device)),
+            encoder.vectors,
+            steps=size.steps,
+            guidance=GUIDANCE,
+            kl=KL,
+            switches=switches,
+            micro_batch=size.micro_batch,
+        )
+        texts = [text for text in asked(size, next(rounds)) for _ in range(size.group)]
+        start = torch.randn(len(texts), size.frames, 263, device=device)
+        return (plain, texts, start), {}
+
+    def action(plain: PlainGRPO, texts: list[str], start: Tensor) -> None:
+        assert plain.step(texts, size.prompts, start, lambda x: x[..., 3].mean(1)) > 0
+
+    benchmark.group = group
+    encoder.calls = 0
+    ratios.add(group, row, measure(benchmark, action, fresh, device, size.rounds))
+    trained = size.window or size.steps
+    assert encoder.calls >= size.prompts * (1 if switches.text_cache else trained)
+
+
+@pytest.mark.benchmark
+def test_motionkit_step(benchmark, ratios: Ratios, size: Size, device: torch.device, group: str) -> None:
+    encoder, rounds = tower(size.tokens, device), iter(range(1000))
+    source = SimpleNamespace(
+        skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=196
+    )
+    shape = MDMSettings(mask_frames=True)
+
+    def fresh():
+        policy = new_policy(shape, dataset=source, encoder=CachedEncoder(encoder), device=device)
+        grpo = GRPO(
+            policy,
+            Height(),
+            rollout=RolloutSettings(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
+            sampler=SamplerSettings(
+                train_timesteps=size.steps, window_size=size.window, guidance_scale=GUIDANCE, eta=1.0
+            ),
+            objective=ObjectiveSettings(credit="sample", kl_coef=KL),
+            precision="bf16" if device.type == "cuda" else "fp32",
+        )
+        return (grpo, [Prompt((text,), (size.frames,), text) for text in asked(size, next(rounds))]), {}
+
+    def action(grpo: GRPO, prompts: list[Prompt]) -> None:
+        assert grpo.step(prompts)["grad/norm"] > 0
+
+    benchmark.group = group
+    ratios.add(group, "motionkit", measure(benchmark, action, fresh, device, size.rounds))
+    if "plain" in ratios.groups[group]:
+        assert ratios.of(group, "motionkit") >= size.goal
+
+
+def test_the_switches_of_the_plain_step_do_not_change_its_gradient() -> None:
+    """Otherwise the rows would compare different things. Tiny, hence part of the ordinary tests."""
+    torch.manual_seed(0)
+    small = PlainMDM(features=263, width=16, layers=1, heads=2, hidden=32, text=8).eval()
+    norms = []
+    for switches in (Switches(), Switches(text_cache=True), Switches(fused_cfg=True), Switches(flattened=True)):
+        torch.manual_seed(1)
+        plain = PlainGRPO(
+            copy.deepcopy(small),
+            lambda texts: torch.stack([torch.full((8,), float(len(text))) for text in texts]),
+            steps=4,
+            guidance=2.0,
+            kl=0.01,
+            switches=switches,
+            micro_batch=5,
+        )
+        start = torch.randn(4, 8, 263)
+        norms.append(plain.step(["a", "a", "bb", "bb"], 2, start, lambda x: x[..., 3].mean(1)))
+    assert norms[0] > 0
+    assert norms == pytest.approx([norms[0]] * 4, rel=1e-4)
