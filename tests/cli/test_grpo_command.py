@@ -113,6 +113,7 @@ def test_every_metric_of_every_step(straight: tuple[Path, Result]) -> None:
     for line in lines[1:]:
         assert line.keys() >= EVERY_STEP
         assert all(np.isfinite(line[name]) for name in EVERY_STEP)
+        assert line["time/step"] < 2
     for line in lines:
         for name in line.keys() - {"step", "seconds"}:
             assert definition(name)

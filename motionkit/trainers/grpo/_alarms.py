@@ -10,6 +10,7 @@ from motionkit.evaluation import Paired
 
 PATIENCE = 20
 _TOLERANCE = 1e-6
+_STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
 
 
 class RewardAlarms:
@@ -64,6 +65,10 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
         if paired is not None and paired.n and paired.delta > most * paired.before:
             change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
             texts.append(f"{change}: the reward may be paid for with bad physics")
+    jerk = found.get("jerk")
+    if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before:
+        change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
+        texts.append(f"{change}: the motions have all but stopped, the reward may be won by standing still")
     reward, judge = found.get("reward"), found.get("judge")
     if reward is not None and judge is not None and reward.delta > 0 > judge.ci95[1]:
         change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
