@@ -52,7 +52,7 @@ class HeldOut:
     Args:
         prompts: Held-out prompts.
         samples: Motions per prompt.
-        steps: Steps of the deterministic DDIM sampler.
+        steps: Timesteps of the deterministic DDIM sampler, or how many evenly spaced ones.
         guidance: Guidance scale.
         rewards: The training rewards.
         judge: A score that is never trained on.
@@ -64,7 +64,7 @@ class HeldOut:
         prompts: Sequence[Prompt],
         *,
         samples: int,
-        steps: int,
+        steps: int | Sequence[int],
         guidance: float,
         rewards: RewardMix,
         judge: Reward | None = None,

@@ -173,6 +173,25 @@ class Schedule:
         last = len(self) - 1
         return [round(last * (count - 1 - i) / (count - 1)) for i in range(count)]
 
+    def early(self, count: int) -> list[int]:
+        """Return `count` trained timesteps that are densest at the noisy end: ``(T - 1) (1 - (i / count)^2)``, rounded.
+
+        A motion has tens of thousands of values that hang together, so a cosine schedule decides what it shows within
+        the first fifth of its steps; evenly spaced steps pass over that part in two or three strides. The last step
+        jumps from about ``2 T / count`` to the motion, which by then only needs to be read off.
+
+        Where rounding puts two on one timestep they move apart; with no room for that, the steps are evenly spaced.
+
+        Raises:
+            MotionkitError: `count` is not in 1..T.
+        """
+        self.spaced(count)
+        last = len(self) - 1
+        steps = [round(last * (1 - (i / count) ** 2)) for i in range(count)]
+        for i in range(1, count):
+            steps[i] = min(steps[i], steps[i - 1] - 1)
+        return steps if steps[-1] >= 0 else self.spaced(count)
+
     def gather(self, table: str, timestep: Tensor, ndim: int) -> Tensor:
         """Read a table at `timestep` ``[N]``, float32 on its device, shaped to broadcast over `ndim` dimensions."""
         key = (table, timestep.device)

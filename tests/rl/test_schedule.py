@@ -143,3 +143,16 @@ def test_bad_settings_are_refused() -> None:
         StepPlan.build(Schedule.cosine(50), steps=10, window=range(5, 11))
     with pytest.raises(MotionkitError, match="eta"):
         DDIM(1.5)
+
+
+def test_early_steps_are_dense_where_it_is_noisy() -> None:
+    schedule = Schedule.cosine(50)
+    assert schedule.early(5) == [49, 47, 41, 31, 18]
+    for count in (1, 2, 7, 10, 25, 50):
+        steps = schedule.early(count)
+        assert steps[0] == 49
+        assert len(steps) == count
+        assert all(a > b >= 0 for a, b in zip(steps, steps[1:], strict=False))
+    assert schedule.early(50) == schedule.spaced(50)
+    with pytest.raises(MotionkitError):
+        schedule.early(51)

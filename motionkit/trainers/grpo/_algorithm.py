@@ -259,7 +259,15 @@ def step_plan(policy: DiffusionPolicy, settings: SamplerSettings) -> StepPlan:
     """Return the rollout's reverse steps: stochastic in the window, deterministic outside."""
     window = range(settings.window_start, settings.window_start + settings.window_size)
     sampler = DDPM() if settings.kind == "ddpm" else DDIM(settings.eta)
-    return StepPlan.build(policy.schedule, sampler, steps=settings.train_timesteps, window=window)
+    return StepPlan.build(
+        policy.schedule, sampler, steps=visited(policy, settings.spacing, settings.train_timesteps), window=window
+    )
+
+
+def visited(policy: DiffusionPolicy, spacing: str, count: int) -> list[int]:
+    """Return the `count` trained timesteps that a sampler of this spacing visits."""
+    schedule = policy.schedule
+    return schedule.early(count) if spacing == "early" else schedule.spaced(count)
 
 
 def _trained(network: nn.Module) -> list[tuple[str, nn.Parameter]]:

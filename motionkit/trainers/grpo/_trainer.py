@@ -17,7 +17,7 @@ from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
-from motionkit.trainers.grpo._algorithm import GRPO
+from motionkit.trainers.grpo._algorithm import GRPO, visited
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._judge import open_judge
 from motionkit.trainers.grpo._settings import GrpoSettings
@@ -77,7 +77,7 @@ class GrpoTrainer:
         self.heldout = self._held_out(dataset)
 
     def _held_out(self, dataset: TextMotionDataset) -> HeldOut | None:
-        settings = self.settings.heldout
+        settings, sampler = self.settings.heldout, self.settings.sampler
         if settings.prompts == 0:
             return None
         judge, why = open_judge(settings.judge, dataset, device=self.device)
@@ -93,8 +93,8 @@ class GrpoTrainer:
         return HeldOut(
             asked[: settings.prompts],
             samples=settings.samples,
-            steps=self.settings.sampler.inference_timesteps,
-            guidance=self.settings.sampler.guidance_scale,
+            steps=visited(self.policy, sampler.spacing, sampler.inference_timesteps),
+            guidance=sampler.guidance_scale,
             rewards=self.algorithm.rewards,
             judge=judge,
         )

@@ -48,6 +48,7 @@ class Batches:
         max_length: Longer clips are cropped at a random place.
         seed: Fixes everything.
         cond_drop: Share without text.
+        early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
         place: Share of clips put into a longer timeline, among other clauses.
         grid: Offsets and surrounding clauses are multiples of this many frames.
     """
@@ -62,6 +63,7 @@ class Batches:
         max_length: int,
         seed: int,
         cond_drop: float = 0.0,
+        early: float = 0.0,
         place: float = 0.0,
         grid: int = 1,
     ) -> None:
@@ -70,7 +72,7 @@ class Batches:
         self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
         self._steps, self._max, self._seed = steps, max_length, seed
-        self._drop, self._place, self._grid = cond_drop, place, grid
+        self._drop, self._early, self._place, self._grid = cond_drop, early, place, grid
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
 
     @property
@@ -118,10 +120,17 @@ class Batches:
             lengths,
             prompts,
             torch.tensor(offset),
-            torch.randint(self._steps, (len(rows),), generator=generator),
+            self._timesteps(len(rows), generator),
             torch.randn(x0.shape, generator=generator),
             drop,
         )
+
+    def _timesteps(self, count: int, generator: torch.Generator) -> Tensor:
+        uniform = torch.randint(self._steps, (count,), generator=generator)
+        if not self._early:
+            return uniform
+        noisy = ((self._steps - 1) * (1 - torch.rand(count, generator=generator).square())).round().long()
+        return torch.where(torch.rand(count, generator=generator) < self._early, noisy, uniform)
 
     def _timelines(
         self, texts: list[str], lengths: list[int], generator: torch.Generator, *, plain: bool

@@ -58,6 +58,12 @@ class TrainSettings(Group):
 
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
+    early: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Share of timesteps drawn densest at the noisy end, where what a motion shows is decided (0).",
+    )
     velocity: float = Field(
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (0)."
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
-from motionkit.policies.mdm.model import new_policy, open_encoder
+from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -59,7 +59,7 @@ class PretrainMDM:
                 fix="--model.arch trans_dec --set model.clause_tokens=false, or another --text.encoder.",
             )
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
-        self.policy.condition([_first_prompt(self._train_clips[0])])
+        _scale_text(self.policy, self._train_clips)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -133,6 +133,7 @@ class PretrainMDM:
             max_length=self.policy.max_length,
             seed=settings.seed,
             cond_drop=settings.train.cond_drop,
+            early=settings.train.early,
             place=settings.train.place if settings.model.clause_tokens else 0.0,
             grid=settings.model.patch_size,
         )
@@ -204,6 +205,19 @@ class PretrainMDM:
 
 def _first_prompt(clip: TextClip) -> Prompt:
     return Prompt((clip.captions[0],), (1,))
+
+
+@torch.no_grad()
+def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
+    """Divide the text projection by the size of the features it will read; also opens the text model in earnest.
+
+    Unit-norm sentence vectors have values near 0.05: the default initialisation would bury them under the time
+    embedding, and the text would be learnt long after everything else.
+    """
+    prompts = [_first_prompt(clip) for clip in clips[:: max(1, len(clips) // 256)]]
+    condition = policy.condition(prompts)
+    size = float(condition.text[condition.mask].square().mean().sqrt())
+    policy.network.embed_text.weight.div_(max(size, 1e-6))
 
 
 def _usable(dataset: TextMotionDataset, split: str, label: str) -> Sequence[TextClip]:
