@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Group
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
 
 
@@ -21,7 +21,9 @@ class HumanMLOptions(Group):
     min_length: int = Field(40, ge=4, description="Clips and sub-clips with fewer frames are left out.")
     drop_length: int = Field(200, ge=5, description="Clips with this many frames or more are left out, as peers do.")
     fps: float = Field(20.0, gt=0, description="Frames per second of the features.")
-    random_crop: bool = Field(True, description="Crop training motions at random rather than at their start.")
+    random_crop: Annotated[bool, Cli("--random-crop")] = Field(
+        True, description="Crop training motions at random rather than at their start."
+    )
     stats: Path | None = Field(None, description="Folder with Mean.npy and Std.npy, when it is not root.")
     broken: Literal["refuse", "skip"] = Field(
         "refuse",

@@ -1,0 +1,167 @@
+"""What the READMEs tell people to type: commands parse, settings files resolve, quoted code is the real one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.core import TyperCommand
+from typer.testing import Result
+
+import motionkit
+from motionkit import plugins
+from motionkit.cli._guide import GuideOption, guide_options
+from motionkit.plugins import Component
+from motionkit.testing import check_reward
+
+Cli = Callable[..., Result]
+ROOT = Path(__file__).resolve().parent.parent
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "examples").glob("*/README.md"))]
+FILES = sorted((ROOT / "examples").rglob("*.toml"))
+_HERE_ONLY = ("--resume", "--config")  # they must name something that exists, which a reader's own run does not here
+
+
+def fenced(path: Path, language: str) -> list[str]:
+    """Return the code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """Each motionkit command of each bash block, as words."""
+    for block in fenced(path, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            while words:
+                end = words.index("&&") if "&&" in words else len(words)
+                if words[0] == "motionkit":
+                    yield words[1:end]
+                words = words[end + 1 :]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{path.relative_to(ROOT).as_posix()}-{number}-{words[0]}")
+    for path in READMES
+    for number, words in enumerate(commands(path), start=1)
+]
+
+
+class Idle:
+    """Stands for a trainer whose inputs are not here."""
+
+    def prepare(self) -> None:
+        """Open nothing."""
+
+    def describe(self) -> dict[str, object]:
+        """Plan nothing."""
+        return {}
+
+
+@pytest.fixture
+def dry(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Callable[[list[str]], tuple[str, Result]]:
+    """Parse a command line and resolve its settings, but open and run nothing."""
+    seen: list[str] = []
+    invoke = TyperCommand.invoke
+
+    def stop(self: Any, ctx: Any) -> Any:
+        seen.append(ctx.command_path)
+        return invoke(self, ctx) if ctx.params.get("dry_run") else None
+
+    monkeypatch.setattr(TyperCommand, "invoke", stop)
+    monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
+    monkeypatch.chdir(ROOT)
+
+    def run(words: list[str]) -> tuple[str, Result]:
+        kept: list[str] = []
+        given = iter(words)
+        for word in given:
+            if word in _HERE_ONLY and not Path(value := next(given)).exists():
+                assert "run" in value, f"{word} {value}: neither here nor a run of the reader's"
+            else:
+                kept += [word, value] if word in _HERE_ONLY else [word]
+        settings = kept[:1] in (["grpo"], ["pretrain"], ["generate"])
+        result = cli(*kept, *(["--dry-run"] if settings and "--dry-run" not in kept else []))
+        return (seen or [""])[-1], result
+
+    return run
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_commands_of_the_readmes_parse(words: list[str], dry: Callable[[list[str]], tuple[str, Result]]) -> None:
+    # The shell's variables stand for paths; any word will do.
+    path, result = dry([word.replace("$", "") for word in words])
+    assert result.exit_code == 0, result.stderr
+    assert path.startswith("motionkit ")
+    assert f"motionkit {' '.join(words)}".startswith(path)
+
+
+def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, Result]]) -> None:
+    for words in (
+        ["grpoo"],
+        ["grpo", "--nonesuch"],
+        ["grpo", "--set", "no.key=1"],
+        ["convert", "a", "b", "--into", "c"],
+    ):
+        assert dry(words)[1].exit_code == 2
+
+
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
+    later = {"--dataset.path"}  # its note says that composite data sets are not in this version
+    plugin = ["--dataset", "humanml", "--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
+    shown = cli("grpo", *plugin, "--reward", "physics", "--help", env={"COLUMNS": "300"}).stdout
+    for flag in set(re.findall(r"--[\w.-]+", row.flag)) - later:
+        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: grpo has no such option"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_settings_files_resolve(file: Path, dry: Callable[[list[str]], tuple[str, Result]]) -> None:
+    match = re.match(r"# motionkit ([a-z ]+)", file.read_text())
+    assert match, "the first line names the command: # motionkit grpo: ..."
+    _, result = dry([*match[1].split(), "--config", str(file)])
+    assert result.exit_code == 0, result.stderr
+    origins = {line.split()[0]: line for line in result.stdout.splitlines() if line}
+    for group, settings in tomllib.loads(file.read_text()).items():
+        for name in settings:
+            assert file.name in origins[f"{group}.{name}"]
+    assert any(file.name in readme.read_text() for readme in READMES), "no README uses it"
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_readmes_name_every_command(readme: str, cli: Cli) -> None:
+    text = (ROOT / readme).read_text(encoding="utf-8")
+    shown = cli("--help").stdout
+    names = re.findall(r"^│ ([a-z][a-z-]+) +[A-Z]", shown, re.M)
+    assert len(names) >= 9
+    assert [name for name in names if f"`motionkit {name}" not in text] == []
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_python_of_the_readmes_is_that_of_the_package(readme: str) -> None:
+    assert motionkit.__doc__
+    block = fenced(ROOT / readme, "python")[0]
+    ours = [line.strip() for line in motionkit.__doc__.splitlines()]
+    lines = [line.strip() for line in block.splitlines() if line.strip() and "pathlib" not in line]
+    assert len(lines) >= 10
+    assert [line for line in lines if line not in ours] == []
+
+
+def test_the_plugin_of_the_readme_is_the_one_in_plugins() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "plugins" / "motionkit-reward-energy").rglob("*.py"))
+    for block in fenced(ROOT / "README.md", "python")[1:]:
+        assert [line for line in block.splitlines() if line not in source.splitlines()] == []
+
+
+def test_the_reward_in_a_file_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    check_reward(plugins.get("rewards", "examples/06-write-a-reward/my_reward.py:component"))
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_between_files_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
