@@ -15,7 +15,7 @@ from typer.testing import Result
 
 import motionkit
 from motionkit import plugins
-from motionkit.cli._guide import GuideOption, guide_options
+from motionkit.cli._guide import GuideOption, as_markdown, guide_options
 from motionkit.plugins import Component
 from motionkit.testing import check_reward
 
@@ -116,6 +116,11 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
     shown = cli("grpo", *plugin, "--reward", "physics", "--help", env={"COLUMNS": "300"}).stdout
     for flag in set(re.findall(r"--[\w.-]+", row.flag)) - later:
         assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: grpo has no such option"
+
+
+def test_the_english_readme_shows_the_table_of_the_guides() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [row for row in as_markdown().splitlines()[2:] if row not in lines] == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
