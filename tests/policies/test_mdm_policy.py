@@ -114,20 +114,6 @@ def test_without_extensions_it_is_the_stock_network(make_policy: Make) -> None:
     assert torch.allclose(ours, stock.predict(_noise(), TIMESTEP, stock.condition(prompts), lengths), atol=1e-6)
 
 
-def test_shifted_timeline_is_a_shift_of_positions(make_policy: Make) -> None:
-    policy = make_policy(patch_size=4, clause_tokens=True)
-    network, condition = policy.network, policy.condition([PROMPTS[0]])
-    x = torch.cat((torch.zeros(1, 8, 263), _noise()[:1]), dim=1)
-    mask = torch.arange(48)[None] >= 8
-    with torch.no_grad():
-        whole = network(x, TIMESTEP[:1], condition.text, condition.mask, windows=condition.windows, frame_mask=mask)
-        part = network(
-            x[:, 8:], TIMESTEP[:1], condition.text, condition.mask, windows=condition.windows,
-            frame_mask=mask[:, 8:], offset=torch.tensor([8]),
-        )  # fmt: skip
-    assert torch.allclose(part, whole[:, 8:], atol=2e-6)
-
-
 def test_each_text_is_encoded_once_and_order_does_not_matter(
     make_policy: Make, source: SimpleNamespace, hash_encoder: object
 ) -> None:

@@ -159,17 +159,30 @@ def test_long_clips_are_cropped_and_padding_is_zero() -> None:
 def test_clips_are_placed_among_other_clauses() -> None:
     batches = _batches(Toy(), place=1.0, grid=4, max_length=100)
     counts = set()
-    for step in range(1, 20):
+    for step in range(1, 30):
         batch = batches(step)
-        for prompt, length, offset in zip(batch.prompts, batch.lengths.tolist(), batch.offset.tolist(), strict=True):
-            assert prompt.length <= 100
-            assert offset % 4 == 0
-            assert (offset, offset + length) in prompt.bounds
+        for row, prompt in enumerate(batch.prompts):
+            assert int(batch.lengths[row]) == prompt.length <= 100
+            own = batch.own[row].nonzero().flatten()
+            window = (int(own[0]), int(own[-1]) + 1)
+            assert len(own) == window[1] - window[0]
+            assert window in prompt.bounds
+            assert window[0] % 4 == 0
+            assert not batch.x0[row][~batch.own[row]].any()
             counts.add(len(prompt.segments))
-    assert counts >= {2, 3}
+    assert counts == {1, 2, 3}
     plain = _batches(Toy(), place=0.0)(1)
     assert all(len(prompt.segments) == 1 for prompt in plain.prompts)
-    assert not plain.offset.any()
+    assert torch.equal(plain.own.sum(1), plain.lengths)
+
+
+def test_noisy_timesteps_come_more_often() -> None:
+    def late(early: float) -> float:
+        batches = _batches(Toy(), batch_size=48, steps=50, early=early)
+        return float(torch.stack([(batches(step).timestep >= 40).float().mean() for step in range(1, 31)]).mean())
+
+    assert abs(late(0.0) - 0.2) < 0.05
+    assert abs(late(1.0) - (10 / 49) ** 0.5) < 0.06
 
 
 def test_share_without_text() -> None:
@@ -189,7 +202,7 @@ def test_loss_ignores_padding() -> None:
 
 def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
-    train = {"batch_size": 16, "val_every": 0, "ema": 0.9}
+    train = {"batch_size": 16, "val_every": 0, "ema": 0.9, "place": 0.0}
     optim = {"learning_rate": 1e-2, "warmup_steps": 5}
     settings = _settings(run={"num_steps": 200}, model=shape, train=train, optim=optim)
     document = _train(settings, tmp_path / "run")
@@ -314,3 +327,14 @@ def test_velocity_loss_sees_jitter_and_not_an_offset() -> None:
     assert torch.equal(velocity_loss(offset, x0, mask), torch.zeros(2))
     torch.testing.assert_close(velocity_loss(jitter, x0, mask), torch.ones(2))
     assert torch.equal(velocity_loss(jitter[:, :1], x0[:, :1], mask[:, :1]), torch.zeros(2))
+
+
+def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
+    first = _settings(run={"num_steps": 3})
+    _train(first, tmp_path / "first")
+    start = open_policy(MDMOptions(checkpoint=str(tmp_path / "first"))).network.state_dict()
+    trainer = PretrainMDM(_settings(init=str(tmp_path / "first"), seed=9))
+    trainer.prepare()
+    assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
+    with pytest.raises(MotionkitError, match="another model"):
+        PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()

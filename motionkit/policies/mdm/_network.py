@@ -53,7 +53,6 @@ class MDMNetwork(nn.Module):
         windows: Tensor | None = None,
         frame_mask: Tensor | None = None,
         drop: Tensor | None = None,
-        offset: Tensor | None = None,
     ) -> Tensor:
         """Predict x0.
 
@@ -65,15 +64,13 @@ class MDMNetwork(nn.Module):
             windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_tokens only).
             frame_mask: ``[N, T]`` bool; frames outside are zeroed and not attended to. None = all attend.
             drop: ``[N]`` bool, True = without text.
-            offset: ``[N]`` int64, position of the first frame in the timeline of `windows`, a multiple of patch_size;
-                None = 0.
 
         Returns:
             ``[N, T, D]`` float32.
         """
         settings, frames = self.settings, x.shape[1]
         tokens, token_mask = self._tokens(x, frame_mask)
-        tokens = tokens + self._positions(tokens.shape[1], offset)
+        tokens = tokens + self._positions(tokens.shape[1])
         time = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
         if drop is not None:
             text = text.masked_fill(drop[:, None, None], 0.0)
@@ -98,13 +95,10 @@ class MDMNetwork(nn.Module):
             frame_mask = None if frame_mask is None else frame_mask.view(x.shape[0], -1, patch).any(-1)
         return self.input_process["poseEmbedding"](x), frame_mask
 
-    def _positions(self, count: int, offset: Tensor | None) -> Tensor:
+    def _positions(self, count: int) -> Tensor:
         # Row 0 belongs to the prefix (or, in the decoder without one, to the first frame as in the original).
         first = 1 if self.settings.arch == "trans_enc" or self.settings.emb_trans_dec else 0
-        if offset is None:
-            return self.pe[first : first + count]
-        index = torch.arange(first, first + count, device=offset.device)
-        return self.pe[index + (offset // self.settings.patch_size)[:, None]]
+        return self.pe[first : first + count]
 
     def _window(self, windows: Tensor | None, clauses: int, x: Tensor) -> Tensor:
         if windows is None:

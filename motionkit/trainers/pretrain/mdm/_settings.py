@@ -84,6 +84,9 @@ class PretrainMDMSettings(TrainerSettings):
     """Everything `motionkit pretrain mdm` can be told."""
 
     run: RunSettings = RunSettings(num_steps=3000)
+    init: Annotated[str, Cli("--init")] = Field(
+        default="", description="Policy to start from: 'starter', a policy or run folder; default: random weights."
+    )
     dataset: Chosen = slot("datasets", "starter")
     model: ModelSettings = ModelSettings()
     text: TextSettings = TextSettings()

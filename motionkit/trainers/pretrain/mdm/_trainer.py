@@ -12,7 +12,8 @@ from torch import Tensor
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
-from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy, save_policy
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -32,7 +33,7 @@ class PretrainMDM:
         settings: All settings.
     """
 
-    shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "text", "train", "optim", "seed", "run.num_steps")
+    shape_keys: ClassVar[tuple[str, ...]] = ("init", "dataset", "model", "text", "train", "optim", "seed", "run.num_steps")
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
@@ -60,6 +61,20 @@ class PretrainMDM:
             )
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
+        if settings.init:
+            self._start_from(settings.init, dataset)
+
+    def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
+        given = open_policy(MDMOptions(checkpoint=checkpoint), device=self.device, dataset=dataset)
+        mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
+        if odd := [key for key in mine if mine[key] != theirs[key] and key not in ("dropout", "cond_mask_prob")]:
+            raise MotionkitError(
+                f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
+                fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
+            )
+        # Weights only mean something together with the statistics they were trained with.
+        self.policy.normalizer = given.normalizer
+        self.policy.network.load_state_dict(given.network.state_dict())
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -175,23 +190,23 @@ class PretrainMDM:
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
-        x0, lengths, timestep = batch.x0.to(device), batch.lengths.to(device), batch.timestep.to(device)
+        x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
+        timestep, noise = batch.timestep.to(device), batch.noise.to(device)
         mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):
             predicted = policy.network(
-                policy.schedule.noised(x0, timestep, batch.noise.to(device)),
+                torch.where(own[..., None], policy.schedule.noised(x0, timestep, noise), noise),
                 timestep,
                 condition.text,
                 condition.mask,
                 windows=condition.windows,
                 frame_mask=mask,
                 drop=batch.drop.to(device),
-                offset=batch.offset.to(device),
             )
         return {
-            "diffusion": diffusion_loss(predicted, x0, mask),
-            "velocity": velocity_loss(predicted, x0, mask),
+            "diffusion": diffusion_loss(predicted, x0, own),
+            "velocity": velocity_loss(predicted, x0, own),
         }
 
     def _rate(self, step: int) -> float:
