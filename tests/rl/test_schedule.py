@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +153,7 @@ def test_early_steps_are_dense_where_it_is_noisy() -> None:
         steps = schedule.early(count)
         assert steps[0] == 49
         assert len(steps) == count
-        assert all(a > b >= 0 for a, b in zip(steps, steps[1:], strict=False))
+        assert all(a > b >= 0 for a, b in pairwise(steps))
     assert schedule.early(50) == schedule.spaced(50)
     with pytest.raises(MotionkitError):
         schedule.early(51)

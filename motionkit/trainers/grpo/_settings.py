@@ -39,7 +39,8 @@ class SamplerSettings(Group):
         10, ge=1, description="Sampling steps of the held-out measurement (deterministic DDIM)."
     )
     spacing: Literal["early", "even"] = Field(
-        "early", description="Which timesteps are visited: early is densest at the noisy end, where a motion is decided."
+        "early",
+        description="Timesteps visited: early is densest at the noisy end, where a motion is decided.",
     )
     eta: float = Field(1.0, ge=0.0, le=1.0, description="DDIM noise inside the window; outside it is 0.")
     window_start: int = Field(0, ge=0, description="First rollout step that is stochastic and trained.")

@@ -13,7 +13,7 @@ from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy, save_policy
+from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -33,7 +33,16 @@ class PretrainMDM:
         settings: All settings.
     """
 
-    shape_keys: ClassVar[tuple[str, ...]] = ("init", "dataset", "model", "text", "train", "optim", "seed", "run.num_steps")
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "init",
+        "dataset",
+        "model",
+        "text",
+        "train",
+        "optim",
+        "seed",
+        "run.num_steps",
+    )
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
