@@ -38,6 +38,7 @@ class TextMotionDataset(Protocol):
         fps: Frames per second.
         normalizer: Mean and Std of the dataset (model side, not the evaluator's).
         max_length: Longest motion in frames.
+        random_crop: Whether training may cut clips at random places; otherwise a cut starts at the first frame.
     """
 
     name: str
@@ -45,6 +46,7 @@ class TextMotionDataset(Protocol):
     fps: float
     normalizer: Normalizer
     max_length: int
+    random_crop: bool
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the split's clips, always in the same order."""

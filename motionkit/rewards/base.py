@@ -29,7 +29,14 @@ class RewardScores:
 
 
 class Reward(Protocol):
-    """Scores a batch of motions against the prompts they were made for."""
+    """Scores a batch of motions against the prompts they were made for.
+
+    Attributes:
+        name: Name in metrics: ``reward/<name>/mean``.
+
+    A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
+    whose reward sits at one end says so.
+    """
 
     name: str
 

@@ -43,6 +43,15 @@ class RewardMix:
     def __init__(self, terms: Sequence[tuple[Reward, float]]) -> None:
         self.terms = tuple(terms)
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lowest and highest total of the mix, or None when some reward does not tell its own."""
+        ends = [(getattr(reward, "bounds", None), weight) for reward, weight in self.terms]
+        if any(own is None for own, _ in ends):
+            return None
+        spans = [sorted(weight * end for end in own) for own, weight in ends if own is not None]
+        return sum(low for low, _ in spans), sum(high for _, high in spans)
+
     @torch.no_grad()
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scored:
         """Score N motions; ``prompts[i]`` belongs to motion i."""

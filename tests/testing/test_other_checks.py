@@ -22,7 +22,7 @@ WIDTH = feature_width(HUMANML)
 class Toy:
     """A dataset of zeros."""
 
-    name, skeleton, fps, max_length = "toy", HUMANML, 20.0, 60
+    name, skeleton, fps, max_length, random_crop = "toy", HUMANML, 20.0, 60, True
 
     def __init__(self) -> None:
         self.normalizer = Normalizer(torch.zeros(WIDTH), torch.ones(WIDTH))
@@ -77,6 +77,7 @@ class Line:
     """A policy that scales its input."""
 
     max_length = 60
+    random_crop = True
 
     def __init__(self) -> None:
         self.network: nn.Module = nn.Linear(1, 1).eval()

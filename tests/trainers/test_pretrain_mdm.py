@@ -46,7 +46,7 @@ class HashEncoder:
 class Toy:
     """Each action is a posture that sways."""
 
-    name, skeleton, fps, max_length = "toy", HUMANML, 20.0, 48
+    name, skeleton, fps, max_length, random_crop = "toy", HUMANML, 20.0, 48, True
     normalizer = Normalizer(torch.zeros(263), torch.ones(263))
 
     def __init__(self, count: int = 48) -> None:

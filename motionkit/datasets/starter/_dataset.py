@@ -38,6 +38,7 @@ class Starter:
     skeleton: Skeleton = HUMANML
     fps: float = 20.0
     max_length: int = 196
+    random_crop: bool = True
 
     def __init__(self, options: StarterOptions) -> None:
         self._options = options

@@ -42,6 +42,7 @@ class Physics:
     """
 
     name = "physics"
+    bounds = (0.0, 1.0)
 
     def __init__(
         self,

@@ -46,6 +46,14 @@ class _TmrReward(Generic[_Options]):
             # Before a run exists rather than at its first score.
             self.tmr.check_width(torch.empty(0, skeleton.width))
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest total."""
+        return self._interval(-1.0)
+
+    def _interval(self, lowest: float) -> tuple[float, float]:
+        return ((lowest + 1) / 2, 1.0) if self.options.range == "unit" else (lowest, 1.0)
+
     def _unit(self, raw: Tensor) -> Tensor:
         return (raw + 1) / 2 if self.options.range == "unit" else raw
 
@@ -72,6 +80,11 @@ class TmrMatching(_TmrReward[MatchingOptions]):
 
     name = "tmr-matching"
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest total."""
+        return self._interval(-1.0) if self.options.similarity == "cosine" else (0.0, 1.0)
+
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions in one pass; see `motionkit.rewards.base.Reward`."""
         motion, text, finite, clamped = self._whole(motions, prompts)
@@ -92,6 +105,11 @@ class TmrDense(_TmrReward[DenseOptions]):
     """Mean over segments of ``cos(m_k, t_k) - alpha max_{j != k} relu(cos(m_k, t_j) - cos(t_k, t_j))``."""
 
     name = "tmr-dense"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lowest and highest total."""
+        return self._interval(-1.0 - 2.0 * self.options.alpha)
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score all segments of N motions in one pass; see `motionkit.rewards.base.Reward`."""

@@ -125,7 +125,7 @@ class GrpoTrainer:
         else:
             self.algorithm.load_state(checkpoint.tensors, checkpoint.state)
             before = _restore_measured(checkpoint.tensors.get(_BEFORE, {}))
-        alarms = RewardAlarms()
+        alarms = RewardAlarms(self.algorithm.rewards.bounds)
         last: dict[str, float] = {}
 
         def step(number: int) -> dict[str, float]:

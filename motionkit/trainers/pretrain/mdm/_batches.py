@@ -48,8 +48,9 @@ class Batches:
         normalizer: The dataset's statistics.
         batch_size: Clips per batch; fewer when there are fewer clips.
         steps: Length of the noise schedule.
-        max_length: Longer clips are cropped at a random place.
+        max_length: Longer clips are cropped.
         seed: Fixes everything.
+        random_crop: Crop at a random place, not at the first frame.
         cond_drop: Share without text.
         early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
         place: Share of clips put into a longer timeline, among other clauses.
@@ -65,6 +66,7 @@ class Batches:
         steps: int,
         max_length: int,
         seed: int,
+        random_crop: bool = True,
         cond_drop: float = 0.0,
         early: float = 0.0,
         place: float = 0.0,
@@ -74,7 +76,7 @@ class Batches:
         self._features = [normalizer.normalize(clip.features) for clip in clips]
         self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
-        self._steps, self._max, self._seed = steps, max_length, seed
+        self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
         self._drop, self._early, self._place, self._grid = cond_drop, early, place, grid
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
 
@@ -116,7 +118,8 @@ class Batches:
         x0 = torch.zeros(len(rows), int(total.max()), self._features[0].shape[1])
         own = torch.zeros(x0.shape[:2], dtype=torch.bool)
         for i, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-            start = _below(self._features[row].shape[0] - length + 1, generator)
+            spare = self._features[row].shape[0] - length
+            start = _below(spare + 1, generator) if self._random_crop else 0
             x0[i, first[i] : first[i] + length] = self._features[row][start : start + length]
             own[i, first[i] : first[i] + length] = True
         drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)

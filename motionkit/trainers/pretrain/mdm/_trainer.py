@@ -56,6 +56,7 @@ class PretrainMDM:
         settings = self.settings
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
+        self._random_crop = dataset.random_crop
         self._train_clips = _usable(dataset, "train", settings.dataset.label)
         self._val_clips = _usable(dataset, "val", settings.dataset.label)[: settings.train.val_clips]
         name = settings.text.encoder
@@ -156,6 +157,7 @@ class PretrainMDM:
             steps=settings.model.diffusion_steps,
             max_length=self.policy.max_length,
             seed=settings.seed,
+            random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
             place=settings.train.place if settings.model.clause_tokens else 0.0,

@@ -38,8 +38,9 @@ class Batches:
     Args:
         clips: Training clips.
         batch_size: Clips per batch; fewer when there are fewer clips.
-        max_length: Longer clips are cropped at a random place.
+        max_length: Longer clips are cropped.
         seed: Fixes everything.
+        random_crop: Crop at a random place, not at the first frame.
         crop_share: Share of clips that are cropped to a random length.
         crop_min: Shortest such crop; shorter clips stay whole.
     """
@@ -51,12 +52,13 @@ class Batches:
         batch_size: int,
         max_length: int,
         seed: int,
+        random_crop: bool = True,
         crop_share: float = 0.0,
         crop_min: int = 32,
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))
-        self._max, self._seed = max_length, seed
+        self._max, self._seed, self._random_crop = max_length, seed, random_crop
         self._share, self._min = crop_share, crop_min
         self._epoch: tuple[int, list[int]] = (-1, [])
 
@@ -88,7 +90,7 @@ class Batches:
         length = longest
         if longest > self._min and float(torch.rand((), generator=generator)) < self._share:
             length = self._min + below(longest - self._min + 1, generator)
-        start = below(len(features) - length + 1, generator)
+        start = below(len(features) - length + 1, generator) if self._random_crop else 0
         return features[start : start + length]
 
 

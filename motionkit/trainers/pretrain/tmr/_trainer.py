@@ -67,7 +67,7 @@ class PretrainTMR:
         self._train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
         held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
         self._val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
-        self._max_length = dataset.max_length
+        self._max_length, self._random_crop = dataset.max_length, dataset.random_crop
         mean, std = statistics(self._train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
         name = settings.text.encoder
         if name == "auto":
@@ -163,6 +163,7 @@ class PretrainTMR:
             batch_size=train.batch_size,
             max_length=self._max_length,
             seed=self.settings.seed,
+            random_crop=self._random_crop,
             crop_share=train.crop_share,
             crop_min=train.crop_min,
         )
