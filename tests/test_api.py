@@ -16,7 +16,7 @@ from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy, open_encoder
 
 SHAPE = MDMSettings(
-    layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_tokens=True, mask_frames=True,
+    layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,
     diffusion_steps=10,
 )  # fmt: skip
 

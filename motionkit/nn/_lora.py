@@ -16,7 +16,7 @@ from motionkit.errors import MotionkitError
 _TARGETS = {
     "attn": r"(?:in_proj|out_proj|q_proj|kv_proj)",
     "ffn": r"linear[12]",
-    "text": r"(?:embed_text|embed_window)",
+    "text": r"embed_text",
 }
 _MARK = ".lora_"
 

@@ -72,7 +72,7 @@ def policy(folder: Path, *, skeleton: Any = HUMANML, width: int = 16) -> Path:
         skeleton=skeleton, fps=20.0, max_length=196, normalizer=Normalizer(torch.zeros(size), torch.ones(size))
     )
     shape = MDMSettings(
-        layers=1, latent_dim=width, num_heads=2, ff_size=32, patch_size=4, clause_tokens=True, mask_frames=True,
+        layers=1, latent_dim=width, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,
         diffusion_steps=10,
     )  # fmt: skip
     return new_policy(shape, dataset=source, encoder=open_encoder("stored")).save(folder)

@@ -30,7 +30,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         skeleton=HUMANML, fps=20.0, max_length=80, normalizer=Normalizer(torch.zeros(263), torch.full((263,), 0.1))
     )
     shape = MDMSettings(
-        layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_tokens=True, diffusion_steps=10
+        layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, diffusion_steps=10
     )
     made = new_policy(shape, dataset=source, encoder=open_encoder("stored"))
     return made.save(tmp_path_factory.mktemp("policy"))

@@ -28,7 +28,7 @@ SHAPES: dict[str, dict[str, object]] = {
     "stock": {},
     "decoder": {"arch": "trans_dec"},
     "decoder with time token": {"arch": "trans_dec", "emb_trans_dec": True},
-    "starter": {"patch_size": 4, "clause_tokens": True},
+    "starter": {"patch_size": 4, "clause_frames": True},
     "patches": {"patch_size": 3},
 }
 
@@ -89,7 +89,7 @@ def test_networks_trained_with_masks_are_always_exact(make_policy: Make) -> None
 
 @torch.no_grad()
 def test_clauses_and_windows_matter(make_policy: Make) -> None:
-    policy = make_policy(patch_size=4, clause_tokens=True)
+    policy = make_policy(patch_size=4, clause_frames=True)
     x, timestep, lengths = _noise()[:1], TIMESTEP[:1], LENGTHS[:1]
 
     def ask(segments: tuple[str, ...], frames: tuple[int, ...]) -> Tensor:
@@ -102,23 +102,37 @@ def test_clauses_and_windows_matter(make_policy: Make) -> None:
 
 
 @torch.no_grad()
-def test_without_extensions_it_is_the_stock_network(make_policy: Make) -> None:
-    """One clause without window weights is the published prefix token."""
-    stock, clause = make_policy(), make_policy(clause_tokens=True)
-    state = stock.network.state_dict()
-    for name, value in clause.network.state_dict().items():
-        value.copy_(state.get(name, torch.zeros_like(value)))
-    prompts = [Prompt(("a man waves",), (40,))] * 3
-    lengths = torch.full((3,), 40)
-    ours = clause.predict(_noise(), TIMESTEP, clause.condition(prompts), lengths)
-    assert torch.allclose(ours, stock.predict(_noise(), TIMESTEP, stock.condition(prompts), lengths), atol=1e-6)
+def test_a_clause_reaches_its_own_tokens_only(make_policy: Make) -> None:
+    policy = make_policy(patch_size=4, clause_frames=True)
+    seen: list[Tensor] = []
+    policy.network.seqTransEncoder.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    for segments in (("a man walks", "he jumps"), ("a man walks", "he sits")):
+        policy.predict(_noise()[:1], TIMESTEP[:1], policy.condition([Prompt(segments, (22, 18))]), LENGTHS[:1])
+    changed = (seen[0] != seen[1]).any(-1)[0].tolist()
+    # The prefix token, then ten tokens of four frames; the one that starts at frame 20 still belongs to the first.
+    assert changed == [False] + [False] * 6 + [True] * 4
+
+
+@torch.no_grad()
+def test_without_text_all_clauses_are_the_same(make_policy: Make) -> None:
+    policy = make_policy(patch_size=4, clause_frames=True)
+    out = []
+    for segments in (("a man walks", "he jumps"), ("he sits", "he turns")):
+        condition = policy.condition([Prompt(segments, (22, 18))])
+        out.append(
+            policy.network(
+                _noise()[:1], TIMESTEP[:1], condition.text, condition.mask,
+                windows=condition.windows, drop=torch.tensor([True]),
+            )
+        )  # fmt: skip
+    assert torch.equal(out[0], out[1])
 
 
 def test_each_text_is_encoded_once_and_order_does_not_matter(
     make_policy: Make, source: SimpleNamespace, hash_encoder: object
 ) -> None:
     """Test 17 of the RL sheet."""
-    policy = make_policy(patch_size=4, clause_tokens=True)
+    policy = make_policy(patch_size=4, clause_frames=True)
     bare = new_policy(policy.settings, dataset=source, encoder=hash_encoder)
     hash_encoder.asked.clear()
     first = policy.condition(PROMPTS)
@@ -134,7 +148,7 @@ def test_each_text_is_encoded_once_and_order_does_not_matter(
 
 def test_gradients_do_not_depend_on_the_split(make_policy: Make) -> None:
     """Test 16 of the RL sheet, on the policy: micro-batches of 1, 3 and 6, and timesteps looped or flattened."""
-    policy = make_policy(patch_size=4, clause_tokens=True)
+    policy = make_policy(patch_size=4, clause_frames=True)
     condition, x = policy.condition(PROMPTS), _noise()
     weights = torch.randn(6, 40, 263, generator=torch.Generator().manual_seed(5)) * _valid().repeat(2, 1)[..., None]
     rows, steps = torch.arange(3).repeat(2), torch.tensor([3, 3, 3, 30, 30, 30])
@@ -169,7 +183,7 @@ def _samples(policy: MDMPolicy) -> Tensor:
 
 def test_sampling_is_unmoved_by_adapters_and_training_code(make_policy: Make) -> None:
     """Test 22 of the RL sheet: the evaluation sampler gives the same bits before and after RL code took hold."""
-    policy = make_policy(patch_size=4, clause_tokens=True)
+    policy = make_policy(patch_size=4, clause_frames=True)
     before = hashlib.sha256(_samples(policy).numpy().tobytes()).hexdigest()
     policy.adapt(r=4, alpha=8.0)
     assert hashlib.sha256(_samples(policy).numpy().tobytes()).hexdigest() == before

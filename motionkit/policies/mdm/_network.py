@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoid, sinusoidal_table
+from motionkit.nn import TransformerDecoder, TransformerEncoder, sinusoidal_table
 from motionkit.policies.mdm._settings import MDMSettings
 
 
@@ -33,8 +33,6 @@ class MDMNetwork(nn.Module):
             {"time_embed": nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, width))}
         )
         self.embed_text = nn.Linear(settings.text_width, width)
-        if settings.clause_tokens:
-            self.embed_window = nn.Linear(2 * width, width)
         shape = (width, settings.num_heads, settings.ff_size, settings.layers, settings.dropout)
         if settings.arch == "trans_enc":
             self.seqTransEncoder = TransformerEncoder(*shape)
@@ -61,7 +59,7 @@ class MDMNetwork(nn.Module):
             timestep: ``[N]`` int64 in 0..diffusion_steps-1.
             text: ``[N, L, F]`` text features: one vector, one per clause, or one per word.
             text_mask: ``[N, L]`` bool.
-            windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_tokens only).
+            windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_frames only).
             frame_mask: ``[N, T]`` bool; frames outside are zeroed and not attended to. None = all attend.
             drop: ``[N]`` bool, True = without text.
 
@@ -74,13 +72,14 @@ class MDMNetwork(nn.Module):
         time = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
         if drop is not None:
             text = text.masked_fill(drop[:, None, None], 0.0)
-        condition = self.embed_text(text.masked_fill(~text_mask[..., None], 0.0)) + time
-        if settings.clause_tokens:
-            condition = condition + self._window(windows, text.shape[1], x)
-        if settings.arch == "trans_enc":
-            hidden = self._encode(condition, tokens, text_mask, token_mask)
+        condition = self.embed_text(text.masked_fill(~text_mask[..., None], 0.0))
+        if settings.clause_frames:
+            tokens = tokens + self._per_frame(condition, text_mask, windows, tokens.shape[1])
+            hidden = self._encode(time, tokens, text_mask.new_ones(len(x), 1), token_mask)
+        elif settings.arch == "trans_enc":
+            hidden = self._encode(condition + time, tokens, text_mask, token_mask)
         else:
-            hidden = self._decode(condition, tokens, text_mask, token_mask, time)
+            hidden = self._decode(condition + time, tokens, text_mask, token_mask, time)
         return self._output(hidden, frames)
 
     def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -100,21 +99,19 @@ class MDMNetwork(nn.Module):
         first = 1 if self.settings.arch == "trans_enc" or self.settings.emb_trans_dec else 0
         return self.pe[first : first + count]
 
-    def _window(self, windows: Tensor | None, clauses: int, x: Tensor) -> Tensor:
+    def _per_frame(self, condition: Tensor, text_mask: Tensor, windows: Tensor | None, count: int) -> Tensor:
+        """Give each token ``[N, S, d]`` the text of the clause that its first frame belongs to."""
         if windows is None:
-            raise ValueError("a network with clause_tokens needs windows")
-        # In token units, on the same axis as the frames' own position rows.
-        places = 1 + windows.to(torch.float32) / self.settings.patch_size
-        out: Tensor = self.embed_window(sinusoid(places, self.settings.latent_dim).flatten(-2))
-        return out
+            raise ValueError("a network with clause_frames needs windows")
+        first = torch.arange(count, device=condition.device) * self.settings.patch_size
+        within = (first >= windows[..., :1]) & (first < windows[..., 1:]) & text_mask[..., None]
+        return torch.einsum("nls,nld->nsd", within.to(condition.dtype), condition)
 
     def _encode(self, condition: Tensor, tokens: Tensor, text_mask: Tensor, token_mask: Tensor | None) -> Tensor:
         prefix = condition.shape[1]
         sequence = self.dropout(torch.cat((condition + self.pe[0], tokens), dim=1))
         mask = None
-        if token_mask is not None or self.settings.clause_tokens:
-            if token_mask is None:
-                token_mask = text_mask.new_ones(tokens.shape[:2])
+        if token_mask is not None:
             mask = torch.cat((text_mask, token_mask), dim=1)
         out: Tensor = self.seqTransEncoder(sequence, mask)
         return out[:, prefix:]

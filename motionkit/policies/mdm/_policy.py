@@ -133,7 +133,7 @@ class MDMPolicy:
                     f"{prompt.text!r} asks for {prompt.length} frames, the policy makes at most {self.max_length}.",
                     fix=f"shorten --durations to {self.max_length / self.fps:.1f} s in total.",
                 )
-        if self.settings.clause_tokens:
+        if self.settings.clause_frames:
             return self._clauses(prompts)
         features = self.encoder.encode([prompt.text for prompt in prompts]).to(self.device)
         return MDMCondition(features.tokens, features.mask)

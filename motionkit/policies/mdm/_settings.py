@@ -15,7 +15,7 @@ Padding = Literal["exact", "full"]
 class MDMSettings(Group):
     """Everything that fixes an MDM network, independent of its weights.
 
-    With ``patch_size=1`` and ``clause_tokens=False`` this is the published model (Tevet et al. 2022,
+    With ``patch_size=1`` and ``clause_frames=False`` this is the published model (Tevet et al. 2022,
     arXiv:2209.14916); the other two are motionkit's extensions.
     """
 
@@ -36,7 +36,9 @@ class MDMSettings(Group):
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
     pos_embed_max_len: int = Field(default=5000, ge=1, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, description="frames per token")
-    clause_tokens: bool = Field(default=False, description="one condition token per clause, with its time window")
+    clause_frames: bool = Field(
+        default=False, description="each frame is given the text of its own clause"
+    )
     features: int = Field(default=263, ge=1, description="features per frame")
     text_encoder: str = Field(default="clip", description="text encoder's name")
     text_width: int = Field(default=512, ge=1, description="features of the text encoder")
@@ -47,8 +49,8 @@ class MDMSettings(Group):
             raise ValueError(f"latent_dim {self.latent_dim} is not a multiple of num_heads {self.num_heads}")
         if self.latent_dim % 2:
             raise ValueError(f"latent_dim {self.latent_dim} must be even")
-        if self.clause_tokens and self.arch != "trans_enc":
-            raise ValueError("clause_tokens needs arch trans_enc")
+        if self.clause_frames and self.arch != "trans_enc":
+            raise ValueError("clause_frames needs arch trans_enc")
         return self
 
     @property
@@ -59,7 +61,7 @@ class MDMSettings(Group):
     def stock_obstacles(self) -> list[str]:
         """Return the settings, as ``name=value``, that the original MDM code cannot express."""
         stock = type(self)()
-        names = ["num_heads", "ff_size", "patch_size", "clause_tokens"]
+        names = ["num_heads", "ff_size", "patch_size", "clause_frames"]
         odd = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) != getattr(stock, name)]
         if self.text_encoder not in ("clip", "distilbert"):
             odd.append(f"text_encoder={self.text_encoder}")

@@ -63,7 +63,7 @@ def make_policy(*, seed: int = 0, encoder: HashEncoder | None = None, **shape: o
     source = SimpleNamespace(
         skeleton=HUMANML, fps=20.0, normalizer=Normalizer(torch.zeros(263), torch.ones(263)), max_length=32
     )
-    options = {"layers": 1, "latent_dim": 16, "num_heads": 2, "ff_size": 32, "clause_tokens": True, "patch_size": 4}
+    options = {"layers": 1, "latent_dim": 16, "num_heads": 2, "ff_size": 32, "clause_frames": True, "patch_size": 4}
     settings = MDMSettings.model_validate({**options, "mask_frames": True, "dropout": 0.1, **shape})
     return new_policy(settings, dataset=source, encoder=CachedEncoder(encoder or HashEncoder()), seed=seed)
 

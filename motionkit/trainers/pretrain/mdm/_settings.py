@@ -25,7 +25,7 @@ class ModelSettings(Group):
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
     emb_trans_dec: bool = Field(default=False, description="Time embedding as a prefix of the decoder's input.")
     patch_size: Annotated[int, Cli("--model.patch-size")] = Field(default=4, ge=1, description="Frames per token (1).")
-    clause_tokens: bool = Field(default=True, description="One condition token per clause, with its window (no).")
+    clause_frames: bool = Field(default=True, description="Each frame is told its own clause (no).")
     diffusion_steps: int = Field(default=50, ge=2, description="Steps of the noise schedule (50 or 1000).")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
 
@@ -68,13 +68,6 @@ class TrainSettings(Group):
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (0)."
     )
     ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
-    place: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="clause_tokens only: share of clips put somewhere in a longer timeline, with other clauses "
-        "around them, so that windows mean something.",
-    )
     final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(default=250, ge=0, description="Steps between held-out losses; 0 at the end only.")
     val_clips: int = Field(default=256, ge=1, description="Held-out clips used for the loss.")

@@ -64,10 +64,10 @@ class PretrainMDM:
             name = "stored" if dataset.name == "starter" else "minilm"
         encoder = open_encoder(name, settings.text.model, device=self.device)
         shape = settings.model.network(settings.train.cond_drop)
-        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_tokens):
+        if name == "distilbert" and (shape.arch == "trans_enc" or shape.clause_frames):
             raise MotionkitError(
                 "DistilBERT gives one token per word, which only the plain decoder reads.",
-                fix="--model.arch trans_dec --set model.clause_tokens=false, or another --text.encoder.",
+                fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
             )
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
@@ -160,8 +160,6 @@ class PretrainMDM:
             random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
-            place=settings.train.place if settings.model.clause_tokens else 0.0,
-            grid=settings.model.patch_size,
         )
 
     def _held_out(self) -> list[Batch]:
@@ -201,13 +199,13 @@ class PretrainMDM:
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
-        x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
+        x0, lengths = batch.x0.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
         mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
         condition = policy.condition(batch.prompts)
         with autocast(device, self.settings.precision):
             predicted = policy.network(
-                torch.where(own[..., None], policy.schedule.noised(x0, timestep, noise), noise),
+                policy.schedule.noised(x0, timestep, noise),
                 timestep,
                 condition.text,
                 condition.mask,
@@ -216,8 +214,8 @@ class PretrainMDM:
                 drop=batch.drop.to(device),
             )
         return {
-            "diffusion": diffusion_loss(predicted, x0, own),
-            "velocity": velocity_loss(predicted, x0, own),
+            "diffusion": diffusion_loss(predicted, x0, mask),
+            "velocity": velocity_loss(predicted, x0, mask),
         }
 
     def _rate(self, step: int) -> float:
