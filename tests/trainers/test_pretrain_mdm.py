@@ -156,6 +156,27 @@ def test_long_clips_are_cropped_and_padding_is_zero() -> None:
     assert batch.x0[mask].abs().sum(-1).min() > 0
 
 
+def test_clutter_stands_beside_a_clip_and_carries_no_loss() -> None:
+    batches = _batches(Toy(), clutter=1.0, grid=4, max_length=100)
+    counts, firsts = set(), set()
+    for step in range(1, 30):
+        batch = batches(step)
+        for row, prompt in enumerate(batch.prompts):
+            assert int(batch.lengths[row]) == prompt.length <= 100
+            own = batch.own[row].nonzero().flatten()
+            window = (int(own[0]), int(own[-1]) + 1)
+            assert len(own) == window[1] - window[0]
+            assert window in prompt.bounds
+            assert window[0] % 4 == 0
+            counts.add(len(prompt.segments))
+            firsts.add(prompt.bounds.index(window))
+    assert counts == {1, 2, 3}
+    assert firsts == {0, 1, 2}
+    plain = _batches(Toy())(1)
+    assert all(len(prompt.segments) == 1 for prompt in plain.prompts)
+    assert torch.equal(plain.own.sum(1), plain.lengths)
+
+
 def test_noisy_timesteps_come_more_often() -> None:
     def late(early: float) -> float:
         batches = _batches(Toy(), batch_size=48, steps=50, early=early)
@@ -182,7 +203,7 @@ def test_loss_ignores_padding() -> None:
 
 def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
-    train = {"batch_size": 16, "val_every": 0, "ema": 0.9}
+    train = {"batch_size": 16, "val_every": 0, "ema": 0.9, "clutter": 0.0, "early": 0.0, "velocity": 0.0}
     optim = {"learning_rate": 1e-2, "warmup_steps": 5}
     settings = _settings(run={"num_steps": 200}, model=shape, train=train, optim=optim)
     document = _train(settings, tmp_path / "run")

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.datasets.base import TextClip
 from motionkit.motion import Normalizer
 from motionkit.rl import stable_hash
 from motionkit.text import Prompt
+
+_NEIGHBOURS = 2
+_LONGEST = 64  # frames of one neighbour; longer ones would only make batches longer
 
 
 @dataclass(frozen=True)
@@ -19,15 +23,17 @@ class Batch:
     """One step's data.
 
     Attributes:
-        x0: ``[B, T, D]`` normalised, zeros past a clip's end.
-        lengths: ``[B]`` int64.
-        prompts: Conditions, one per clip.
+        x0: ``[B, T, D]`` normalised, zeros past the end.
+        own: ``[B, T]`` bool, the frames of the clip itself: where the loss is taken. The rest is clutter.
+        lengths: ``[B]`` int64, clutter included.
+        prompts: Conditions, one per row; clauses over clutter have nothing to do with it.
         timestep: ``[B]`` int64.
         noise: ``[B, T, D]`` standard normal.
         drop: ``[B]`` bool, True = without text.
     """
 
     x0: Tensor
+    own: Tensor
     lengths: Tensor
     prompts: list[Prompt]
     timestep: Tensor
@@ -47,6 +53,9 @@ class Batches:
         seed: Fixes everything.
         random_crop: Crop at a random place, not at the first frame.
         cond_drop: Share without text.
+        clutter: Share of clips put among pieces of other clips that carry yet other clips' texts. No loss is taken on
+            those, so the network sees single actions only, but learns that a clause speaks about its own frames.
+        grid: Pieces of clutter are multiples of this many frames.
         early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
     """
 
@@ -62,13 +71,15 @@ class Batches:
         random_crop: bool = True,
         cond_drop: float = 0.0,
         early: float = 0.0,
+        clutter: float = 0.0,
+        grid: int = 1,
     ) -> None:
         self._clips = clips
         self._features = [normalizer.normalize(clip.features) for clip in clips]
         self._lengths = torch.tensor([min(clip.features.shape[0], max_length) for clip in clips])
         self._size = min(batch_size, len(clips))
         self._steps, self._max, self._seed, self._random_crop = steps, max_length, seed, random_crop
-        self._drop, self._early = cond_drop, early
+        self._drop, self._early, self._clutter, self._grid = cond_drop, early, clutter, grid
         self._epoch: tuple[int, list[Tensor]] = (-1, [])
 
     @property
@@ -101,18 +112,47 @@ class Batches:
         return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
     def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> Batch:
-        lengths = self._lengths[rows]
-        x0 = torch.zeros(len(rows), int(lengths.max()), self._features[0].shape[1])
-        for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
-            spare = self._features[row].shape[0] - length
-            start = _below(spare + 1, generator) if self._random_crop else 0
-            x0[i, :length] = self._features[row][start : start + length]
-        captions = [self._clips[row].captions for row in rows]
-        texts = [options[0 if plain else _below(len(options), generator)] for options in captions]
-        prompts = [Prompt((text,), (length,)) for text, length in zip(texts, lengths.tolist(), strict=True)]
+        texts = [self._caption(row, generator, plain=plain) for row in rows]
+        clips = [self._crop(row, int(self._lengths[row]), generator) for row in rows]
+        timelines, prompts = [], []
+        for clip, text in zip(clips, texts, strict=True):
+            parts = [(clip, text, True)]
+            for _ in range(0 if plain or not self._happens(self._clutter, generator) else _NEIGHBOURS):
+                room = self._max - sum(len(part[0]) for part in parts)
+                piece = self._piece(clips[_below(len(clips), generator)], room, generator)
+                parts.insert(_below(2, generator) * len(parts), (piece, texts[_below(len(texts), generator)], False))
+            parts = [part for part in parts if len(part[0])]
+            timelines.append(parts)
+            prompts.append(Prompt(tuple(part[1] for part in parts), tuple(len(part[0]) for part in parts)))
+        x0 = pad_sequence([torch.cat([part[0] for part in parts]) for parts in timelines], batch_first=True)
+        own = pad_sequence(
+            [torch.cat([torch.full((len(part[0]),), part[2]) for part in parts]) for parts in timelines],
+            batch_first=True,
+        )
+        lengths = torch.tensor([prompt.length for prompt in prompts])
         drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
         noise = torch.randn(x0.shape, generator=generator)
-        return Batch(x0, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+        return Batch(x0, own, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+
+    def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
+        captions = self._clips[row].captions
+        return captions[0 if plain else _below(len(captions), generator)]
+
+    def _crop(self, row: int, length: int, generator: torch.Generator) -> Tensor:
+        spare = self._features[row].shape[0] - length
+        start = _below(spare + 1, generator) if self._random_crop else 0
+        return self._features[row][start : start + length]
+
+    def _piece(self, clip: Tensor, room: int, generator: torch.Generator) -> Tensor:
+        """Cut a neighbour of a random length that fits; empty a third of the time, or without room."""
+        most = min(room, _LONGEST, len(clip)) // self._grid
+        length = self._grid * (1 + _below(most, generator)) if most > 0 and _below(3, generator) else 0
+        start = _below(len(clip) - length + 1, generator)
+        return clip[start : start + length]
+
+    @staticmethod
+    def _happens(share: float, generator: torch.Generator) -> bool:
+        return share > 0 and float(torch.rand((), generator=generator)) < share
 
     def _timesteps(self, count: int, generator: torch.Generator) -> Tensor:
         uniform = torch.randint(self._steps, (count,), generator=generator)

@@ -64,6 +64,12 @@ class TrainSettings(Group):
         le=1,
         description="Share of timesteps drawn densest at the noisy end, where what a motion shows is decided (0).",
     )
+    clutter: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="clause_frames only: share of clips set among unrelated pieces with unrelated texts, without loss.",
+    )
     velocity: float = Field(
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (0)."
     )

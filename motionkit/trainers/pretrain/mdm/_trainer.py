@@ -160,6 +160,8 @@ class PretrainMDM:
             random_crop=self._random_crop,
             cond_drop=settings.train.cond_drop,
             early=settings.train.early,
+            clutter=settings.train.clutter if settings.model.clause_frames else 0.0,
+            grid=settings.model.patch_size,
         )
 
     def _held_out(self) -> list[Batch]:
@@ -199,7 +201,7 @@ class PretrainMDM:
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
-        x0, lengths = batch.x0.to(device), batch.lengths.to(device)
+        x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)
         timestep, noise = batch.timestep.to(device), batch.noise.to(device)
         mask = torch.arange(x0.shape[1], device=device) < lengths[:, None]
         condition = policy.condition(batch.prompts)
@@ -214,8 +216,8 @@ class PretrainMDM:
                 drop=batch.drop.to(device),
             )
         return {
-            "diffusion": diffusion_loss(predicted, x0, mask),
-            "velocity": velocity_loss(predicted, x0, mask),
+            "diffusion": diffusion_loss(predicted, x0, own),
+            "velocity": velocity_loss(predicted, x0, own),
         }
 
     def _rate(self, step: int) -> float:
