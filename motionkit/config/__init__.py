@@ -7,9 +7,11 @@ from motionkit.config._shared import (
     CheckpointSettings,
     LogSettings,
     LoraSettings,
+    LoraTarget,
     OptimSettings,
     RunSettings,
     TrainerSettings,
+    split_commas,
 )
 from motionkit.config._slots import Chosen, slot, slots
 from motionkit.config._tree import MISSING, Leaf, leaves
@@ -24,6 +26,7 @@ __all__ = [
     "Leaf",
     "LogSettings",
     "LoraSettings",
+    "LoraTarget",
     "OptimSettings",
     "Problem",
     "Resolved",
@@ -34,4 +37,5 @@ __all__ = [
     "resolve",
     "slot",
     "slots",
+    "split_commas",
 ]

@@ -18,7 +18,7 @@ Precision = Literal["fp32", "bf16"]
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
-def _split_commas(value: object) -> object:
+def split_commas(value: object) -> object:
     """Accept ``"a,b"`` and ``["a,b", "c"]`` beside ``("a", "b", "c")``; drop repeats, keep the order."""
     if isinstance(value, str):
         value = [value]
@@ -89,7 +89,7 @@ class LoraSettings(Group):
     dropout: Annotated[float, Cli("--lora.dropout")] = Field(
         0.0, ge=0, lt=1, description="Dropout before the adapters."
     )
-    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(_split_commas), Cli("--lora.targets")] = Field(
+    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(split_commas), Cli("--lora.targets")] = Field(
         ("attn", "ffn"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
     )
 
@@ -112,7 +112,7 @@ class TrainerSettings(Group):
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
         0, ge=0, description="CPU threads; 0 leaves the choice to torch."
     )
-    track: Annotated[tuple[Tracker, ...], BeforeValidator(_split_commas), Cli("--track", panel="Run")] = Field(
+    track: Annotated[tuple[Tracker, ...], BeforeValidator(split_commas), Cli("--track", panel="Run")] = Field(
         (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
     )
 

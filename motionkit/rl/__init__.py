@@ -23,7 +23,7 @@ from motionkit.rl._density import (
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import Objective, RatioNorm, Reduction, Terms, clipped_surrogate, linear_surrogate
 from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
-from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, rollout
+from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
 from motionkit.rl._schedule import Schedule
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Terms",
     "Trajectory",
     "Transitions",
+    "Visited",
     "audit_ratio",
     "clipped_surrogate",
     "frame_sum",

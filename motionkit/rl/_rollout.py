@@ -120,16 +120,31 @@ class Trajectory:
 
 
 @dataclass(frozen=True, eq=False)
+class Visited:
+    """States of the deterministic steps, which have no log-probability but are part of the policy all the same.
+
+    Attributes:
+        x_t: ``[S, N, T, D]`` states the network was asked at, detached float32; S may be 0.
+        timesteps: ``[S]`` int64 trained indices.
+    """
+
+    x_t: Tensor
+    timesteps: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Rollout:
     """Finished samples and, when recorded, how they were reached.
 
     Attributes:
         x0: ``[N, T, D]`` final states.
         trajectory: The scored steps, or None.
+        rest: The other steps, or None.
     """
 
     x0: Tensor
     trajectory: Trajectory | None
+    rest: Visited | None = None
 
 
 @torch.no_grad()
@@ -144,7 +159,7 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
         plan: What each step does.
         x_start: ``[N, T, D]`` standard normal start.
         noise: Step noise by timestep.
-        record: Keep the scored steps.
+        record: Keep the steps.
 
     Raises:
         MotionkitError: `record` with a plan that has nothing to train.
@@ -152,20 +167,26 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
     if record:
         plan.require_trainable()
     x = x_start.detach().to(torch.float32)
-    scored, kept = set(plan.trainable), []
+    scored, kept, rest = set(plan.trainable), [], []
     rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
     for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
         asked = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
         x0_hat = predict(x, asked).to(torch.float32)
         mean = c_x0 * x0_hat + c_xt * x
         if position not in scored:
+            if record:
+                rest.append((x, timestep))
             x = mean
             continue
         eps = noise(timestep)
         if record:
             kept.append((x, eps, x0_hat))
         x = mean + sigma * eps
-    return Rollout(x, _stack(kept, plan, x.device) if record else None)
+    if not record:
+        return Rollout(x, None)
+    states = torch.stack([state for state, _ in rest]) if rest else x.new_zeros(0, *x.shape)
+    others = torch.tensor([timestep for _, timestep in rest], dtype=torch.int64, device=x.device)
+    return Rollout(x, _stack(kept, plan, x.device), Visited(states, others))
 
 
 def _stack(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:

@@ -33,6 +33,12 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("loss/total", "1", "down", "What the optimiser minimised: the sum of the weighted losses."),
     ("loss/policy", "1", "down", "Policy-gradient surrogate alone; near zero by construction when on-policy."),
     ("loss/kl", "1", "down", "KL penalty as it enters loss/total (coefficient included)."),
+    (
+        "loss/anchor",
+        "1",
+        "down",
+        "Roughness over time of the difference to the reference's predictions, as it enters loss/total.",
+    ),
     ("loss/physics", "1", "down", "Physics loss, -log R_phy, as it enters loss/total."),
     ("reward/mean", "1", "up", "Weighted total reward, mean over the step's finite samples."),
     ("reward/std", "1", "none", "Standard deviation of the total reward over the step's samples."),

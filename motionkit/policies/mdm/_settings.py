@@ -36,9 +36,7 @@ class MDMSettings(Group):
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
     pos_embed_max_len: int = Field(default=5000, ge=1, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, description="frames per token")
-    clause_frames: bool = Field(
-        default=False, description="each frame is given the text of its own clause"
-    )
+    clause_frames: bool = Field(default=False, description="each frame is given the text of its own clause")
     features: int = Field(default=263, ge=1, description="features per frame")
     text_encoder: str = Field(default="clip", description="text encoder's name")
     text_width: int = Field(default=512, ge=1, description="features of the text encoder")

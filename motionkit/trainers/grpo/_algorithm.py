@@ -40,6 +40,7 @@ from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
     EmaSettings,
+    GrpoLoraSettings,
     GrpoOptimSettings,
     ObjectiveSettings,
     RolloutSettings,
@@ -63,7 +64,7 @@ class GRPO:
         sampler: How it is sampled.
         objective: What is maximised.
         optim: Optimiser settings.
-        lora: Adapters instead of full fine-tuning.
+        lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
         ema: Moving average of the weights.
         control: Negative controls.
         seed: Seed of all noise.
@@ -97,7 +98,7 @@ class GRPO:
         self.optim = optim or GrpoOptimSettings()
         self.control = control or ControlSettings()
         self.seed = seed
-        lora = lora or LoraSettings()
+        lora = lora or GrpoLoraSettings()
         self.plan = step_plan(policy, self.sampler)
         self.plan.require_trainable()
         self.noise = NoiseSource(
@@ -108,7 +109,7 @@ class GRPO:
         policy.network.eval()
         policy.autocast = torch.bfloat16 if precision == "bf16" else None
         self.trained = _trained(policy.network)
-        self.learning_rate = self.optim.learning_rate or (3e-4 if lora.enabled else 3e-5)
+        self.learning_rate = self.optim.learning_rate or (2e-3 if lora.enabled else 1e-4)
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.trained],
             lr=self.learning_rate,
@@ -205,6 +206,8 @@ class GRPO:
             first = first or sums
             if epoch and 0 < self.objective.kl_stop < _moved(sums):
                 break
+            if self.objective.anchor:
+                sums["anchor"] = self._accumulator.anchor(batch, self.objective.anchor, self.updates)
             parameters = [parameter for _, parameter in self.trained]
             norm = float(
                 nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or float("inf"), error_if_nonfinite=True)
@@ -298,9 +301,10 @@ def _reward_metrics(scored: Scored, groups: Tensor) -> dict[str, float]:
 
 def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:
     return {
-        "loss/total": sums["loss"],
+        "loss/total": sums["loss"] + sums.get("anchor", 0.0),
         "loss/policy": sums["policy"],
         "loss/kl": sums.get("kl", 0.0),
+        "loss/anchor": sums.get("anchor", 0.0),
         "ratio/mean": sums["ratio"],
         "ratio/clip_fraction": sums["clip_fraction"],
         "logp/current_per_dim": sums["logp_current_per_dim"],

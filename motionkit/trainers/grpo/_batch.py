@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.motion import MotionBatch
 from motionkit.policies.base import Condition, DiffusionPolicy
-from motionkit.rl import NoiseSource, StepPlan, Trajectory, length_mask, rollout, stable_hash
+from motionkit.rl import NoiseSource, StepPlan, Trajectory, Visited, length_mask, rollout, stable_hash
 from motionkit.text import Prompt
 
 
@@ -27,6 +27,7 @@ class Batch:
         mask: ``[N, T]`` bool, True = valid.
         motions: The finished motions, unnormalised.
         trajectory: The scored steps.
+        rest: The deterministic steps.
     """
 
     prompts: list[Prompt]
@@ -37,6 +38,7 @@ class Batch:
     mask: Tensor
     motions: MotionBatch
     trajectory: Trajectory
+    rest: Visited
 
 
 def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
@@ -81,7 +83,7 @@ def collect(
         noise.start(step, keys, numbers, shape),
         noise.steps(step, keys, numbers, shape),
     )
-    if done.trajectory is None:
+    if done.trajectory is None or done.rest is None:
         raise AssertionError("rollout was asked to record")
     return Batch(
         prompts=[prompt for prompt in prompts for _ in range(group_size)],
@@ -92,4 +94,5 @@ def collect(
         mask=length_mask(lengths, frames),
         motions=MotionBatch(policy.normalizer.denormalize(done.x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
         trajectory=done.trajectory,
+        rest=done.rest,
     )

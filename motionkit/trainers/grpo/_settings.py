@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from motionkit.config import Chosen, Cli, Group, LoraSettings, OptimSettings, TrainerSettings, slot, slots
+from motionkit.config import (
+    Chosen,
+    Cli,
+    Group,
+    LoraSettings,
+    LoraTarget,
+    OptimSettings,
+    RunSettings,
+    TrainerSettings,
+    slot,
+    slots,
+    split_commas,
+)
 
 
 class PromptSettings(Group):
@@ -23,9 +35,11 @@ class RolloutSettings(Group):
 
     prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, description="Prompts per update.")
     group_size: Annotated[int, Cli("--group-size")] = Field(8, ge=2, description="Samples per prompt (G).")
-    antithetic: bool = Field(False, description="Samples 2i and 2i+1 of a group use opposite noise in the SDE window.")
-    shared_noise: bool = Field(False, description="All samples of a group start from the same x_T.")
-    micro_batch: int = Field(256, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
+    antithetic: bool = Field(True, description="Samples 2i and 2i+1 of a group use opposite noise in the SDE window.")
+    shared_noise: bool = Field(
+        True, description="All samples of a group start from the same x_T, so that only trained steps tell them apart."
+    )
+    micro_batch: int = Field(64, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
 
 
 class SamplerSettings(Group):
@@ -33,10 +47,10 @@ class SamplerSettings(Group):
 
     kind: Literal["ddim", "ddpm"] = Field("ddim", description="Reverse process of the rollouts.")
     train_timesteps: Annotated[int, Cli("--train-timesteps")] = Field(
-        10, ge=1, description="Sampling steps of a rollout: a subset of the trained timesteps."
+        5, ge=1, description="Sampling steps of a rollout: a subset of the trained timesteps."
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
-        10, ge=1, description="Sampling steps of the held-out measurement (deterministic DDIM)."
+        5, ge=1, description="Sampling steps of the held-out measurement (deterministic DDIM)."
     )
     spacing: Literal["early", "even"] = Field(
         "early",
@@ -44,7 +58,7 @@ class SamplerSettings(Group):
     )
     eta: float = Field(1.0, ge=0.0, le=1.0, description="DDIM noise inside the window; outside it is 0.")
     window_start: int = Field(0, ge=0, description="First rollout step that is stochastic and trained.")
-    window_size: int = Field(5, ge=0, description="How many rollout steps are stochastic and trained.")
+    window_size: int = Field(2, ge=0, description="How many rollout steps are stochastic and trained.")
     guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
         1.0, ge=0.0, description="Classifier-free guidance of rollouts, training and measurement; 1 is off."
     )
@@ -76,6 +90,11 @@ class ObjectiveSettings(Group):
     kl_coef: Annotated[float, Cli("--kl-coef")] = Field(
         0.0, ge=0.0, description="Weight of the closed-form KL to the reference, per dimension."
     )
+    anchor: float = Field(
+        20.0,
+        ge=0.0,
+        description="Weight of what keeps predictions as smooth as the reference's; 0 is off.",
+    )
     inner_epochs: Annotated[int, Cli("--inner-epochs")] = Field(
         1, ge=1, description="Optimiser passes over each rollout."
     )
@@ -90,15 +109,28 @@ class GrpoOptimSettings(OptimSettings):
     """AdamW; the gradient of a batch is mostly noise, so its second moment is averaged over fewer steps than usual."""
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
-        0.0, ge=0.0, description="Peak learning rate; 0 picks 3e-5 for full fine-tuning and 3e-4 for LoRA."
+        0.0, ge=0.0, description="Peak learning rate; 0 picks 2e-3 for LoRA and 1e-4 for full fine-tuning."
     )
     betas: tuple[float, float] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
+
+
+class GrpoLoraSettings(LoraSettings):
+    """Low-rank adapters: few directions, so that less of the gradient's noise reaches the policy."""
+
+    enabled: Annotated[bool, Cli("--lora")] = Field(True, description="Train low-rank adapters, not all weights.")
+    r: Annotated[int, Cli("--lora.r")] = Field(8, ge=1, description="Rank of the adapters.")
+    alpha: Annotated[float, Cli("--lora.alpha")] = Field(
+        16.0, gt=0, description="Scale: updates are alpha / r times BA."
+    )
+    targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(split_commas), Cli("--lora.targets")] = Field(
+        ("attn", "text"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
+    )
 
 
 class EmaSettings(Group):
     """Moving average of the trained weights."""
 
-    decay: float = Field(0.0, ge=0.0, lt=1.0, description="0 is off; else the average is measured and exported.")
+    decay: float = Field(0.97, ge=0.0, lt=1.0, description="0 is off; else the average is measured and exported.")
 
 
 class HeldOutSettings(Group):
@@ -120,6 +152,7 @@ class ControlSettings(Group):
 class GrpoSettings(TrainerSettings):
     """Fine-tune a motion diffusion model with group relative policy optimisation."""
 
+    run: RunSettings = RunSettings(num_steps=160)
     algorithm: Annotated[Literal["grpo"], Cli("--algorithm")] = Field("grpo", description="Update rule.")
     policy: Chosen = slot("policies", "mdm")
     dataset: Chosen = slot("datasets", "starter")
@@ -129,7 +162,7 @@ class GrpoSettings(TrainerSettings):
     sampler: SamplerSettings = SamplerSettings()
     objective: ObjectiveSettings = ObjectiveSettings()
     optim: GrpoOptimSettings = GrpoOptimSettings()
-    lora: LoraSettings = LoraSettings()
+    lora: GrpoLoraSettings = GrpoLoraSettings()
     ema: EmaSettings = EmaSettings()
     heldout: HeldOutSettings = HeldOutSettings()
     control: ControlSettings = ControlSettings()

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from motionkit.policies.base import Condition, DiffusionPolicy
-from motionkit.rl import Objective, Precision, audit_ratio
+from motionkit.rl import Objective, Precision, audit_ratio, valid_dims
 from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 
+_ANCHOR_EVERY = 4
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
 
@@ -98,6 +99,38 @@ class Accumulator:
                 sums[name] += float(value)
         return dict(sums)
 
+    def anchor(self, batch: Batch, weight: float, update: int) -> float:
+        """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
+
+        The noise of the policy's gradient makes motions jitter long before it changes what they show, at the
+        deterministic steps too, about which neither reward nor KL speaks. The policy may move away from the
+        reference, but not tremble around it. A quarter of the (sample, step) pairs, another one each update, is
+        enough to hold it.
+
+        Args:
+            batch: Samples with the states they passed through.
+            weight: Weight of the roughness of the difference.
+            update: Number of the update; chooses the quarter.
+
+        Returns:
+            The loss.
+        """
+        states = torch.cat([batch.trajectory.x_t, batch.rest.x_t])
+        timesteps = torch.cat([batch.trajectory.timesteps, batch.rest.timesteps])
+        total = len(timesteps) * len(batch.lengths)
+        other = self.reference.condition(batch.prompts, batch.condition)
+        pairs = torch.arange(update % _ANCHOR_EVERY, total, _ANCHOR_EVERY, device=batch.lengths.device)
+        loss = 0.0
+        for chunk in pairs.split(self.micro_batch):
+            step, sample = torch.div(chunk, len(batch.lengths), rounding_mode="floor"), chunk % len(batch.lengths)
+            x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
+            x0 = self.policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=self.guidance)
+            aim = self.reference.predict(x, timestep, other.select(sample), lengths, guidance=self.guidance)
+            part = weight * roughness(x0 - aim, batch.mask[sample]).sum() / len(pairs)
+            part.backward()
+            loss += float(part.detach())
+        return loss
+
     def _reference(self, batch: Batch, chunk: Tensor, condition: Condition) -> Tensor:
         rows = batch.trajectory.pairs(chunk)
         return self.reference.predict(
@@ -135,3 +168,11 @@ class Accumulator:
             ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
             sums["reference_ratio_per_dim"] += float(ratio)
         return dict(sums)
+
+
+def roughness(moved: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean squared second difference over time of ``[M, T, D]``, ``[M]``; padding does not count."""
+    moved = moved.masked_fill(~mask[..., None], 0.0)
+    valid = mask[:, 2:] & mask[:, 1:-1] & mask[:, :-2]
+    bend = (moved[:, 2:] - 2 * moved[:, 1:-1] + moved[:, :-2]).square().sum(-1).masked_fill(~valid, 0.0)
+    return bend.sum(1) / valid_dims(valid, moved.shape[-1])

@@ -43,11 +43,13 @@ def make(
     policy: object = None, reward: object = None, *, shuffle: bool = False, seed: int = 0, **groups: object
 ) -> GRPO:
     options: dict[str, object] = {
-        "rollout": RolloutSettings(prompts=4, group_size=8),
-        "sampler": SamplerSettings(train_timesteps=5, window_size=4),
+        "rollout": RolloutSettings(prompts=4, group_size=8, antithetic=False, shared_noise=False),
+        "sampler": SamplerSettings(spacing="even", window_size=4),
         "optim": GrpoOptimSettings(learning_rate=2e-2),
         "control": ControlSettings(shuffle_advantages=shuffle),
         "seed": seed,
+        "lora": LoraSettings(),
+        "ema": EmaSettings(),
         **groups,
     }
     return GRPO(policy or TablePolicy(), reward or Height(), **options)  # type: ignore[arg-type]
