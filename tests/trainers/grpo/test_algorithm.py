@@ -23,6 +23,7 @@ from motionkit.trainers.grpo._settings import (
     RolloutSettings,
     SamplerSettings,
 )
+from motionkit.trainers.grpo._update import roughness
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 
@@ -261,3 +262,31 @@ def test_the_average_is_measured_and_the_live_weights_come_back_to_the_bit() -> 
     with grpo.averaged():
         assert not same(live, weights(grpo))
     assert same(live, weights(grpo))
+
+
+def test_roughness_sees_trembling_and_not_a_drift() -> None:
+    mask = torch.tensor([[True] * 8, [True] * 5 + [False] * 3])
+    time = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
+    assert torch.equal(roughness(0.3 + 0.1 * time, mask).round(decimals=6), torch.zeros(2))
+    trembling = 0.5 * torch.tensor([1.0, -1.0] * 4)[None, :, None].expand(2, 8, 3).clone()
+    trembling[1, 5:] = torch.nan
+    torch.testing.assert_close(roughness(trembling, mask), torch.full((2,), 4.0))
+
+
+def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling() -> None:
+    first = make(make_policy(), objective=ObjectiveSettings(anchor=20.0)).step(PROMPTS)
+    assert first["loss/anchor"] == pytest.approx(0.0, abs=1e-9)
+    found = []
+    for anchor in (0.0, 1000.0):
+        grpo = make(
+            make_policy(), objective=ObjectiveSettings(anchor=anchor), optim=GrpoOptimSettings(learning_rate=1e-2)
+        )
+        start = make(make_policy()).policy
+        for _ in range(6):
+            grpo.step(PROMPTS)
+        batch = collect(grpo.policy, PROMPTS, grpo.plan, grpo.noise, group_size=2, guidance=1.0, step=99)
+        asked = (batch.trajectory.x_t[0], batch.trajectory.timesteps[0].expand(8), batch.condition, batch.lengths)
+        with torch.no_grad():
+            moved = grpo.policy.predict(*asked) - start.predict(*asked)
+        found.append(float(roughness(moved, batch.mask).mean()))
+    assert found[1] < 0.5 * found[0]
