@@ -38,8 +38,8 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
 
     policy = load_policy(tmp_path / "mdm", dataset=dataset)
     reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)
-    grpo = GRPO(policy, reward, rollout=RolloutSettings(group_size=2), seed=0)
     before = {name: value.clone() for name, value in policy.tensors().items()}
+    grpo = GRPO(policy, reward, rollout=RolloutSettings(group_size=2), seed=0)
     prompts = dataset.prompts("train")
     for step in range(2):
         metrics = grpo.step(prompts[2 * step : 2 * step + 2])
