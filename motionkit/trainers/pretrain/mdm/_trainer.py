@@ -18,6 +18,7 @@ from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
@@ -57,8 +58,8 @@ class PretrainMDM:
         self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         self._random_crop = dataset.random_crop
-        self._train_clips = _usable(dataset, "train", settings.dataset.label)
-        self._val_clips = _usable(dataset, "val", settings.dataset.label)[: settings.train.val_clips]
+        self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
+        self._val_clips = usable_clips(dataset, "val", settings.dataset.label, least=1)[: settings.train.val_clips]
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
@@ -244,15 +245,3 @@ def _scale_text(policy: MDMPolicy, clips: Sequence[TextClip]) -> None:
     condition = policy.condition(prompts)
     size = float(condition.text[condition.mask].square().mean().sqrt())
     policy.network.embed_text.weight.div_(max(size, 1e-6))
-
-
-def _usable(dataset: TextMotionDataset, split: str, label: str) -> Sequence[TextClip]:
-    clips = dataset.clips("val" if split == "val" else "train")
-    if not clips:
-        raise MotionkitError(f"dataset {label!r} has no clips in its {split} split.", fix="check --dataset.root.")
-    for clip in clips:
-        if not bool(torch.isfinite(clip.features).all()):
-            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
-        if not clip.captions:
-            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
-    return clips

@@ -1,4 +1,4 @@
-"""What is read off the clips before training: whether they can be used, their statistics, the texts' scale."""
+"""What is read off the clips before training: their statistics, the texts' scale."""
 
 from __future__ import annotations
 
@@ -7,37 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.errors import MotionkitError
+from motionkit.datasets.base import TextClip
 from motionkit.text import TextEncoder
-
-
-def usable_clips(dataset: TextMotionDataset, split: Split, label: str, *, least: int) -> Sequence[TextClip]:
-    """Return the clips of a split.
-
-    Args:
-        dataset: Where from.
-        split: Which.
-        label: The dataset's name for messages.
-        least: Fewest clips that are of any use.
-
-    Raises:
-        MotionkitError: There are fewer, or one has no frame, no caption, or a value that is not finite.
-    """
-    clips = dataset.clips(split)
-    if len(clips) < least:
-        raise MotionkitError(
-            f"dataset {label!r} has {len(clips)} clip(s) in its {split} split, at least {least} are needed.",
-            fix="check --dataset.root and the split's list of ids.",
-        )
-    for clip in clips:
-        if not bool(torch.isfinite(clip.features).all()):
-            raise MotionkitError(f"clip {clip.key!r} holds values that are not finite.", fix="remove or repair it.")
-        if not len(clip.features):
-            raise MotionkitError(f"clip {clip.key!r} has no frames.", fix="remove it.")
-        if not clip.captions:
-            raise MotionkitError(f"clip {clip.key!r} has no caption.", fix="add one, or remove the clip.")
-    return clips
 
 
 def statistics(clips: Sequence[TextClip], *, floor: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,9 @@ from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import TextFeatures
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
-from motionkit.trainers.pretrain.tmr._data import statistics, text_scale, usable_clips
+from motionkit.trainers.pretrain.tmr._data import statistics, text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
