@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,13 +72,13 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
     if not names:
         raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
     reading = Reading()
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = pool.map(lambda name: _read_one(root, name, skeleton), names)
-        for name, (features, captions, problem) in zip(names, found, strict=True):
-            if features is None:
-                reading.broken[name] = problem
-            else:
-                _add(reading, name, features, captions, min_length, drop_length)
+    # One after the other: numpy parses a header with ast, which CPython 3.11 cannot do in two threads at once.
+    for name in names:
+        features, captions, problem = _read_one(root, name, skeleton)
+        if features is None:
+            reading.broken[name] = problem
+        else:
+            _add(reading, name, features, captions, min_length, drop_length)
     reading.clips.sort(key=lambda clip: len(clip.features))
     return reading
 
