@@ -18,7 +18,13 @@ from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy
 from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.grpo.algorithm import ObjectiveSettings, RolloutSettings, SamplerSettings
+from motionkit.trainers.grpo.algorithm import (
+    EmaSettings,
+    LoraSettings,
+    ObjectiveSettings,
+    RolloutSettings,
+    SamplerSettings,
+)
 
 from .plain import PlainGRPO, PlainMDM, Switches
 from .ratios import Ratios
@@ -200,9 +206,12 @@ def test_motionkit_step(benchmark, ratios: Ratios, size: Size, device: torch.dev
             Height(),
             rollout=RolloutSettings(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
             sampler=SamplerSettings(
-                train_timesteps=size.steps, window_size=size.window, guidance_scale=GUIDANCE, eta=1.0
+                spacing="even", train_timesteps=size.steps, window_size=size.window, guidance_scale=GUIDANCE
             ),
-            objective=ObjectiveSettings(credit="sample", kl_coef=KL),
+            # The same work on both sides: full fine-tuning, no anchor, no average.
+            objective=ObjectiveSettings(credit="sample", kl_coef=KL, anchor=0.0),
+            lora=LoraSettings(),
+            ema=EmaSettings(),
             precision="bf16" if device.type == "cuda" else "fp32",
         )
         return (grpo, [Prompt((text,), (size.frames,), text) for text in asked(size, next(rounds))]), {}
