@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.nn import adapters_off, has_adapters
+from motionkit.nn import adapters_off, has_adapters, merged_state
 from motionkit.policies.base import Condition, DiffusionPolicy
 from motionkit.text import Prompt
 
@@ -65,10 +65,11 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
         policy.schedule.alphas_cumprod, other.schedule.alphas_cumprod
     ):
         problems.append(f"{len(other.schedule)} diffusion steps, not {len(policy.schedule)}, or another noise schedule")
+    # Adapters are no part of the architecture: what counts is the plain network they stand for.
     ours, theirs = (
-        {name: tuple(value.shape) for name, value in side.network.state_dict().items()} for side in (policy, other)
+        {name: tuple(value.shape) for name, value in merged_state(side.network).items()} for side in (policy, other)
     )
-    if not problems and not has_adapters(policy.network) and ours != theirs:
+    if not problems and ours != theirs:
         problems.append("a network of another size")
     if problems:
         raise MotionkitError(

@@ -241,6 +241,13 @@ def test_a_reference_of_another_size_is_refused() -> None:
         make(make_policy(), reference=make_policy(diffusion_steps=20))
 
 
+def test_adapters_do_not_hide_a_reference_of_another_size() -> None:
+    adapters = LoraSettings(enabled=True, r=2, alpha=4)
+    with pytest.raises(MotionkitError, match="another size"):
+        make(make_policy(), reference=make_policy(latent_dim=32), lora=adapters)
+    make(make_policy(), reference=make_policy(seed=5), lora=adapters).step(PROMPTS)
+
+
 def test_a_window_without_noise_is_refused() -> None:
     for sampler in (SamplerSettings(window_size=0), SamplerSettings(eta=0.0)):
         with pytest.raises(MotionkitError, match="nothing to train"):
