@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
+from motionkit.datasets.cache import cache_folder
 from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints
 
@@ -32,7 +32,7 @@ def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -
         skeleton: Body of the features.
         fps: Frames per second.
     """
-    path = _cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
+    path = cache_folder() / f"physics-{_fingerprint(clips, skeleton, fps)}.json"
     if (cached := _load(path)) is not None:
         return cached
     skates, jerks = [], []
@@ -58,12 +58,6 @@ def _fingerprint(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> s
         digest.update(f"{clip.key} {tuple(clip.features.shape)}".encode())
         digest.update(clip.features.contiguous().numpy().tobytes())
     return digest.hexdigest()[:24]
-
-
-def _cache_folder() -> Path:
-    if own := os.environ.get("MOTIONKIT_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
 
 
 def _load(path: Path) -> tuple[float, float] | None:

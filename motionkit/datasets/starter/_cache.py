@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -13,14 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.datasets.cache import cache_folder
+
 _VERSION = 1
-
-
-def cache_folder() -> Path:
-    """Return ``$MOTIONKIT_CACHE``, else ``$XDG_CACHE_HOME/motionkit``, else ``~/.cache/motionkit``."""
-    if own := os.environ.get("MOTIONKIT_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
 
 
 @cache

@@ -19,6 +19,7 @@ from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
+from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
 from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
@@ -104,12 +105,7 @@ class PretrainMDM:
         settings, network = self.settings, self.policy.network
         batches, held_out = self._batches(), self._held_out()
         ema = EMA(network.named_parameters(), settings.train.ema, warmup=True)
-        optimizer = torch.optim.AdamW(
-            network.parameters(),
-            lr=settings.optim.learning_rate,
-            betas=settings.optim.betas,
-            weight_decay=settings.optim.weight_decay,
-        )
+        optimizer = make_adamw(network, settings.optim)
         if (checkpoint := run.checkpoint()) is not None:
             self.policy.load_tensors(checkpoint.tensors["model"])
             ema.load(checkpoint.tensors["ema"], updates=int(checkpoint.state["ema_updates"]))
@@ -123,9 +119,7 @@ class PretrainMDM:
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal last
-            rate = self._rate(step)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            rate = set_rate(optimizer, step, settings.run.num_steps, settings.optim, settings.train.final_rate)
             metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
             ema.update()
             every = settings.train.val_every
@@ -179,20 +173,10 @@ class PretrainMDM:
         network = self.policy.network.train()
         parts = {name: values.mean() for name, values in self._losses(batch).items()}
         loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(network.parameters(), self.settings.optim.grad_clip or math.inf)
-        if not bool(torch.isfinite(norm)):
-            raise MotionkitError(
-                "the loss is no longer finite.",
-                why=f"gradient norm {float(norm)} at learning rate {optimizer.param_groups[0]['lr']:.2g}.",
-                fix="lower --learning-rate, then --resume from the last checkpoint.",
-                code=1,
-            )
-        optimizer.step()
+        norm = descend(loss, network, optimizer, self.settings.optim.grad_clip)
         network.eval()
         named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(loss.detach()), "grad/norm": float(norm)} | named
+        return {"loss/total": float(loss.detach()), "grad/norm": norm} | named
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:
@@ -220,14 +204,6 @@ class PretrainMDM:
             "diffusion": diffusion_loss(predicted, x0, own),
             "velocity": velocity_loss(predicted, x0, own),
         }
-
-    def _rate(self, step: int) -> float:
-        optim, total = self.settings.optim, self.settings.run.num_steps
-        if step <= optim.warmup_steps:
-            return optim.learning_rate * step / optim.warmup_steps
-        progress = (step - optim.warmup_steps) / max(1, total - optim.warmup_steps)
-        low = self.settings.train.final_rate
-        return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def _first_prompt(clip: TextClip) -> Prompt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_model, save_tmr
-from motionkit.errors import MotionkitError
 from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
@@ -19,6 +17,7 @@ from motionkit.text import TextFeatures
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
+from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
 from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
 from motionkit.trainers.pretrain.tmr._data import statistics, text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
@@ -111,12 +110,7 @@ class PretrainTMR:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings, tmr = self.settings, self.tmr
         batches = self._batches()
-        optimizer = torch.optim.AdamW(
-            tmr.parameters(),
-            lr=settings.optim.learning_rate,
-            betas=settings.optim.betas,
-            weight_decay=settings.optim.weight_decay,
-        )
+        optimizer = make_adamw(tmr, settings.optim)
         if (checkpoint := run.checkpoint()) is not None:
             tensors = dict(checkpoint.tensors["model"])
             tmr.mean.copy_(tensors.pop("stats.mean"))
@@ -128,9 +122,7 @@ class PretrainTMR:
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal after
-            rate = self._rate(step)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            rate = set_rate(optimizer, step, settings.run.num_steps, settings.optim, settings.train.final_rate)
             metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
             every = settings.train.val_every
             if step == settings.run.num_steps or (every and step % every == 0):
@@ -177,19 +169,9 @@ class PretrainTMR:
         parts = self._losses(batch)
         weights = self.settings.loss
         total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
-        optimizer.zero_grad(set_to_none=True)
-        total.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.tmr.parameters(), self.settings.optim.grad_clip or math.inf)
-        if not bool(torch.isfinite(norm)):
-            raise MotionkitError(
-                "the loss is no longer finite.",
-                why=f"gradient norm {float(norm)} at learning rate {optimizer.param_groups[0]['lr']:.2g}.",
-                fix="lower --learning-rate, then --resume from the last checkpoint.",
-                code=1,
-            )
-        optimizer.step()
+        norm = descend(total, self.tmr, optimizer, self.settings.optim.grad_clip)
         named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(total.detach()), "grad/norm": float(norm)} | {
+        return {"loss/total": float(total.detach()), "grad/norm": norm} | {
             f"loss/{name}": value for name, value in named.items()
         }
 
@@ -240,14 +222,6 @@ class PretrainTMR:
     def _encode_captions(self, captions: Sequence[str]) -> TextFeatures:
         assert self.tmr.text_model is not None
         return self.tmr.text_model.encode(captions).to(self.device)
-
-    def _rate(self, step: int) -> float:
-        optim, total = self.settings.optim, self.settings.run.num_steps
-        if step <= optim.warmup_steps:
-            return optim.learning_rate * step / optim.warmup_steps
-        progress = (step - optim.warmup_steps) / max(1, total - optim.warmup_steps)
-        low = self.settings.train.final_rate
-        return optim.learning_rate * (low + (1 - low) * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def _single(latent: Latent) -> Latent:
