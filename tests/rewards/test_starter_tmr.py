@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from motionkit import plugins
-from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rewards.tmr import DenseOptions
 from motionkit.rewards.tmr._reward import TmrDense
@@ -17,10 +16,7 @@ from motionkit.text import Prompt
 @pytest.fixture(scope="module")
 def scored():
     """Dense scores of 48 held-out clips: with their own captions, and each with every other's."""
-    try:
-        weights_path("tmr")
-    except MotionkitError:
-        pytest.skip("the starter's TMR is not built yet")
+    assert weights_path("tmr").is_dir()
     component = plugins.get("datasets", "starter")
     dataset = component.build(component.options())
     clips = dataset.clips("val")
