@@ -1,24 +1,24 @@
 """Skeletons, HumanML3D and KIT features, readers and writers."""
 
 from motionkit.motion._batch import MotionBatch
-from motionkit.motion._bodymap import BodyMap, map_body
-from motionkit.motion._bvh import BvhClip, read_bvh
-from motionkit.motion._caption_table import CaptionRow, CaptionTable, read_caption_table
-from motionkit.motion._captions import Caption, caption_lines, clean_caption, read_captions
-from motionkit.motion._convert import MAX_FRAMES, MIN_FRAMES, ConvertReport, convert_to_humanml
-from motionkit.motion._crop import crop_range
-from motionkit.motion._extract import facing, foot_contacts, joints_to_features
-from motionkit.motion._files import read_features
-from motionkit.motion._folder import HumanMLFolder
-from motionkit.motion._layout import FeatureLayout, check_width, feature_layout, feature_width
-from motionkit.motion._mirror import mirror, mirror_features, mirror_text
-from motionkit.motion._recover import features_to_joints, features_to_joints_rot, root_trajectory
-from motionkit.motion._retarget import canonicalise, retarget
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
-from motionkit.motion._sources import BvhSource, ClipSource, LoadedClip, bvh_sources
-from motionkit.motion._splits import assign_splits
-from motionkit.motion._stats import Normalizer, feature_stats
-from motionkit.motion._tagger import tag_caption, tag_words
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
+from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
+from motionkit.motion.corpus._convert import MAX_FRAMES, MIN_FRAMES, ConvertReport, convert_to_humanml
+from motionkit.motion.corpus._folder import HumanMLFolder
+from motionkit.motion.corpus._sources import BvhSource, ClipSource, LoadedClip, bvh_sources
+from motionkit.motion.corpus._splits import assign_splits
+from motionkit.motion.corpus._tagger import tag_caption, tag_words
+from motionkit.motion.features._crop import crop_range
+from motionkit.motion.features._extract import facing, foot_contacts, joints_to_features
+from motionkit.motion.features._files import read_features
+from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
+from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text
+from motionkit.motion.features._recover import features_to_joints, features_to_joints_rot, root_trajectory
+from motionkit.motion.features._retarget import canonicalise, retarget
+from motionkit.motion.features._stats import Normalizer, feature_stats
+from motionkit.motion.formats._bvh import BvhClip, read_bvh
+from motionkit.motion.rigs._bodymap import BodyMap, map_body
 
 __all__ = [
     "HUMANML",

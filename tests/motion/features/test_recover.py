@@ -18,7 +18,7 @@ from motionkit.motion import (
     root_trajectory,
 )
 
-from .bodies import walker
+from ..bodies import walker
 
 
 def features(frames: int = 40, seed: int = 0, **options) -> torch.Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._layout import check_width
 from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.features._layout import check_width
 
 
 def read_features(path: Path, skeleton: Skeleton) -> Tensor:

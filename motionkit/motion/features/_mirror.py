@@ -6,8 +6,8 @@ import re
 
 from torch import Tensor
 
-from motionkit.motion._layout import check_width, feature_layout
 from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.features._layout import check_width, feature_layout
 
 _OPPOSITE = {
     "left": "right",

@@ -32,7 +32,7 @@ class Lexicon:
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """Read the tables once."""
-    data = json.loads(files("motionkit.motion").joinpath("lexicon.json").read_text(encoding="utf-8"))
+    data = json.loads(files("motionkit.motion.corpus").joinpath("lexicon.json").read_text(encoding="utf-8"))
     classes = {tag: words.split() for tag, words in data["classes"].items()}
     evaluator = {name: tuple(words.split()) for name, words in data["evaluator"].items()}
     tags = dict.fromkeys(data["always_adp"].split(), "ADP")

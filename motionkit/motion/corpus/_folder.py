@@ -13,11 +13,11 @@ import numpy as np
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._captions import Caption, caption_lines
-from motionkit.motion._files import read_features
-from motionkit.motion._recover import features_to_joints
 from motionkit.motion._skeleton import HUMANML
-from motionkit.motion._stats import feature_stats
+from motionkit.motion.corpus._captions import Caption, caption_lines
+from motionkit.motion.features._files import read_features
+from motionkit.motion.features._recover import features_to_joints
+from motionkit.motion.features._stats import feature_stats
 
 SPLITS = ("train", "val", "test")
 

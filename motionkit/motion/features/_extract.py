@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions, heading, matrix_to_6d, rotate_yaw, rotation_between, yaw_matrix
-from motionkit.motion._retarget import canonicalise, retarget
 from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.features._retarget import canonicalise, retarget
 
 _SMOOTHING = 20.0
 """Standard deviation, in frames, of the Gaussian that smooths the forward direction."""

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
-from motionkit.motion._caption_table import CaptionRow, CaptionTable
-from motionkit.motion._captions import Caption, clean_caption
-from motionkit.motion._extract import joints_to_features
-from motionkit.motion._folder import SPLITS, HumanMLFolder
-from motionkit.motion._mirror import mirror, mirror_text
 from motionkit.motion._skeleton import HUMANML
-from motionkit.motion._sources import ClipSource, LoadedClip
-from motionkit.motion._splits import assign_splits
-from motionkit.motion._tagger import tag_caption
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
+from motionkit.motion.corpus._captions import Caption, clean_caption
+from motionkit.motion.corpus._folder import SPLITS, HumanMLFolder
+from motionkit.motion.corpus._sources import ClipSource, LoadedClip
+from motionkit.motion.corpus._splits import assign_splits
+from motionkit.motion.corpus._tagger import tag_caption
+from motionkit.motion.features._extract import joints_to_features
+from motionkit.motion.features._mirror import mirror, mirror_text
 
 MIN_FRAMES = 40
 """Shortest clip in feature frames that HumanML3D's loaders take."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, rotate_yaw, yaw_matrix
-from motionkit.motion._layout import check_width, feature_layout
 from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.features._layout import check_width, feature_layout
 
 
 def features_to_joints(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from motionkit.motion._lexicon import lexicon
+from motionkit.motion.corpus._lexicon import lexicon
 
 _WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
 _ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")

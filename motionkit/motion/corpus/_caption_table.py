@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._captions import clean_caption
+from motionkit.motion.corpus._captions import clean_caption
 
 _USUAL = {
     "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._layout import check_width, feature_layout
 from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.features._layout import check_width, feature_layout
 
 
 class Normalizer:

@@ -23,8 +23,8 @@ from motionkit.motion import (
 )
 from motionkit.testing import check_dataset
 
-from .bodies import walker
-from .rigs import write_bvh
+from ..bodies import walker
+from ..bvh_files import write_bvh
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("motionkit.motion._folder.np.save", full)
+    monkeypatch.setattr("motionkit.motion.corpus._folder.np.save", full)
     with pytest.raises(OSError, match="No space"):
         convert_to_humanml(bvh_sources([clips]), out, overwrite=True)
     assert sorted(path.name for path in out.rglob("*")) == before
@@ -220,7 +220,7 @@ def test_features_pass_unchanged(tmp_path):
 
 def test_z_up_files_are_turned_and_noticed(tmp_path):
     joints = walker(130, 3)[..., [0, 2, 1]]
-    from motionkit.motion._bodymap import looks_lying
+    from motionkit.motion.rigs._bodymap import looks_lying
 
     assert looks_lying(joints)
     assert not looks_lying(walker(130, 3))

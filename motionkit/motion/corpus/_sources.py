@@ -10,11 +10,11 @@ from typing import Protocol
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._bodymap import looks_lying, map_body
-from motionkit.motion._bvh import read_bvh
-from motionkit.motion._caption_table import plain_id
-from motionkit.motion._glitches import jumps, starts_at_rest
 from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.checks._glitches import jumps, starts_at_rest
+from motionkit.motion.corpus._caption_table import plain_id
+from motionkit.motion.formats._bvh import read_bvh
+from motionkit.motion.rigs._bodymap import looks_lying, map_body
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from motionkit.motion import (
     retarget,
 )
 
-from .bodies import slow_features, walker
+from ..bodies import slow_features, walker
 
 
 def test_widths():

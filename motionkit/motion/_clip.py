@@ -1,0 +1,95 @@
+"""A motion with what is known about it, and the places such clips are loaded from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+from motionkit.motion._motion import JointMotion, Motion
+
+Unit = Literal["auto", "m", "dm", "cm", "mm", "in"]
+Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a user may have to tell a reader, because the file does not.
+
+    Attributes:
+        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
+        unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        fps: Frames per second of files that do not say (joint arrays); 0 takes 20.
+        rot6d_columns: Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what
+            ``meta.rot6d_spec`` says, else xy.
+        hierarchy: FullHierarchy.json for JSON files without a skeleton.
+        offsets: FullOffsets.json for the same.
+        smpl_model: The user's own SMPL file for AMASS motions; None uses a default body.
+    """
+
+    up: Literal["auto", "y", "z"] = "auto"
+    unit: Unit = "auto"
+    fps: float = 0.0
+    rot6d_columns: Columns = "auto"
+    hierarchy: Path | None = None
+    offsets: Path | None = None
+    smpl_model: Path | None = None
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A motion as read from somewhere.
+
+    Attributes:
+        motion: The motion itself.
+        features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features; written back as they are.
+        captions: Texts that came with it.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: Clips of one group never meet in two splits; empty for a group of its own.
+        part: Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise.
+        notes: Facts for the record: format, unit, frames per second of the file.
+        warnings: What a person should look at, one sentence each.
+    """
+
+    motion: Motion | JointMotion
+    features: Tensor | None = None
+    captions: tuple[str, ...] = ()
+    split: str = ""
+    group: str = ""
+    part: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class ClipSource(Protocol):
+    """One file, or one entry of a dataset, that can be loaded; it is sent to other processes, so it pickles.
+
+    Attributes:
+        key: Its id: no slash, no ``#``.
+        origin: Where it comes from, for messages.
+    """
+
+    @property
+    def key(self) -> str:
+        """Return the clip's id."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return where the clip comes from."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return what changes when the source does: for a file its size, time and name."""
+        ...
+
+    def load(self) -> Sequence[Clip]:
+        """Load what is there, one clip or several.
+
+        Raises:
+            MotionkitError: It cannot be used; other sources go on.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""What is wrong with a motion, and its longest clean run."""

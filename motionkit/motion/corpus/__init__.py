@@ -1,0 +1,1 @@
+"""Motions with captions as a dataset on disk: tables, tags, splits, folders."""

@@ -1,0 +1,32 @@
+"""HumanML3D and KIT features: from joints, back to joints, mirrored, normalised."""
+
+from motionkit.motion.features._crop import crop_range
+from motionkit.motion.features._extract import facing, foot_contacts, joints_to_features
+from motionkit.motion.features._files import read_features
+from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
+from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text
+from motionkit.motion.features._recover import features_to_joints, features_to_joints_rot, root_trajectory
+from motionkit.motion.features._retarget import canonicalise, retarget
+from motionkit.motion.features._stats import Normalizer, feature_stats
+
+__all__ = [
+    "FeatureLayout",
+    "Normalizer",
+    "canonicalise",
+    "check_width",
+    "crop_range",
+    "facing",
+    "feature_layout",
+    "feature_stats",
+    "feature_width",
+    "features_to_joints",
+    "features_to_joints_rot",
+    "foot_contacts",
+    "joints_to_features",
+    "mirror",
+    "mirror_features",
+    "mirror_text",
+    "read_features",
+    "retarget",
+    "root_trajectory",
+]
