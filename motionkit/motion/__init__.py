@@ -1,6 +1,8 @@
 """Skeletons, HumanML3D and KIT features, readers and writers."""
 
 from motionkit.motion._batch import MotionBatch
+from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
@@ -17,7 +19,7 @@ from motionkit.motion.features._mirror import mirror, mirror_features, mirror_te
 from motionkit.motion.features._recover import features_to_joints, features_to_joints_rot, root_trajectory
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
-from motionkit.motion.formats._bvh import BvhClip, read_bvh
+from motionkit.motion.formats.bvh import read_bvh
 from motionkit.motion.rigs._bodymap import BodyMap, map_body
 
 __all__ = [
@@ -26,18 +28,21 @@ __all__ = [
     "MAX_FRAMES",
     "MIN_FRAMES",
     "BodyMap",
-    "BvhClip",
     "BvhSource",
     "Caption",
     "CaptionRow",
     "CaptionTable",
+    "Clip",
     "ClipSource",
     "ConvertReport",
     "FeatureLayout",
     "HumanMLFolder",
+    "JointMotion",
     "LoadedClip",
+    "Motion",
     "MotionBatch",
     "Normalizer",
+    "ReadOptions",
     "Skeleton",
     "assign_splits",
     "bvh_sources",

@@ -10,10 +10,11 @@ from typing import Protocol
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ReadOptions
 from motionkit.motion._skeleton import HUMANML
 from motionkit.motion.checks._glitches import jumps, starts_at_rest
 from motionkit.motion.corpus._caption_table import plain_id
-from motionkit.motion.formats._bvh import read_bvh
+from motionkit.motion.formats.bvh import read_bvh
 from motionkit.motion.rigs._bodymap import looks_lying, map_body
 
 
@@ -88,25 +89,22 @@ class BvhSource:
 
     def load(self) -> LoadedClip:
         """Read the file, drop a rest pose before the motion, resample, map to the 22-joint body."""
-        clip = read_bvh(self.path)
-        frames = len(clip.rotations)
+        (read,) = read_bvh(self.path, ReadOptions(up="z" if self.up == "z" else "y"))
+        clip = read.motion
         positions = clip.positions()
         body = map_body(clip.names, clip.parents, positions)
-        warnings: list[str] = []
-        if starts_at_rest(positions, body.unit):
+        warnings = list(read.warnings)
+        if starts_at_rest(positions, 1.0):
             warnings.append("its first frame is a rest pose and was left out.")
-            clip, positions = clip.after(1), positions[1:]
-        if wild := jumps(positions, body.unit, clip.fps):
+            clip, positions = clip.cut(1), positions[1:]
+        if wild := jumps(positions, 1.0, clip.fps):
             shown = ", ".join(map(str, wild[:5])) + (", ..." if len(wild) > 5 else "")
             warnings.append(f"a joint jumps in {len(wild)} frame(s): {shown}")
         positions = clip.resample(HUMANML.fps).positions()
-        if self.up == "z":
-            positions = positions[..., [0, 2, 1]] * positions.new_tensor([1.0, 1.0, -1.0])
-        joints = body.apply(positions)
+        joints = body.weights @ positions
         if looks_lying(joints):
             warnings.append("lies along Z for most of the clip: if its vertical is Z, pass --up z")
-        notes = {"fps": f"{clip.fps:g}", "frames": str(frames), "unit": body.unit_name}
-        return LoadedClip(joints, notes=notes, warnings=tuple(warnings))
+        return LoadedClip(joints, notes=read.notes, warnings=tuple(warnings))
 
 
 def bvh_sources(paths: Iterable[Path], *, up: str = "y") -> Sequence[BvhSource]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.rigs._units import UNITS, nearest_unit
 
 _SIDED = {
     "hip": ("upleg", "thigh", "upperleg", "femur", "hip"),
@@ -37,12 +37,15 @@ _SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, 
 _COLLAR = (0.36, 0.34)
 """A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
 
+_LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
+
 _SHORT = re.compile(
     "([lr])(thigh|shin|foot|toes?|shldr|forearm|hand|collar|upperarm|hip|knee|ankle|elbow|wrist|shoulder)"
 )
 """Poser's way of writing sides, all in lower case."""
 
-_UNITS = {"metres": 1.0, "decimetres": 0.1, "inches": 0.0254, "centimetres": 0.01, "millimetres": 0.001}
+_LEG = 0.82
+"""Metres from hip to ankle along the leg of a person."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     Raises:
         MotionkitError: A needed joint is not found; the message lists the rig's names.
     """
-    found = _find(names, parents)
+    found = find_roles(names, parents)
     missing = [role for role in _roles() if role not in found and not role.endswith("toe")]
     for side in ("left", "right"):
         toe, ankle = f"{side} toe", f"{side} ankle"
@@ -103,9 +106,12 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         for joint in ("shoulder", "elbow", "wrist"):
             weights[HUMANML.index(f"{side}_{joint}"), found[f"{side} {joint}"]] = 1.0
     _trunk(weights, found, parents, positions[0])
-    unit_name = _guess_unit(found, positions)
+    leg = leg_length(found, positions[0])
+    if leg <= 0:
+        raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
+    unit = UNITS[nearest_unit(leg, _LEG)]
     sources = {role: names[joint] for role, joint in found.items()}
-    return BodyMap(weights, _UNITS[unit_name], unit_name, sources)
+    return BodyMap(weights, unit.metres, unit.words, sources)
 
 
 def looks_lying(joints: Tensor) -> bool:
@@ -119,8 +125,23 @@ def _roles() -> list[str]:
     return [*_CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in _SIDED)]
 
 
-def _find(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
-    """Match roles to joints; the first alias that any joint has wins."""
+def guess_unit(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> str | None:
+    """Return the unit (a key of `UNITS`) of a rig by the length of its legs; None where it has none.
+
+    Args:
+        names: Joint names.
+        parents: Parent of each joint.
+        positions: ``[T, J, 3]``; the first frame is measured.
+    """
+    leg = leg_length(find_roles(names, parents), positions[0])
+    return nearest_unit(leg, _LEG) if leg > 0 else None
+
+
+def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
+    """Match roles (``pelvis``, ``left hip``, ...) to joints as far as they are found.
+
+    The first alias that any joint has wins.
+    """
     plain: dict[tuple[str, str], int] = {}
     for joint, name in enumerate(names):
         if not name.endswith(" End"):
@@ -194,14 +215,9 @@ def _path(parents: Sequence[int], joint: int, top: int) -> list[int]:
     return path[::-1]
 
 
-def _guess_unit(found: dict[str, int], positions: Tensor) -> str:
-    """Guess the unit from the length of a leg, which a person has about 0.82 m of from hip to ankle."""
-    pose = positions[0]
-    leg = sum(
-        float((pose[found[f"{side} {a}"]] - pose[found[f"{side} {b}"]]).norm()) / 2
-        for side in ("left", "right")
-        for a, b in (("hip", "knee"), ("knee", "ankle"))
-    )
-    if leg <= 0:
-        raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
-    return min(_UNITS, key=lambda name: abs(math.log(leg * _UNITS[name] / 0.82)))
+def leg_length(found: Mapping[str, int], pose: Tensor) -> float:
+    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 where a leg's joint is unknown."""
+    pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
+    if any(a not in found or b not in found for a, b in pieces):
+        return 0.0
+    return sum(float((pose[found[a]] - pose[found[b]]).norm()) for a, b in pieces) / 2

@@ -8,7 +8,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, joints_to_features, map_body, read_bvh
+from motionkit.motion import HUMANML, Motion, ReadOptions, joints_to_features, map_body
+from motionkit.motion import read_bvh as read_clips
+
+METRES = ReadOptions(up="y", unit="m")
 
 ODD = """HIERARCHY
 ROOT My Hips
@@ -53,6 +56,11 @@ ROWS = [
     [-170, 1.5, 95, 2.5, -60, 3.5, 100, -45, 5, -80, 0.4, 0.5, 0.6, 77, -22, 130],
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
 ]
+
+
+def read_bvh(path: Path, options: ReadOptions = METRES) -> Motion:
+    (clip,) = read_clips(path, options)
+    return clip.motion
 
 
 def turn(axis: str, degrees: float) -> np.ndarray:
@@ -155,10 +163,10 @@ def test_clips_of_three_rigs_become_people(shared: Path):
     """Upright, feet on the floor, facing +Z, with a plausible trunk, whatever the rig calls its joints."""
     folder = shared / "data/cmu/bvh"
     for name in ("ac_salsa_25", "cc_01_01_s0", "cs_walking_extra_test_10"):
-        clip = read_bvh(folder / f"{name}.bvh").resample(20.0)
+        clip = read_bvh(folder / f"{name}.bvh", ReadOptions()).resample(20.0)
         positions = clip.positions()
         body = map_body(clip.names, clip.parents, positions)
-        assert body.unit_name == "centimetres"
+        assert body.unit_name == "metres"
         joints = body.apply(positions)
         assert 0.45 < float((joints[0, 15] - joints[0, 0]).norm()) < 0.85, "pelvis to head in metres"
         features = joints_to_features(joints, HUMANML)

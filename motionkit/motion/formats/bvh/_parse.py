@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, positions_from_bones
 
 _POSITIONS = ("Xposition", "Yposition", "Zposition")
 _MOTION = re.compile(r"^\s*MOTION\s*$", re.MULTILINE | re.IGNORECASE)
@@ -20,54 +19,24 @@ _ROTATIONS = ("Xrotation", "Yrotation", "Zrotation")
 
 
 @dataclass(frozen=True)
-class BvhClip:
-    """A parsed BVH file.
+class BvhFile:
+    """A parsed file, in its own unit and with its own vertical axis.
 
     Attributes:
         names: Joint names; an end site is called ``<parent> End``.
         parents: Parent of each joint, -1 for the root.
+        offsets: ``[J, 3]`` float64: the file's OFFSET.
         rotations: ``[T, J, 3, 3]`` float64 local rotations; end sites have the identity.
-        translations: ``[T, J, 3]`` float64 offsets from the parent, the file's OFFSET unless position channels replace
-            it, in the file's units.
+        translations: ``[T, J, 3]`` float64: the OFFSET unless position channels replace it.
         fps: Frames per second.
     """
 
     names: tuple[str, ...]
     parents: tuple[int, ...]
+    offsets: Tensor
     rotations: Tensor
     translations: Tensor
     fps: float
-
-    def positions(self) -> Tensor:
-        """Return joint positions ``[T, J, 3]`` in the file's units, by forward kinematics."""
-        world = accumulate_rotations(self.rotations, self.parents)
-        index = [max(parent, 0) for parent in self.parents]
-        bones = (world[:, index] @ self.translations[..., None]).squeeze(-1)
-        root = torch.tensor([parent < 0 for parent in self.parents])[:, None]
-        return positions_from_bones(torch.where(root, self.translations, bones), self.parents)
-
-    def after(self, frames: int) -> BvhClip:
-        """Return the clip without its first `frames` frames."""
-        return BvhClip(self.names, self.parents, self.rotations[frames:], self.translations[frames:], self.fps)
-
-    def resample(self, fps: float) -> BvhClip:
-        """Return the clip at another frame rate: rotations along the shortest arc, translations linearly.
-
-        Samples are taken at ``k / fps`` from the first frame on, while the clip lasts; where they fall on frames of
-        the clip (60 to 20 fps), they are those frames exactly.
-        """
-        count = int((len(self.rotations) - 1) * fps / self.fps + 1e-6) + 1
-        place = torch.arange(count, dtype=torch.float64) * (self.fps / fps)
-        before = place.floor().long()
-        part = place - before
-        near = part.round()
-        part = torch.where((part - near).abs() < 1e-6, near, part)
-        after = (before + 1).clamp_max(len(self.rotations) - 1)
-        start, end = self.rotations[before], self.rotations[after]
-        arc = roma.rotmat_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
-        rotations = start @ roma.rotvec_to_rotmat(arc)
-        translations = torch.lerp(self.translations[before], self.translations[after], part[:, None, None])
-        return BvhClip(self.names, self.parents, rotations, translations, fps)
 
 
 @dataclass
@@ -78,8 +47,8 @@ class _Hierarchy:
     channels: list[list[str]] = field(default_factory=list)
 
 
-def read_bvh(path: Path) -> BvhClip:
-    """Read a BVH file.
+def parse_bvh(path: Path) -> BvhFile:
+    """Parse a BVH file.
 
     Args:
         path: The file; Windows line ends, tabs and lower-case keywords are fine.
@@ -104,7 +73,9 @@ def read_bvh(path: Path) -> BvhClip:
         bad = int((~np.isfinite(values).all(axis=1)).argmax())
         raise MotionkitError(f"{path} holds a value that is not finite (NaN or infinite) in frame {bad}.")
     rotations, translations = _to_local(hierarchy, torch.from_numpy(values))
-    return BvhClip(tuple(hierarchy.names), tuple(hierarchy.parents), rotations, translations, _snap(1.0 / seconds))
+    offsets = torch.tensor(hierarchy.offsets, dtype=torch.float64)
+    names, parents = tuple(hierarchy.names), tuple(hierarchy.parents)
+    return BvhFile(names, parents, offsets, rotations, translations, _snap(1.0 / seconds))
 
 
 def _parse_hierarchy(words: list[str]) -> _Hierarchy:
