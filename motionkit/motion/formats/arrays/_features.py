@@ -1,0 +1,78 @@
+"""HumanML3D and KIT features: single files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._motion import JointMotion
+from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.motion.features._layout import feature_layout
+from motionkit.motion.features._recover import features_to_joints
+from motionkit.motion.formats.arrays._joints import LIMIT
+from motionkit.weights import read_array
+
+
+def read_features_file(path: Path, options: ReadOptions = ReadOptions()) -> Sequence[Clip]:
+    """Read features of one motion, ``[T, 263]`` (HumanML3D) or ``[T, 251]`` (KIT), as ``new_joint_vecs`` holds them.
+
+    Args:
+        path: ``.npy``; nothing in it is executed.
+        options: ``fps`` when it is not the format's own 20 or 12.5; features are in metres (KIT: its own unit) with
+            Y up by definition, so unit and axis do not count.
+
+    Returns:
+        One clip with its features and the joints recovered from their positions.
+
+    Raises:
+        MotionkitError: No readable array, another width, or features that are normalised with Mean and Std.
+    """
+    array = read_array(path, limit=LIMIT)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise MotionkitError(f"{path} holds no plain numbers.")
+    skeleton = {body.width: body for body in (HUMANML, KIT)}.get(array.shape[-1] if array.ndim else 0)
+    if skeleton is None or array.ndim != 2 or len(array) == 0:
+        raise MotionkitError(
+            f"{path} has shape {list(array.shape)}.",
+            why="features are [frames, 263] (HumanML3D) or [frames, 251] (KIT).",
+        )
+    features = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    return (features_clip(features, skeleton, str(path), fps=options.fps),)
+
+
+def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: float = 0.0) -> Clip:
+    """Return the clip of features ``[T, D]``.
+
+    Raises:
+        MotionkitError: The features look normalised.
+    """
+    if looks_normalised(features, skeleton):
+        raise MotionkitError(
+            f"{origin} does not look like {skeleton.name} features: its rotations are none.",
+            why="features that were normalised for a network look so.",
+            fix="undo it with the Mean.npy and Std.npy they were normalised with: features * Std + Mean.",
+        )
+    joints = features_to_joints(features.double(), skeleton)
+    broken = ~torch.isfinite(features).all(dim=-1)
+    warnings = []
+    if bool(broken.any()):
+        first = int(broken.nonzero()[0])
+        warnings.append(f"{int(broken.sum())} frame(s) are not finite, from frame {first} on the joints are unknown.")
+    rate = fps or skeleton.fps
+    motion = JointMotion(skeleton.joint_names, skeleton.parents, joints, rate)
+    notes = {"format": f"{skeleton.name} features", "unit": "m", "fps": f"{rate:g}", "frames": str(len(features))}
+    return Clip(motion, features=features.float(), notes=notes, warnings=tuple(warnings))
+
+
+def looks_normalised(features: Tensor, skeleton: Skeleton) -> bool:
+    """Return True when the stored rotation columns are far from unit length, which no motion's are."""
+    rotations = features[:, feature_layout(skeleton).rotations]
+    lengths = rotations.reshape(len(features), -1, 3).norm(dim=-1)
+    lengths = lengths[torch.isfinite(lengths)]
+    return len(lengths) > 0 and float((lengths - 1.0).abs().median()) > 0.3
