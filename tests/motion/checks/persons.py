@@ -1,4 +1,4 @@
-"""A person who walks on the spot's edge: the sound motion into which tests plant faults."""
+"""A person who walks: the sound motion into which tests plant faults."""
 
 from __future__ import annotations
 

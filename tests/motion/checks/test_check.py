@@ -13,6 +13,7 @@ import roma
 import torch
 from torch import Tensor
 
+from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.checks import KINDS, Finding, check_motion, floor_height, longest_clean_run
 from motionkit.motion.formats.bvh import read_bvh
 
@@ -25,8 +26,8 @@ def found(findings: tuple[Finding, ...], kind: str) -> Finding:
     return matching[0]
 
 
-def moved(motion: object, frame: slice, by: tuple[float, float, float]) -> Tensor:
-    joints = motion.positions().clone()  # type: ignore[attr-defined]
+def moved(motion: Motion | JointMotion, frame: slice, by: tuple[float, float, float]) -> Tensor:
+    joints = motion.positions().clone()
     joints[frame] += torch.tensor(by, dtype=joints.dtype)
     return joints
 
@@ -173,7 +174,7 @@ def test_a_body_without_size_is_said() -> None:
 
 
 def test_values_that_stop_changing_are_frozen_after_a_second() -> None:
-    motion = person(240)
+    motion = person(240, speed=0.0)
     joints = motion.positions().clone()
     joints[100:170] = joints[100]
     finding = found(check_motion(joints_of(motion, joints)), "frozen")
