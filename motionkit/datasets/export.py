@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, LoadedClip, features_to_joints
+from motionkit.motion import Clip, JointMotion, Skeleton, features_to_joints
 
 
 @dataclass(frozen=True)
@@ -20,32 +19,43 @@ class DatasetSource:
         origin: Dataset, split and id.
         clip: The clip itself.
         split: Its split.
+        skeleton: Body of its features.
+        fps: Their frames per second.
     """
 
     key: str
     origin: str
     clip: TextClip
     split: Split
+    skeleton: Skeleton
+    fps: float
 
-    def load(self) -> LoadedClip:
+    def fingerprint(self) -> str:
+        """Return nothing: a clip in memory has no state on disk."""
+        return ""
+
+    def load(self) -> Sequence[Clip]:
         """Return the clip; its features are passed on as they are."""
         features = self.clip.features
-        return LoadedClip(features_to_joints(features, HUMANML), features, self.clip.captions, split=self.split)
+        joints = features_to_joints(features.double(), self.skeleton)
+        motion = JointMotion(self.skeleton.joint_names, self.skeleton.parents, joints, self.fps)
+        return [Clip(motion, features, self.clip.captions, split=self.split, notes={"format": "features"})]
 
 
 def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
-    """Return a source for every clip of the three splits; an id that two splits share gets the split before it.
-
-    Raises:
-        MotionkitError: The dataset's body is not the 22-joint one.
-    """
-    if dataset.skeleton is not HUMANML:
-        raise MotionkitError(f"{dataset.name} has the {dataset.skeleton.name} body; only humanml can be written.")
+    """Return a source for every clip of the three splits; an id that two splits share gets the split before it."""
     clips: list[tuple[Split, TextClip]] = [(split, clip) for split in get_args(Split) for clip in dataset.clips(split)]
     plain = [_plain(clip.key) for _, clip in clips]
     shared = len(set(plain)) < len(plain)
     return [
-        DatasetSource(f"{split}_{key}" if shared else key, f"{dataset.name} {split} {clip.key}", clip, split)
+        DatasetSource(
+            f"{split}_{key}" if shared else key,
+            f"{dataset.name} {split} {clip.key}",
+            clip,
+            split,
+            dataset.skeleton,
+            dataset.fps,
+        )
         for key, (split, clip) in zip(plain, clips, strict=True)
     ]
 

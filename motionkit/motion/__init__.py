@@ -1,14 +1,11 @@
-"""Skeletons, HumanML3D and KIT features, readers and writers."""
+"""Moving bodies: skeletons, clips, features, captions. Formats, conversion and the player are rooms of their own."""
 
 from motionkit.motion._batch import MotionBatch
-from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._clip import Clip, ClipSource, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
-from motionkit.motion.corpus._convert import MAX_FRAMES, MIN_FRAMES, ConvertReport, convert_to_humanml
-from motionkit.motion.corpus._folder import HumanMLFolder
-from motionkit.motion.corpus._sources import BvhSource, ClipSource, LoadedClip, bvh_sources
 from motionkit.motion.corpus._splits import assign_splits
 from motionkit.motion.corpus._tagger import tag_caption, tag_words
 from motionkit.motion.features._crop import crop_range
@@ -25,32 +22,24 @@ from motionkit.motion.rigs._bodymap import BodyMap, map_body
 __all__ = [
     "HUMANML",
     "KIT",
-    "MAX_FRAMES",
-    "MIN_FRAMES",
     "BodyMap",
-    "BvhSource",
     "Caption",
     "CaptionRow",
     "CaptionTable",
     "Clip",
     "ClipSource",
-    "ConvertReport",
     "FeatureLayout",
-    "HumanMLFolder",
     "JointMotion",
-    "LoadedClip",
     "Motion",
     "MotionBatch",
     "Normalizer",
     "ReadOptions",
     "Skeleton",
     "assign_splits",
-    "bvh_sources",
     "canonicalise",
     "caption_lines",
     "check_width",
     "clean_caption",
-    "convert_to_humanml",
     "crop_range",
     "facing",
     "feature_layout",

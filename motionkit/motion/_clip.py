@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from torch import Tensor
 
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.corpus._captions import Caption
 
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
@@ -46,7 +47,8 @@ class Clip:
     Attributes:
         motion: The motion itself.
         features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features; written back as they are.
-        captions: Texts that came with it.
+        captions: Texts that came with it and describe all of it.
+        timed: Captions of a part of the clip, with their seconds.
         split: ``train``, ``val``, ``test`` or empty.
         group: Clips of one group never meet in two splits; empty for a group of its own.
         part: Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise.
@@ -57,6 +59,7 @@ class Clip:
     motion: Motion | JointMotion
     features: Tensor | None = None
     captions: tuple[str, ...] = ()
+    timed: tuple[Caption, ...] = ()
     split: str = ""
     group: str = ""
     part: str = ""

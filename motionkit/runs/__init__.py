@@ -2,6 +2,7 @@
 
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
+from motionkit.runs._folder import hold
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._random import capture_random, restore_random
@@ -16,6 +17,7 @@ __all__ = [
     "capture_random",
     "find",
     "flatten_optimizer",
+    "hold",
     "load",
     "locate",
     "open_run",

@@ -1,7 +1,6 @@
 """Between skeletons: finding a body in a rig by its joints' names, resting bodies, rotations from joints."""
 
 from motionkit.motion.rigs._body import to_body
-from motionkit.motion.rigs._bodymap import BodyMap, looks_lying, map_body
-from motionkit.motion.rigs._kit import body_to_kit
+from motionkit.motion.rigs._bodymap import BodyMap, map_body
 
-__all__ = ["BodyMap", "body_to_kit", "looks_lying", "map_body", "to_body"]
+__all__ = ["BodyMap", "map_body", "to_body"]

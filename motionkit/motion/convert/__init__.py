@@ -1,0 +1,25 @@
+"""Whole folders from one format to another: many processes, one record, resumable."""
+
+from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
+from motionkit.motion.convert._pipeline import check, convert
+from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._single import convert_file
+from motionkit.motion.convert._sources import FileSource, Opened, open_sources
+from motionkit.motion.convert._targets import FileKind, FileTarget, Target, kind_of
+
+__all__ = [
+    "MAX_FRAMES",
+    "MIN_FRAMES",
+    "ConvertReport",
+    "FeatureTarget",
+    "FileKind",
+    "FileSource",
+    "FileTarget",
+    "Opened",
+    "Target",
+    "check",
+    "convert",
+    "convert_file",
+    "kind_of",
+    "open_sources",
+]

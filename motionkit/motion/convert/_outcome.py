@@ -1,0 +1,94 @@
+"""What became of one source: plain data, so that it travels between processes and into the journal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One clip as written, or left out for being too short.
+
+    Attributes:
+        key: Its id.
+        frames: Frames written (feature rows for datasets).
+        files: Paths of its files inside the output folder; empty when it was left out as too short.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: Clips of one group never meet in two splits.
+        captions: Number of captions.
+        figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
+    """
+
+    key: str
+    frames: int
+    files: tuple[str, ...] = ()
+    split: str = ""
+    group: str = ""
+    captions: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a clip is and what is wrong with it.
+
+    Attributes:
+        key: Its id.
+        frames: Frames at the source's own rate.
+        fps: That rate.
+        notes: Facts for the record: format, unit.
+        warnings: What a person should look at.
+        findings: Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
+        kept: The longest clean run ``[start, stop)``, when the clip was cut to it.
+    """
+
+    key: str
+    frames: int
+    fps: float
+    notes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    findings: tuple[dict[str, Any], ...] = ()
+    kept: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one source.
+
+    Attributes:
+        key: The source's id.
+        origin: Where it is.
+        fingerprint: State of the source when it was read.
+        clips: What was found in it.
+        pieces: What was written.
+        problems: Clip id (the source's own when it could not be read) to the reason it was not used.
+    """
+
+    key: str
+    origin: str
+    fingerprint: str = ""
+    clips: tuple[Found, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Outcome:
+        """Rebuild it from `document` (KeyError, TypeError for anything else)."""
+        clips = tuple(
+            Found(
+                **{
+                    **clip,
+                    "warnings": tuple(clip["warnings"]),
+                    "findings": tuple(clip["findings"]),
+                    "kept": None if clip["kept"] is None else (int(clip["kept"][0]), int(clip["kept"][1])),
+                }
+            )
+            for clip in document["clips"]
+        )
+        pieces = tuple(Piece(**{**piece, "files": tuple(piece["files"])}) for piece in document["pieces"])
+        return cls(**{**document, "clips": clips, "pieces": pieces})

@@ -1,0 +1,219 @@
+"""Converting and checking many sources on all cores."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from motionkit._version import __version__
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ClipSource
+from motionkit.motion.convert._dataset_target import MIN_FRAMES, FeatureTarget
+from motionkit.motion.convert._outcome import Outcome, Piece
+from motionkit.motion.convert._place import Place
+from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._sources import FileSource
+from motionkit.motion.convert._targets import Target
+from motionkit.motion.convert._work import Job, start_worker, work
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
+from motionkit.motion.corpus._folder import SPLITS, finish_folder
+from motionkit.motion.corpus._splits import assign_splits
+
+Progress = Callable[[str], None]
+_WORTH_A_POOL = 8
+"""Starting worker processes costs about as much as converting this many clips."""
+
+
+def convert(
+    sources: Sequence[ClipSource],
+    out: Path,
+    target: Target,
+    *,
+    table: CaptionTable | None = None,
+    fix: bool = False,
+    overwrite: bool = False,
+    jobs: int = 1,
+    progress: Progress = lambda key: None,
+) -> ConvertReport:
+    """Write a folder of clips in another format.
+
+    A clip that cannot be used is reported and does not stop the others. The folder is written beside its place and
+    moved there when it is whole; a conversion that was killed goes on where it was when it is started again.
+
+    Args:
+        sources: The clips.
+        out: Folder to make.
+        target: How each is written.
+        table: Captions, splits and groups; they go before what a source brings itself.
+        fix: Cut each clip to its longest clean run.
+        overwrite: Replace a folder that has something in it.
+        jobs: Worker processes; 1 works in this one. Files only: clips that are in memory stay here.
+        progress: Called with each source's id when it is done.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: `out` cannot be made or written, two clips would get one name, or no clip could be used.
+    """
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    report = ConvertReport(to=str(target.describe()["to"]))
+    matched = table.match(source.key for source in sources) if table is not None else {}
+    rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
+    _check_names(sources, target)
+    plan = {
+        "version": __version__,
+        **target.describe(),
+        "fix": fix,
+        "options": [repr(getattr(source, "options", None)) for source in sources[:1]],
+        "rows": {key: repr(row) for key, row in rows.items()},
+    }
+    pieces: list[Piece] = []
+    record: dict[str, dict[str, object]] = {}
+    with Place(out, plan, overwrite=overwrite) as place:
+        for source, outcome, fresh in _outcomes(sources, rows, target, place, fix, jobs):
+            if fresh:
+                place.note(outcome)
+            else:
+                report.resumed += 1
+            progress(source.key)
+            for piece in report.add(outcome, len(outcome.clips)):
+                pieces.append(piece)
+                notes = outcome.clips[0].notes if outcome.clips else {}
+                record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **notes, **piece.figures}
+        if not pieces:
+            raise MotionkitError(
+                f"none of {len(sources)} clip(s) could be used, so nothing was written.",
+                why="; ".join(f"{name}: {reason}" for name, reason in list(report.failed.items())[:3])
+                or f"all are too short: {', '.join(f'{k} ({n} frames)' for k, n in list(report.short.items())[:5])}.",
+            )
+        report.conclude(pieces)
+        report.motionless = sorted(set(table.rows) - set(matched.values())) if table is not None else []
+        if isinstance(target, FeatureTarget):
+            _finish_dataset(place.folder, target, pieces, report)
+        place.finish(
+            {
+                "schema": 1,
+                "to": report.to,
+                "clips": record,
+                "failed": report.failed,
+                "short": report.short,
+                "cut": report.cut,
+                "fixed": report.fixed,
+            }
+        )
+    report.seconds, report.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
+    return report
+
+
+def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = lambda key: None) -> ConvertReport:
+    """Load and check clips; write nothing.
+
+    Args:
+        sources: The clips.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+    """
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    report = ConvertReport()
+    for source, outcome in zip(sources, _run([Job(source) for source in sources], jobs), strict=True):
+        progress(source.key)
+        report.add(outcome, len(outcome.clips))
+    report.seconds, report.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
+    return report
+
+
+def _outcomes(
+    sources: Sequence[ClipSource],
+    rows: Mapping[str, CaptionRow],
+    target: Target,
+    place: Place,
+    fix: bool,
+    jobs: int,
+) -> Iterator[tuple[ClipSource, Outcome, bool]]:
+    """Yield what became of each source, in order, and whether it was done now."""
+    old = {source.key: place.done(source.key, source.fingerprint()) for source in sources}
+    todo = [
+        Job(source, target, place.folder, rows.get(source.key), fix) for source in sources if old[source.key] is None
+    ]
+    fresh = _run(todo, jobs)
+    for source in sources:
+        before = old[source.key]
+        try:
+            yield (source, next(fresh), True) if before is None else (source, before, False)
+        except OSError as error:
+            raise MotionkitError(
+                f"cannot write into {place.folder}: {error.strerror or error}.",
+                why="what was done so far is kept.",
+                fix="make room, then run the same command again: it goes on from there.",
+                code=1,
+            ) from error
+
+
+def _run(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+    """Work through jobs in order, in worker processes where that is worth it."""
+    if processes < 2 or len(jobs) < _WORTH_A_POOL or not all(isinstance(job.source, FileSource) for job in jobs):
+        yield from map(work, jobs)
+        return
+    # Fresh processes rather than forked ones: a fork in the middle of torch's threads can hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=start_worker) as pool:
+        try:
+            yield from pool.map(work, jobs, chunksize=1)
+        except BrokenProcessPool as error:
+            raise MotionkitError(
+                "a worker process died.",
+                why="the system may have been out of memory.",
+                fix="run the same command again with fewer --jobs: it goes on where it was.",
+                code=1,
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _check_names(sources: Sequence[ClipSource], target: Target) -> None:
+    """Refuse a set in which a clip is called like another's mirror image."""
+    if not (isinstance(target, FeatureTarget) and target.mirrored):
+        return
+    keys = {source.key for source in sources}
+    if both := sorted(key for key in keys if f"M{key}" in keys):
+        raise MotionkitError(
+            f"the mirror image of {both[0]} would be called M{both[0]}, which is another clip.",
+            fix="rename one of them, or leave out --mirror.",
+        )
+
+
+def _finish_dataset(folder: Path, target: FeatureTarget, pieces: Sequence[Piece], report: ConvertReport) -> None:
+    """Deal out splits and write lists and statistics."""
+    splits = {piece.key: piece.split for piece in pieces}
+    groups = {piece.key: piece.group for piece in pieces}
+    splits.update(assign_splits({key: groups[key] for key, split in splits.items() if not split}))
+    found: dict[str, set[str]] = {}
+    for key, group in groups.items():
+        found.setdefault(group, set()).add(splits[key])
+    if leaks := sorted(group for group, where in found.items() if len(where) > 1):
+        report.warnings.append(
+            f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
+        )
+    report.uncaptioned = [piece.key for piece in pieces if not piece.captions]
+    report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
+    if not report.splits["train"]:
+        report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
+    finish_folder(folder, splits, target.skeleton)
+
+
+def shortest(target: Target) -> int:
+    """Return the fewest frames of a clip that `target` writes."""
+    return MIN_FRAMES[target.body] if isinstance(target, FeatureTarget) else int(target.describe()["min_frames"])
+
+
+def _cpu_seconds() -> float:
+    """Return processor time of this process and its finished children."""
+    import os
+
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -1,0 +1,99 @@
+"""What a conversion or a check did, for people and for ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from motionkit.motion.convert._outcome import Found, Outcome, Piece
+
+
+@dataclass
+class ConvertReport:
+    """What was done; nothing is left out without being listed.
+
+    Attributes:
+        to: What was written; empty for a check.
+        written: Ids of the clips written.
+        failed: Origin and reason of what could not be used.
+        short: Ids of clips left out for being too short, with their number of frames.
+        cut: Ids of clips longer than a dataset takes, with the number of parts they were cut into.
+        fixed: Ids of clips of which a part was kept, with its first frame and the one after its last.
+        clips: Everything known about every clip read: frames, fps, notes, findings.
+        uncaptioned: Ids written without a caption (datasets).
+        motionless: Ids of the caption table that no clip has.
+        skipped: Files that hold no motion, such as statistics and settings.
+        warnings: What a person should look at.
+        splits: Number of clips per split (datasets).
+        figures: Medians over the clips, such as ``skate`` (m/s) and ``jerk`` (m/s^3); ``residual_max`` is the largest.
+        frames: Frames written.
+        resumed: Sources that an earlier, interrupted conversion had finished.
+        seconds: Wall-clock time.
+        cpu_seconds: Processor time, worker processes included.
+    """
+
+    to: str = ""
+    written: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    short: dict[str, int] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    clips: list[dict[str, Any]] = field(default_factory=list)
+    uncaptioned: list[str] = field(default_factory=list)
+    motionless: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    splits: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    frames: int = 0
+    resumed: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def add(self, outcome: Outcome, read: int) -> list[Piece]:
+        """Take in what became of one source.
+
+        Args:
+            outcome: What became of it.
+            read: Number of clips that the source is known to hold; 1 for most.
+
+        Returns:
+            The pieces that were written.
+        """
+        for key, reason in outcome.problems.items():
+            name = outcome.origin if key == outcome.key else f"{outcome.origin} ({key})"
+            self.failed[name] = reason
+        for found in outcome.clips:
+            self._take(found, outcome.origin)
+        kept = [piece for piece in outcome.pieces if piece.files]
+        self.short.update({piece.key: piece.frames for piece in outcome.pieces if not piece.files})
+        plain = [piece for piece in outcome.pieces if not piece.key.startswith(f"M{outcome.key}")]
+        if len(plain) > max(read, 1):
+            self.cut[outcome.key] = len(plain)
+        self.written.extend(piece.key for piece in kept)
+        self.frames += sum(piece.frames for piece in kept)
+        return kept
+
+    def conclude(self, pieces: Sequence[Piece]) -> None:
+        """Fill `figures` from all pieces written."""
+        names = {name for piece in pieces for name in piece.figures}
+        for name in sorted(names):
+            values = [piece.figures[name] for piece in pieces if name in piece.figures]
+            self.figures[name] = max(values) if name in ("residual_max", "flips") else median(values)
+
+    def _take(self, found: Found, origin: str) -> None:
+        self.clips.append(
+            {
+                "clip": found.key,
+                "origin": origin,
+                "frames": found.frames,
+                "fps": found.fps,
+                "findings": list(found.findings),
+                **found.notes,
+            }
+        )
+        self.warnings.extend(f"{found.key}: {warning}" for warning in found.warnings)
+        if found.kept is not None:
+            self.fixed[found.key] = found.kept

@@ -1,0 +1,85 @@
+"""A single file out: one clip in any format, or several clips in one page or film."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.convert._outcome import Outcome, Piece
+from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._targets import PICTURES, FileKind, FileTarget, write_file, write_pictures
+from motionkit.motion.convert._work import Job, look
+
+MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
+"""How many clips one page or film can show side by side."""
+
+
+def convert_file(
+    sources: Sequence[ClipSource],
+    out: Path,
+    kind: FileKind,
+    *,
+    fps: float = 0.0,
+    unit: Literal["m", "cm"] = "cm",
+    fix: bool = False,
+    overwrite: bool = False,
+) -> ConvertReport:
+    """Write one file.
+
+    Args:
+        sources: One clip; for pages and films several, which are shown side by side.
+        out: The file.
+        kind: What it is.
+        fps: Frames per second; 0 keeps the clip's own.
+        unit: Unit of a BVH file.
+        fix: Cut each clip to its longest clean run.
+        overwrite: Replace `out`.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: `out` exists, a clip cannot be used, or there are too many for one file.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    if out.exists() and not overwrite:
+        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+    if not out.parent.is_dir():
+        raise MotionkitError(f"there is no folder {out.parent}.", fix="make it, or choose another OUT.")
+    report = ConvertReport(to=kind)
+    target = FileTarget(kind, fps, unit)
+    shown: list[tuple[Clip, str]] = []
+    for source in sources:
+        for clip in source.load():
+            key = f"{source.key}_{clip.part}" if clip.part else source.key
+            clip, found = look(clip, key, Job(source, target, fix=fix))
+            report.add(Outcome(source.key, source.origin, clips=(found,)), 1)
+            shown.append((replace(clip, motion=clip.motion.resample(fps) if fps else clip.motion), key))
+    _check_number(len(shown), kind)
+    if kind in PICTURES:
+        write_pictures(out, [(clip, clip.motion, key) for clip, key in shown])
+        figures: dict[str, float] = {}
+    else:
+        clip, _ = shown[0]
+        figures = write_file(out, kind, clip, clip.motion, unit=unit)
+    report.written = [key for _, key in shown]
+    report.frames = sum(clip.motion.frames for clip, _ in shown)
+    report.conclude([Piece(report.written[0], report.frames, figures=figures)])
+    report.seconds, report.cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
+    return report
+
+
+def _check_number(count: int, kind: FileKind) -> None:
+    most = MOST_PICTURES.get(kind, 1)
+    if count > most:
+        several = f"a .{kind} file shows at most {most} clips" if most > 1 else "such a file holds one clip"
+        raise MotionkitError(
+            f"{count} clips do not fit into one file.",
+            why=f"{several}.",
+            fix=f"give a folder as OUT and --to {kind}: it gets a file per clip.",
+        )

@@ -1,0 +1,185 @@
+"""The clips that a list of paths stands for, under ids that are unique and fit for file names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion.corpus._caption_table import plain_id
+from motionkit.motion.corpus._captions import Caption, read_captions
+from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A motion file.
+
+    Attributes:
+        path: The file.
+        key: Clip id.
+        format: Name of its format.
+        options: What the reader must be told.
+        texts: Captions known from elsewhere in its folder.
+        split: Split known from elsewhere in its folder.
+    """
+
+    path: Path
+    key: str
+    format: str
+    options: ReadOptions = field(default_factory=ReadOptions)
+    texts: tuple[Caption, ...] = ()
+    split: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return the file's size and time; empty when it is gone."""
+        try:
+            state = self.path.stat()
+        except OSError:
+            return ""
+        return f"{state.st_size}-{state.st_mtime_ns}"
+
+    def load(self) -> Sequence[Clip]:
+        """Read the file."""
+        clips = FORMATS[self.format].read(self.path, self.options)
+        if not (self.texts or self.split):
+            return clips
+        whole = tuple(caption.text for caption in self.texts if caption.whole)
+        timed = tuple(caption for caption in self.texts if not caption.whole)
+        return [
+            replace(clip, captions=clip.captions or whole, timed=clip.timed or timed, split=clip.split or self.split)
+            for clip in clips
+        ]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a list of paths stands for.
+
+    Attributes:
+        sources: The clips, in a fixed order.
+        skipped: Files of a known ending that hold no motion, as statistics and settings do not.
+    """
+
+    sources: tuple[FileSource, ...]
+    skipped: tuple[Path, ...]
+
+
+def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
+    """Find motion files: each path is a file or a folder, searched with its sub-folders.
+
+    A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
+    splits; its joints are the same motions again and are not taken twice. Ids are file names without ending; where
+    two files share one, their folders are put before it.
+
+    Raises:
+        MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
+    """
+    options = options or ReadOptions()
+    found: dict[Path, _Found] = {}
+    skipped: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            entries = list(_in_folder(path, skipped))
+            if not entries:
+                raise MotionkitError(
+                    f"there is no motion in {path} or below it.",
+                    why=f"files that are read: {', '.join(sorted(SUFFIXES))}.",
+                )
+            for entry in entries:
+                found.setdefault(entry.path.resolve(), entry)
+        elif path.exists():
+            kind = recognise(path)
+            if kind is None:
+                raise MotionkitError(f"{path} holds no motion that is known here.", why=_known(path.suffix.lower()))
+            found.setdefault(path.resolve(), _Found(path, path.parent, kind))
+        else:
+            raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
+    keys = _unique_keys([(entry.path, entry.base) for entry in found.values()])
+    sources = tuple(
+        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.split)
+        for key, entry in zip(keys, found.values(), strict=True)
+    )
+    return Opened(sources, tuple(skipped))
+
+
+@dataclass(frozen=True)
+class _Found:
+    path: Path
+    base: Path
+    format: Format
+    texts: tuple[Caption, ...] = ()
+    split: str = ""
+
+
+def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
+    """Walk a folder; sub-folders with features are read as such."""
+    if (folder / "new_joint_vecs").is_dir():
+        yield from _feature_folder(folder)
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            for entry in _in_folder(path, skipped):
+                yield replace(entry, base=folder)
+        elif path.suffix.lower() in SUFFIXES and path.is_file():
+            if (kind := recognise(path)) is None:
+                skipped.append(path)
+            else:
+                yield _Found(path, folder, kind)
+
+
+def _feature_folder(folder: Path) -> Iterator[_Found]:
+    """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
+    splits = {key: split for split in SPLITS for key in _lines(folder / f"{split}.txt")}
+    texts = _generated_texts(folder / "motions.json")
+    for path in sorted((folder / "new_joint_vecs").glob("*.npy")):
+        file = folder / "texts" / f"{path.stem}.txt"
+        captions = read_captions(file) if file.is_file() else texts.get(path.stem, ())
+        yield _Found(path, folder, FORMATS["features"], captions, splits.get(path.stem, ""))
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
+
+
+def _generated_texts(path: Path) -> Mapping[str, tuple[Caption, ...]]:
+    try:
+        motions = json.loads(path.read_text(encoding="utf-8"))["motions"]
+        return {str(entry["id"]): (Caption(str(entry["text"])),) for entry in motions}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
+    """Return an id per file; ids differ by more than case, for the sake of file systems that do not."""
+    stems = [file.stem.lower() for file, _ in files]
+    keys: list[str] = []
+    taken: set[str] = set()
+    for file, base in files:
+        stem = plain_id(file.stem)
+        key = stem
+        if stems.count(file.stem.lower()) > 1:
+            inside = file.resolve().relative_to(base.resolve()).with_suffix("").parts
+            key = plain_id("_".join(inside))
+        number = 2
+        while key.lower() in taken:
+            key, number = f"{stem}_{number}", number + 1
+        taken.add(key.lower())
+        keys.append(key)
+    return keys
+
+
+def _known(suffix: str) -> str:
+    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."

@@ -1,0 +1,169 @@
+"""What a clip can be written as, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.convert._outcome import Piece
+
+FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
+SUFFIX = {
+    "mpl": ".npz",
+    "bvh": ".bvh",
+    "glb": ".glb",
+    "mp4": ".mp4",
+    "gif": ".gif",
+    "html": ".html",
+    "joints": ".npy",
+    "npz": ".npz",
+}
+PICTURES = ("mp4", "gif", "html")
+"""Kinds that can show several clips in one file."""
+
+
+class Target(Protocol):
+    """Writes clips; it is sent to worker processes, so it pickles."""
+
+    @property
+    def for_training(self) -> bool:
+        """Return whether a rest pose before the motion would spoil it."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that its files depend on besides the clips, as plain data."""
+        ...
+
+    def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
+        """Write one clip into `folder`.
+
+        Raises:
+            MotionkitError: The clip cannot be written in this way.
+            OSError: The disk refuses.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class FileTarget:
+    """One file per clip.
+
+    Attributes:
+        kind: What is written.
+        fps: Frames per second; 0 keeps the clip's own.
+        unit: Unit of BVH files.
+        min_frames: Shorter clips are left out.
+    """
+
+    kind: FileKind
+    fps: float = 0.0
+    unit: Literal["m", "cm"] = "cm"
+    min_frames: int = 1
+
+    @property
+    def for_training(self) -> bool:
+        """Return whether a model will learn from the file; otherwise it keeps every frame of the source."""
+        return self.kind in ("mpl", "joints")
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, rate and unit."""
+        return {"to": self.kind, "fps": self.fps, "unit": self.unit, "min_frames": self.min_frames}
+
+    def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
+        """Write ``folder/KEY.SUFFIX``."""
+        motion = clip.motion.resample(self.fps) if self.fps else clip.motion
+        if motion.frames < self.min_frames:
+            return [Piece(key, motion.frames, split=clip.split, group=clip.group, captions=len(clip.captions))]
+        name = f"{key}{SUFFIX[self.kind]}"
+        path = folder / name
+        if path.exists():
+            raise MotionkitError("another clip has this id already.")
+        figures = write_file(path, self.kind, clip, motion, unit=self.unit)
+        return [Piece(key, motion.frames, (name,), clip.split, clip.group, len(clip.captions), figures)]
+
+
+def write_file(
+    path: Path, kind: FileKind, clip: Clip, motion: Motion | JointMotion, *, unit: Literal["m", "cm"] = "cm"
+) -> dict[str, float]:
+    """Write one motion as one file.
+
+    Args:
+        path: The file.
+        kind: What it is.
+        clip: What is known about the motion.
+        motion: The clip's motion, at the rate that is wanted.
+        unit: Unit of a BVH file.
+
+    Returns:
+        ``residual_mean``, ``residual_max`` (metres) and ``flips`` where rotations had to be found for bare joints.
+    """
+    from dataclasses import replace
+
+    if kind in PICTURES:
+        write_pictures(path, [(clip, motion, path.stem)])
+        return {}
+    if kind == "joints":
+        from motionkit.motion.formats.arrays import write_joints
+        from motionkit.motion.rigs import to_body
+
+        write_joints(path, to_body(motion, HUMANML, motion.fps))
+        return {}
+    if kind == "npz":
+        from motionkit.motion.formats.native import write_native
+
+        write_native(path, replace(clip, motion=motion), source_hash=clip.notes.get("sha256", ""))
+        return {}
+    solid, figures = solid_motion(motion)
+    if kind == "bvh":
+        from motionkit.motion.formats.bvh import write_bvh
+
+        write_bvh(path, solid, unit=unit)
+    elif kind == "glb":
+        from motionkit.motion.formats.glb import write_glb
+
+        write_glb(path, solid, name=path.stem)
+    else:
+        from motionkit.motion.formats.mpl import write_mpl_npz
+
+        write_mpl_npz(path, replace(clip, motion=solid), source_hash=clip.notes.get("sha256", ""))
+    return figures
+
+
+def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
+    """Return a motion with rotations, and how well it fits where they had to be found."""
+    if isinstance(motion, Motion):
+        return motion, {}
+    from motionkit.motion.rigs import solve
+
+    solved = solve(motion)
+    figures = {
+        "residual_mean": solved.residual_mean,
+        "residual_max": solved.residual_max,
+        "flips": float(solved.flips),
+    }
+    return solved.motion, figures
+
+
+def write_pictures(path: Path, shown: Sequence[tuple[Clip, Motion | JointMotion, str]]) -> None:
+    """Show motions in one page or film; each comes with its clip and a title."""
+    from motionkit.motion.player import track_of, write_player
+
+    tracks = [track_of(motion, clip.captions[0] if clip.captions else title) for clip, motion, title in shown]
+    if path.suffix.lower() == ".html":
+        write_player(path, tracks, title=path.stem)
+    else:
+        from motionkit.motion.formats.video import write_video
+
+        write_video(path, tracks)
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """Return what a file name asks for by its ending, or None for a folder."""
+    by_suffix: dict[str, FileKind] = {SUFFIX[kind]: kind for kind in get_args(FileKind) if kind != "mpl"}
+    return by_suffix.get(path.suffix.lower())
