@@ -1,0 +1,104 @@
+"""From moving joints to a moving skeleton: constant bones, rotations that do not flip."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import accumulate_rotations
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.rigs._rest import Rig
+from motionkit.motion.rigs._solve_fit import check_joints, fit_rig, match_rig
+from motionkit.motion.rigs._solve_frames import joint_frames, to_local
+from motionkit.motion.rigs._solve_pose import closest_pose
+
+FLIP = math.radians(90.0)
+"""A joint that turns by more than this from one frame to the next while its bones stay is a flip."""
+
+_STAYS = math.radians(30.0)
+"""Up to here a bone counts as staying."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Rotations found for moving joints.
+
+    Attributes:
+        motion: The skeleton with constant bones; its first joints are those of the rig.
+        residual_mean: Mean distance in metres, over frames and joints, between given and solved joints. It is zero
+            (1e-6) for joints of a skeleton with constant bones, and else what no skeleton with this rig's bones can
+            avoid: each frame is the closest pose in the least-squares sense. Generated motions, whose bones stretch,
+            and trunks of capture rigs mapped to other joints have millimetres to centimetres.
+        residual_max: The largest such distance.
+        flips: Pairs of a joint and a frame at which the rotation jumps although the bones do not; see `count_flips`.
+    """
+
+    motion: Motion
+    residual_mean: float
+    residual_max: float
+    flips: int
+
+
+def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = False) -> Solved:
+    """Find the skeleton and the rotations behind moving joints.
+
+    Bones are fitted (`fit_rig`) unless a rig gives them; every frame becomes the closest pose that these bones allow;
+    rotations follow from it, continuous in time (`joint_frames`). Rotations stored in HumanML3D features are not
+    used: they come from an inverse kinematics that restarts at every chain and flips.
+
+    Args:
+        motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose to
+            start from and end sites; any other skeleton starts from its first frame.
+        rig: Bones and rest pose to use as they are; its joints are the motion's by name, and further end sites.
+        symmetric: Give left and right the same bones when they are fitted (HumanML3D and KIT only).
+
+    Raises:
+        MotionkitError: Joints that are not one finite tree, or a rig of another tree.
+    """
+    check_joints(motion)
+    joints = motion.joints.detach().double().cpu()
+    rig = rig or fit_rig(motion, symmetric=symmetric)
+    order = match_rig(motion, rig)
+    inside = [joint for joint, source in enumerate(order) if source >= 0]
+    parents = tuple(inside.index(rig.parents[joint]) if rig.parents[joint] >= 0 else -1 for joint in inside)
+    body = Rig(tuple(rig.names[joint] for joint in inside), parents, rig.offsets[inside])
+    wanted = joints[:, [order[joint] for joint in inside]]
+    pose = closest_pose(wanted, body)
+    local = to_local(joint_frames(pose, body, motion.fps), parents)
+    frames = motion.frames
+    rotations = torch.eye(3, dtype=torch.float64).repeat(frames, rig.joints, 1, 1)
+    rotations[:, inside] = local
+    translations = rig.offsets.repeat(frames, 1, 1)
+    translations[:, 0] = pose[:, 0]
+    solved = Motion(rig.names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
+    miss = (solved.positions()[:, inside] - wanted).norm(dim=-1)
+    return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))
+
+
+def count_flips(motion: Motion) -> int:
+    """Count rotations that jump while the bones stay.
+
+    A pair of a joint and a frame counts when the joint's rotation in the world differs by more than 90 degrees from
+    the frame before although none of the joint's bones turned by more than 30.
+    """
+    if motion.frames < 2:
+        return 0
+    world = accumulate_rotations(motion.rotations, motion.parents)
+    change = world[:-1].mT @ world[1:]
+    turned = _angle(0.5 * (change.diagonal(dim1=-2, dim2=-1).sum(dim=-1) - 1.0))
+    bone = torch.zeros_like(turned)
+    carries = torch.zeros(len(motion.names), dtype=torch.bool)
+    for joint, parent in enumerate(motion.parents):
+        if parent >= 0 and float(motion.offsets[joint].norm()) > 0:
+            carries[parent] = True
+            direction = torch.nn.functional.normalize(world[:, parent] @ motion.offsets[joint], dim=-1)
+            moved = _angle((direction[:-1] * direction[1:]).sum(dim=-1))
+            bone[:, parent] = torch.maximum(bone[:, parent], moved)
+    return int(((turned > FLIP) & (bone < _STAYS) & carries).sum())
+
+
+def _angle(cosine: Tensor) -> Tensor:
+    return torch.acos(cosine.clamp(-1.0, 1.0))
