@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from pydantic import create_model
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
-    JsonConfigSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
     YamlConfigSettingsSource,
 )
 
 from motionkit.config._group import Group
+from motionkit.config._jsonc import read_jsonc
 from motionkit.config._problems import suggest
 from motionkit.config._slots import slot_of
 from motionkit.errors import MotionkitError
@@ -51,7 +50,7 @@ class Layer:
 
 
 def read_file(model: type[Group], path: Path) -> Layer:
-    """Read a TOML, JSON or YAML file; a run folder stands for its ``config.json``.
+    """Read a TOML, JSON (comments are fine) or YAML file; a run folder stands for its ``config.json``.
 
     Raises:
         MotionkitError: It is missing, has another suffix, is malformed (with line and column), or is not a table.
@@ -61,7 +60,7 @@ def read_file(model: type[Group], path: Path) -> Layer:
         raise MotionkitError(f"settings file {path} does not exist.", fix="check the path given to --config.")
     try:
         table = _parse(_shadow(model), file)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise MotionkitError(f"{file} is not valid {file.suffix[1:].upper()}: {error}") from error
     except OSError as error:
         raise MotionkitError(f"{file} cannot be read: {error.strerror or error}") from error
@@ -110,8 +109,10 @@ def _parse(shadow: type[BaseSettings], file: Path) -> Any:
     suffix = file.suffix.lower()
     if suffix == ".toml":
         return TomlConfigSettingsSource(shadow, toml_file=file).toml_data
-    if suffix == ".json":
-        return JsonConfigSettingsSource(shadow, json_file=file).json_data
+    if suffix in (".json", ".jsonc"):
+        if not isinstance(table := read_jsonc(file), dict):
+            raise TypeError
+        return table
     if suffix in (".yaml", ".yml"):
         return _parse_yaml(shadow, file)
     raise MotionkitError(

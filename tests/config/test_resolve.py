@@ -83,7 +83,7 @@ def test_misspelt_variable_is_a_warning_and_a_nested_one_an_error(
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("x.json", '{\n  // why\n  "num_steps": 3}', "line 2 column 3"),
+        ("x.json", '{\n  // why\n  "num_steps": }', "line 3, column 16"),
         ("x.toml", "num_steps = = 3", "line 1, column 13"),
         ("x.yaml", "a: [1", "line 1"),
         ("x.yaml", "- 1\n- 2", "does not hold a table"),

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from motionkit.config import Group, parse_jsonc, read_jsonc
+from motionkit.config._sources import read_file
+from motionkit.errors import MotionkitError
+
+GUIDE = """{
+  // data and output paths
+  "data": "./raw_data/processed_data",
+  "url": "http://host//not/*a comment*/",
+  "epochs": 30, /* as in the
+     guide, */ "batch": 8,
+  "lr": 0.00031732900585132803,
+  "tf_mode": "epoch_linear",      // epoch_linear, step_linear, constant
+  "say": "a \\" quote, then // more",
+  "comma": ",]",
+  "freerun_stage_schedule": [
+    {"range": [1, 9], "label": "stage1_teacher", "trainer": {"freerun_weight": 0.0,},}, // last
+  ], // trailing
+}
+"""
+
+
+def test_comments_and_trailing_commas_are_no_part_of_the_document() -> None:
+    assert parse_jsonc(GUIDE, "guide") == {
+        "data": "./raw_data/processed_data",
+        "url": "http://host//not/*a comment*/",
+        "epochs": 30,
+        "batch": 8,
+        "lr": 0.00031732900585132803,
+        "tf_mode": "epoch_linear",
+        "say": 'a " quote, then // more',
+        "comma": ",]",
+        "freerun_stage_schedule": [{"range": [1, 9], "label": "stage1_teacher", "trainer": {"freerun_weight": 0.0}}],
+    }
+
+
+@pytest.mark.parametrize("value", [{"a": [1, 2.5, "x//y", None, True], "b": {}}, [], "text", 3.25])
+def test_plain_json_is_read_as_it_is(value: object) -> None:
+    assert parse_jsonc(json.dumps(value), "here") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1,\n "b": }', "line 2, column 7"),
+        ('// one\n/* two\n three */ {"a": 1 "b": 2}', "line 3, column 19"),
+        ('{"a": [1, 2', "cut short"),
+        ('{"a": 1, /* never closed', "line 1 has no end"),
+        ('{"a": [1.0, ...]}', "left out"),
+        ('{"a": "no end // here}', "line 1, column 7"),
+        ("  \n ", "is empty"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a": ' + "9" * 5000 + "}", "cannot be read"),
+    ],
+)
+def test_errors_say_where_and_why(text: str, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_jsonc(text, "file.json")
+    assert "file.json" in caught.value.message
+    assert said in f"{caught.value.message} {caught.value.why}"
+
+
+@pytest.mark.parametrize("piece", ['\\"', "/*", '"', ", ", "//", "/* */", "\\"])
+def test_hostile_text_takes_linear_time(piece: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(MotionkitError):
+        parse_jsonc("{" + piece * 200_000, "file.json")
+    assert time.perf_counter() - start < 5.0  # quadratic behaviour takes minutes
+
+
+def test_a_file_is_read_with_its_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1} // \xe4\xb8\xad\xe6\x96\x87')
+    assert read_jsonc(path) == {"a": 1}
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="does not exist"):
+        read_jsonc(tmp_path / "none.json")
+    with pytest.raises(MotionkitError, match="is a folder"):
+        read_jsonc(tmp_path)
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(MotionkitError, match="not a text file"):
+        read_jsonc(binary)
+    with pytest.raises(MotionkitError, match="MB of JSON"):
+        read_jsonc(binary, limit=3)
+
+
+class Model(Group):
+    """A model of one setting."""
+
+    epochs: int = Field(1, description="how often")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonc"])
+def test_settings_files_may_have_comments(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text('{\n  // the guide says 30\n  "epochs": 30,\n}')
+    assert read_file(Model, path).table == {"epochs": 30}
+    path.write_text("[1]")
+    with pytest.raises(MotionkitError, match="does not hold a table"):
+        read_file(Model, path)
