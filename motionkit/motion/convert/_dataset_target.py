@@ -19,7 +19,7 @@ from motionkit.motion.corpus._captions import Caption, clean_caption
 from motionkit.motion.corpus._folder import write_clip
 from motionkit.motion.corpus._tagger import tag_caption
 from motionkit.motion.features import joints_to_features, mirror, mirror_text
-from motionkit.motion.rigs import to_body
+from motionkit.motion.rigs import kit_bones, to_body
 
 MIN_FRAMES = {"humanml": 40, "kit": 24}
 """Shortest clip in feature frames that HumanML3D's loaders take."""
@@ -72,11 +72,12 @@ class FeatureTarget:
         """Cut into parts of at most `MAX_FRAMES` rows and write each."""
         frames = len(joints) - 1 if ready is None else len(ready)
         count = max(1, -(-frames // MAX_FRAMES))
+        bones = kit_bones() if self.skeleton is KIT else None
         for part in range(count):
             start, end = frames * part // count, frames * (part + 1) // count
             # A part keeps the frame after its last one, which its velocities need; ready features have used it already.
             features = (
-                joints_to_features(joints[start : end + 1].double(), self.skeleton).float()
+                joints_to_features(joints[start : end + 1].double(), self.skeleton, bones=bones).float()
                 if ready is None
                 else ready[start:end]
             )

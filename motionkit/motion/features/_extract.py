@@ -21,6 +21,7 @@ def joints_to_features(
     lengths: Tensor | None = None,
     *,
     target: bool = True,
+    bones: Tensor | None = None,
     align: bool = True,
     peer_turns: bool = False,
 ) -> Tensor:
@@ -34,6 +35,7 @@ def joints_to_features(
         lengths: ``[...]`` int64 joint frames of each sample; padding may hold anything. The result then has
             ``lengths - 1`` valid frames and zeros after them.
         target: First move the motion onto the skeleton's target bones (`retarget`).
+        bones: ``[J]`` other target bone lengths in metres; a body that publishes none (KIT) needs them.
         align: First put it on the floor, at the origin, facing +Z (`canonicalise`).
         peer_turns: Reproduce HumanML3D where a heading passes half a turn from +Z: its arcsin of a quaternion
             component has the wrong sign in that one frame, so that the recovered body is off by twice that frame's
@@ -43,7 +45,8 @@ def joints_to_features(
         ``[..., T - 1, D]``.
 
     Raises:
-        MotionkitError: Wrong number of joints, fewer than two frames, or `target` for a body without target bones.
+        MotionkitError: Wrong number of joints, fewer than two frames, or `target` for a body without target bones
+            and none given.
     """
     if joints.ndim < 3 or joints.shape[-2:] != (skeleton.joints, 3) or joints.shape[-3] < 2:
         raise MotionkitError(
@@ -53,7 +56,7 @@ def joints_to_features(
     if lengths is not None:
         joints = _hold_last(joints, lengths)
     if target:
-        joints = retarget(joints, skeleton)
+        joints = retarget(joints, skeleton, bones)
     if align:
         joints = canonicalise(joints, skeleton)
     features = _features(joints / skeleton.unit, skeleton, peer_turns)

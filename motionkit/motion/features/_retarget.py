@@ -32,7 +32,7 @@ def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) ->
         if skeleton.target_offsets is None:
             raise MotionkitError(
                 f"the {skeleton.name} body has no published target bones.",
-                fix="pass bones, or extract with target=False.",
+                fix="pass bones (kit_bones() has some), or extract with target=False.",
             )
         bones = joints.new_tensor(skeleton.target_offsets).norm(dim=-1)
     source = bones_from_positions(joints, skeleton.parents)

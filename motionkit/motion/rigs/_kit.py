@@ -1,4 +1,4 @@
-"""From the 22-joint body to KIT-ML's 21 joints."""
+"""From the 22-joint body to KIT-ML's 21 joints, and the bones its features are made with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from motionkit.motion._skeleton import HUMANML, KIT
+from motionkit.geometry import bones_from_positions
+from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 
 _TRUNK = {
     "BP": (("left_hip", 0.09), ("right_hip", 0.09), ("spine1", 0.82)),
@@ -20,6 +21,12 @@ published mean pose; how far up BP, BT and BUN are is read from the mean poses o
 
 _MIDFOOT = (("knee", -0.04), ("ankle", 0.71), ("foot", 0.33))
 """KIT's mid-foot lies below and before the ankle; the shin tells where below is."""
+
+_BONES = {
+    "BP": 80.0, "BT": 113.0, "BLN": 43.0, "BUN": 29.0, "LS": 99.0, "LE": 165.0, "LW": 144.0, "LH": 48.0, "LK": 245.0,
+    "LA": 246.0, "LMrot": 30.0, "LF": 52.0,
+}  # fmt: skip
+"""Bone lengths in stored units; left and right are alike."""
 
 
 @lru_cache(maxsize=1)
@@ -59,3 +66,27 @@ def body_to_kit(joints: Tensor) -> Tensor:
         ``[..., 21, 3]`` metres.
     """
     return kit_weights().to(joints) @ joints
+
+
+def kit_bones() -> Tensor:
+    """Return target bone lengths for KIT features, ``[21]`` float64 metres.
+
+    KIT-ML publishes no bones. These are those of the body in its public features, estimated from their mean pose: a
+    person 1000 units tall, so that features made with them lie where Mean, Std and released networks expect them.
+    """
+    lengths = torch.zeros(KIT.joints, dtype=torch.float64)
+    for name, length in _BONES.items():
+        joint = KIT.index(name)
+        lengths[[joint, KIT.mirror_order[joint]]] = length * KIT.unit
+    return lengths
+
+
+def clip_bones(joints: Tensor, skeleton: Skeleton) -> Tensor:
+    """Return the bone lengths ``[J]`` of a motion's first frame ``[T, J, 3]``, to serve as another's target.
+
+    HumanML3D took its own target from a clip in this way; give features of your own KIT clip's body by passing these
+    as ``bones`` to `joints_to_features`.
+    """
+    bones = bones_from_positions(joints[0], skeleton.parents).norm(dim=-1)
+    bones[0] = 0.0
+    return bones
