@@ -22,7 +22,7 @@ class Place:
 
     Every finished source is a line of a journal there. When a process dies, the next one with the same plan goes on
     after the last line; with another plan it starts again. Leaving the ``with`` block before `finish` keeps the part
-    folder when the block was interrupted, and removes it when an error came up.
+    folder, unless the error says that nothing can come of it (exit code 2).
 
     Args:
         out: The folder to make.
@@ -68,7 +68,7 @@ class Place:
         for file in (self._journal, self._lock):
             if file is not None:
                 file.close()
-        if not self._finished and kind is not None and issubclass(kind, Exception):
+        if not self._finished and isinstance(error, MotionkitError) and error.code == 2:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def done(self, key: str, fingerprint: str) -> Outcome | None:

@@ -13,14 +13,14 @@ from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
     HUMANML,
-    LoadedClip,
-    bvh_sources,
-    convert_to_humanml,
+    Clip,
+    JointMotion,
     feature_stats,
     mirror_features,
     read_caption_table,
     read_features,
 )
+from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
 from motionkit.testing import check_dataset
 
 from ..bodies import walker
@@ -43,6 +43,10 @@ def run(*words: object):
     return CliRunner().invoke(get_app(), [str(word) for word in words])
 
 
+def opened(*paths: Path) -> tuple[FileSource, ...]:
+    return open_sources(paths).sources
+
+
 def names(path: Path) -> list[str]:
     return path.read_text().split()
 
@@ -55,7 +59,7 @@ def test_a_complete_folder(clips, tmp_path):
         + "ghost,boo\n"
     )
     out = tmp_path / "out"
-    report = convert_to_humanml(bvh_sources([clips]), out, table=read_caption_table(table))
+    report = convert(opened(clips), out, FeatureTarget(), table=read_caption_table(table))
     assert report.written == ["clip0", "clip1", "clip2", "clip3", "clip4", "turned"]
     assert (report.uncaptioned, report.motionless, report.failed, report.short) == (["turned"], ["ghost"], {}, {})
     assert names(out / "all.txt") == report.written
@@ -90,7 +94,7 @@ def test_a_table_chooses_splits(clips, tmp_path):
     table = tmp_path / "c.csv"
     rows = [f"clip{n},x,{'test' if n == 3 else 'train'},{'g' if n > 2 else n}" for n in range(5)]
     table.write_text("id,text,split,group\n" + "\n".join(rows) + "\nturned,y,val,z\n")
-    report = convert_to_humanml(bvh_sources([clips]), tmp_path / "out", table=read_caption_table(table))
+    report = convert(opened(clips), tmp_path / "out", FeatureTarget(), table=read_caption_table(table))
     assert report.splits == {"train": 4, "val": 1, "test": 1}
     assert names(tmp_path / "out/test.txt") == ["clip3"]
     assert any("1 group(s) are in several splits" in warning and "g" in warning for warning in report.warnings)
@@ -153,22 +157,22 @@ def test_nothing_usable_leaves_nothing(tmp_path):
 
 def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    convert_to_humanml(bvh_sources([clips]), out)
+    convert(opened(clips), out, FeatureTarget())
     before = sorted(path.name for path in out.rglob("*"))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("motionkit.motion.corpus._folder.np.save", full)
-    with pytest.raises(OSError, match="No space"):
-        convert_to_humanml(bvh_sources([clips]), out, overwrite=True)
+    monkeypatch.setattr("motionkit.motion.corpus._folder.write_bytes_atomic", full)
+    with pytest.raises(MotionkitError, match="No space"):
+        convert(opened(clips), out, FeatureTarget(), overwrite=True)
     assert sorted(path.name for path in out.rglob("*")) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+    assert (tmp_path / ".out.part").is_dir(), "what was done is kept for the next try"
 
 
 def test_long_clips_are_cut_and_say_so(tmp_path):
     write_bvh(tmp_path / "long.bvh", 251, fps=10.0)
-    report = convert_to_humanml(bvh_sources([tmp_path / "long.bvh"]), tmp_path / "out")
+    report = convert(opened(tmp_path / "long.bvh"), tmp_path / "out", FeatureTarget())
     assert report.cut == {"long": 3}
     assert report.written == ["long_p0", "long_p1", "long_p2"]
     frames = [len(np.load(tmp_path / f"out/new_joint_vecs/{name}.npy")) for name in report.written]
@@ -180,11 +184,11 @@ def test_long_clips_are_cut_and_say_so(tmp_path):
 def test_mirror_images(tmp_path):
     (tmp_path / "c.csv").write_text("id,text\nclip,steps to the left\n")
     write_bvh(tmp_path / "clip.bvh")
-    report = convert_to_humanml(
-        bvh_sources([tmp_path / "clip.bvh"]),
+    report = convert(
+        opened(tmp_path / "clip.bvh"),
         tmp_path / "out",
+        FeatureTarget(mirrored=True),
         table=read_caption_table(tmp_path / "c.csv"),
-        mirrored=True,
     )
     assert report.written == ["clip", "Mclip"]
     assert (
@@ -198,20 +202,23 @@ def test_same_names_get_their_folders(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         write_bvh(tmp_path / folder / "walk fast.bvh", 130)
-    sources = bvh_sources([tmp_path])
-    assert [source.key for source in sources] == ["a_walk_fast", "b_walk_fast"]
-    assert len(bvh_sources([tmp_path, tmp_path / "a"])) == 2, "a file given twice counts once"
+    assert [source.key for source in opened(tmp_path)] == ["a_walk_fast", "b_walk_fast"]
+    assert len(opened(tmp_path, tmp_path / "a")) == 2, "a file given twice counts once"
 
 
 def test_features_pass_unchanged(tmp_path):
     class Source:
         key, origin = "x", "memory"
 
-        def load(self) -> LoadedClip:
-            features = torch.arange(50 * 263.0).reshape(50, 263) / 1e4
-            return LoadedClip(torch.zeros(50, 22, 3), features, ("a walk",), split="train")
+        def fingerprint(self) -> str:
+            return ""
 
-    convert_to_humanml([Source()], tmp_path / "out")
+        def load(self) -> list[Clip]:
+            features = torch.arange(50 * 263.0).reshape(50, 263) / 1e4
+            motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walker(50), 20.0)
+            return [Clip(motion, features, ("a walk",), split="train")]
+
+    convert([Source()], tmp_path / "out", FeatureTarget())
     np.testing.assert_array_equal(
         np.load(tmp_path / "out/new_joint_vecs/x.npy"),
         np.arange(50 * 263.0, dtype=np.float32).reshape(50, 263) / np.float32(1e4),
@@ -226,31 +233,136 @@ def test_z_up_files_are_turned_and_noticed(tmp_path):
     assert not looks_lying(walker(130, 3))
 
 
-def test_a_rest_pose_before_the_motion_is_left_out(tmp_path):
+def test_a_rest_pose_before_the_motion_is_left_out_of_datasets_only(tmp_path):
     write_bvh(tmp_path / "plain.bvh", 150)
     write_bvh(tmp_path / "rest.bvh", 150, rest=True)
-    plain, rest = (source.load() for source in bvh_sources([tmp_path]))
-    assert plain.warnings == ()
-    assert rest.warnings == ("its first frame is a rest pose and was left out.",)
-    assert len(rest.joints) == len(plain.joints)
-    fastest = [float((clip.joints[1:] - clip.joints[:-1]).norm(dim=-1).max()) for clip in (plain, rest)]
+    report = convert(opened(tmp_path), tmp_path / "out", FeatureTarget())
+    assert report.warnings == ["rest: its first frame is a rest pose and was left out."]
+    plain, rest = (np.load(tmp_path / f"out/new_joints/{name}.npy") for name in ("plain", "rest"))
+    assert len(plain) == len(rest)
+    fastest = [float(np.linalg.norm(np.diff(clip, axis=0), axis=-1).max()) for clip in (plain, rest)]
     assert fastest[1] == pytest.approx(fastest[0], rel=0.1)
+    kept = convert(opened(tmp_path / "rest.bvh"), tmp_path / "npz", FileTarget("npz"))
+    assert kept.frames == kept.clips[0]["frames"], "nothing is dropped from a file that only changes its format"
 
 
-def test_jumps_are_noticed(tmp_path):
-    path = write_bvh(tmp_path / "a.bvh", 150)
+def planted(path: Path) -> Path:
+    """A walk of 150 frames in which the root is 3 m away in frame 100."""
+    write_bvh(path, 150)
     lines = path.read_text().splitlines()
     lines[-50] = lines[-50].replace(lines[-50].split()[1], "300.0", 1)
     path.write_text("\n".join(lines))
-    (source,) = bvh_sources([path])
-    assert source.load().warnings == ("a joint jumps in 2 frame(s): 100, 101",)
+    return path
+
+
+def test_check_names_the_frames_and_writes_nothing(tmp_path):
+    planted(tmp_path / "a.bvh")
+    write_bvh(tmp_path / "fine.bvh", 150)
+    report = check(opened(tmp_path))
+    found = {clip["clip"]: [(f["kind"], f["frames"]) for f in clip["findings"]] for clip in report.clips}
+    assert ("jump", [[100, 102]]) in found["a"]
+    assert found["fine"] == []
+    result = run("convert", "--check", tmp_path, "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["command"], document["status"], len(document["clips"])) == ("check", "failed", 2)
+    assert run("convert", "--check", tmp_path / "fine.bvh").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "fine.bvh"]
+    assert "nothing" in run("convert", "--check", tmp_path, "--fix").stderr
+
+
+def test_fix_keeps_the_longest_clean_run_and_says_which(tmp_path):
+    result = run("convert", planted(tmp_path / "a.bvh"), tmp_path / "out", "--to", "npz", "--fix", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["fixed"] == {"a": [0, 100]}
+    assert document["frames"] == 100
+
+
+def test_a_killed_conversion_goes_on_where_it_was(clips, tmp_path):
+    whole = tmp_path / "whole"
+    convert(opened(clips), whole, FeatureTarget())
+
+    def stop(key: str) -> None:
+        if key == "clip2":
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    part = tmp_path / ".out.part"
+    journal = part / ".journal.jsonl"
+    journal.write_text(
+        journal.read_text() + '{"outcome": {"key": "clip3", "torn'
+    )  # and the line that was being written
+    (part / "new_joint_vecs/clip3.npy").write_bytes(b"half a file")
+    assert not out.exists()
+    report = convert(opened(clips), out, FeatureTarget())
+    assert (report.resumed, len(report.written)) == (3, 6)
+    assert not part.exists()
+    for file in sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file()):
+        assert (out / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+def test_another_plan_or_a_changed_file_starts_again(clips, tmp_path):
+    def stop(key: str) -> None:
+        if key == "clip2":
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    write_bvh(clips / "clip1.bvh", 200)
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(mirrored=True), progress=stop)
+    report = convert(opened(clips), out, FeatureTarget(mirrored=True))
+    assert report.resumed == 3
+    assert len(report.written) == 12
+
+
+def test_worker_processes_write_the_same_bytes(clips, tmp_path):
+    for number in range(5, 9):
+        write_bvh(clips / f"clip{number}.bvh", 150)
+    one = convert(opened(clips), tmp_path / "one", FeatureTarget())
+    two = convert(opened(clips), tmp_path / "two", FeatureTarget(), jobs=2)
+    assert one.written == two.written
+    for file in sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()):
+        assert (tmp_path / "two" / file).read_bytes() == (tmp_path / "one" / file).read_bytes(), file
+
+
+def test_a_dataset_is_read_back_with_its_texts_and_splits(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    table.write_text("id,text,split\n" + "".join(f"clip{n},walk {n},{'val' if n else 'test'}\n" for n in range(5)))
+    convert(opened(clips), tmp_path / "first", FeatureTarget(), table=read_caption_table(table))
+    texts = tmp_path / "first/texts/clip1.txt"
+    texts.write_text(texts.read_text() + "turns#turn/VERB#1.0#2.0\n")
+    convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
+    for name in ("val.txt", "test.txt", "new_joint_vecs/clip3.npy", "texts/clip1.txt"):
+        assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes(), name
+
+
+def test_what_is_no_motion_is_said(clips, tmp_path):
+    (clips / "settings.json").write_text('{"epochs": 3}')
+    np.save(clips / "Mean.npy", np.zeros(263, dtype=np.float32))
+    result = run("convert", clips, tmp_path / "out")
+    assert result.exit_code == 0
+    assert "2 file(s) hold no motion" in result.stderr
+
+
+def test_a_mirror_image_must_not_be_called_like_another_clip(clips, tmp_path):
+    write_bvh(clips / "Mclip0.bvh", 150)
+    result = run("convert", clips, tmp_path / "out", "--mirror")
+    assert result.exit_code == 2
+    assert "Mclip0" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["none.bvh"], "there is no none.bvh"),
-        ([__file__], "is not a .bvh file"),
+        ([__file__], "is in no format that is read here"),
         (["clips", "--caption-column", "x"], "add --captions CSV"),
         (["clips", "--captions", "none.csv"], "none.csv cannot be read"),
         (["clips", "--to", "tape"], "tape"),
@@ -266,8 +378,8 @@ def test_bad_input_makes_nothing(clips, tmp_path, words, said):
 
 
 def test_an_empty_folder(tmp_path):
-    with pytest.raises(MotionkitError, match=r"no \.bvh file"):
-        bvh_sources([tmp_path])
+    with pytest.raises(MotionkitError, match="there is no motion in"):
+        opened(tmp_path)
 
 
 def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
