@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.checks._finding import Finding, ranges, words
-from motionkit.motion.rigs._bodymap import map_body
+from motionkit.motion.rigs._bodymap import find_roles
 
 LEG, LEG_RANGE = 0.82, (0.40, 1.25)
 """Metres from hip to ankle: an adult's, and a toddler's to a giant's. Units differ by 2.5 and more, so the wrong one
@@ -95,13 +94,13 @@ def _bone_lengths(positions: Tensor, parents: Sequence[int]) -> Tensor:
 
 def _leg(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> float | None:
     """Return the mean length of the legs, hip to knee to ankle, or None when the names do not tell."""
-    try:
-        found = map_body(names, parents, positions[:1]).sources
-    except MotionkitError:
-        return None
+    found = find_roles(names, parents)
     total = 0.0
     for side in ("left", "right"):
-        hip, knee, ankle = (positions[0, names.index(found[f"{side} {role}"])] for role in ("hip", "knee", "ankle"))
+        legs = [found.get(f"{side} {role}") for role in ("hip", "knee", "ankle")]
+        if None in legs:
+            return None
+        hip, knee, ankle = positions[0, legs]
         total += float((hip - knee).norm() + (knee - ankle).norm()) / 2
     return total
 
