@@ -65,7 +65,8 @@ def body_to_kit(joints: Tensor) -> Tensor:
     Returns:
         ``[..., 21, 3]`` metres.
     """
-    return kit_weights().to(joints) @ joints
+    mapped: Tensor = kit_weights().to(joints) @ joints
+    return mapped
 
 
 def kit_bones() -> Tensor:
@@ -87,6 +88,6 @@ def clip_bones(joints: Tensor, skeleton: Skeleton) -> Tensor:
     HumanML3D took its own target from a clip in this way; give features of your own KIT clip's body by passing these
     as ``bones`` to `joints_to_features`.
     """
-    bones = bones_from_positions(joints[0], skeleton.parents).norm(dim=-1)
+    bones: Tensor = bones_from_positions(joints[0], skeleton.parents).norm(dim=-1)
     bones[0] = 0.0
     return bones

@@ -18,8 +18,10 @@ from motionkit.motion.features._recover import features_to_joints
 from motionkit.motion.formats.arrays._joints import LIMIT
 from motionkit.weights import read_array
 
+_PLAIN = ReadOptions()
 
-def read_features_file(path: Path, options: ReadOptions = ReadOptions()) -> Sequence[Clip]:
+
+def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     """Read features of one motion, ``[T, 263]`` (HumanML3D) or ``[T, 251]`` (KIT), as ``new_joint_vecs`` holds them.
 
     Args:

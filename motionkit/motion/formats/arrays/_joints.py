@@ -19,8 +19,10 @@ from motionkit.weights import read_array
 LIMIT = 2 << 30
 """Bytes; 22 joints at 120 frames per second for more than an hour, in double precision, are a tenth of that."""
 
+_PLAIN = ReadOptions()
 
-def read_joints(path: Path, options: ReadOptions = ReadOptions()) -> Sequence[Clip]:
+
+def read_joints(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     """Read a ``.npy`` of joint positions.
 
     Args:

@@ -14,8 +14,10 @@ from motionkit.motion.formats.arrays._joints import LIMIT, split_clips
 from motionkit.motion.formats.arrays._space import place_joints
 from motionkit.weights import read_array
 
+_PLAIN = ReadOptions()
 
-def read_mdm_results(path: Path, options: ReadOptions = ReadOptions()) -> Sequence[Clip]:
+
+def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     """Read what MDM's ``generate`` writes: a dict of ``motion [N, J, 3, T]``, ``text``, ``lengths`` and counts.
 
     The file is a pickle; it is read by a reader that admits numpy arrays and plain containers only.

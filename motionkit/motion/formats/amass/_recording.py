@@ -1,0 +1,147 @@
+"""The arrays of an SMPL motion file, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._skeleton import HUMANML
+from motionkit.weights import read_array
+
+LIMIT = 2 << 30
+"""Bytes that are read of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
+
+_KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
+_BODY = 3 * HUMANML.joints
+_FPS = ("mocap_framerate", "mocap_frame_rate", "mocap_fps", "framerate", "frame_rate", "fps")
+_WANTED = frozenset((
+    "poses", "root_orient", "global_orient", "pose_body", "body_pose", "trans", "transl", "betas", "gender",
+    "surface_model_type", *_FPS,
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What an SMPL motion file holds.
+
+    Attributes:
+        rotations: ``[T, 22, 3]`` float64 axis-angle, each relative to its parent; the pelvis' to the file's world.
+        places: ``[T, 3]`` float64 metres, ``trans``.
+        finite: ``[T]`` which frames hold finite values only.
+        fps: Frames per second.
+        betas: Shape coefficients; empty when the file has none.
+        gender: ``male``, ``female``, ``neutral``, or empty.
+        kind: The body model.
+    """
+
+    rotations: Tensor
+    places: Tensor
+    finite: Tensor
+    fps: float
+    betas: Tensor
+    gender: str
+    kind: str
+
+
+def read_recording(path: Path, fps: float) -> Recording:
+    """Read and check a file's arrays.
+
+    Args:
+        path: The ``.npz``.
+        fps: Frame rate for a file that does not say; 0 when the user gave none.
+
+    Raises:
+        MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no frame is finite.
+    """
+    data = read_array(path, limit=LIMIT, wanted=lambda name: name in _WANTED)
+    if not isinstance(data, Mapping):
+        raise MotionkitError(f"{path} is no .npz of several arrays, as AMASS' are.")
+    poses, kind = _poses(data, path)
+    places = _array(data, ("trans", "transl"), path)
+    if places is None:
+        raise MotionkitError(f"{path} has no trans: where the body goes is not known.", why=_listed(data))
+    if places.shape != (len(poses), 3):
+        raise MotionkitError(f"{path}: trans has shape {list(places.shape)}; the poses need [{len(poses)}, 3].")
+    poses = poses[:, :_BODY]
+    finite = torch.isfinite(poses).all(dim=-1) & torch.isfinite(places).all(dim=-1)
+    if not bool(finite.any()):
+        raise MotionkitError(f"{path} has no frame whose values are all finite.")
+    stored = _array(data, ("betas",), path)
+    # Some tools repeat the shape in every frame; a person has one.
+    betas = torch.zeros(0, dtype=torch.float64) if stored is None or not stored.numel() else stored
+    betas = betas.reshape(-1, betas.shape[-1])[0] if betas.ndim > 1 else betas
+    if not bool(torch.isfinite(betas).all()):
+        raise MotionkitError(f"{path}: betas are not finite.")
+    rotations = poses.reshape(len(poses), HUMANML.joints, 3)
+    stated = _word(data.get("surface_model_type")).lower()
+    kind = {"smpl": "SMPL", "smplh": "SMPL-H", "smplx": "SMPL-X"}.get(stated, kind)
+    return Recording(rotations, places, finite, _fps(data, path, fps), betas, _word(data.get("gender")).lower(), kind)
+
+
+def _poses(data: Mapping[str, Any], path: Path) -> tuple[Tensor, str]:
+    """Return ``[T, >= 66]`` axis-angle, the pelvis first, and which model they are for."""
+    poses = _array(data, ("poses",), path)
+    if poses is None:
+        root = _array(data, ("root_orient", "global_orient"), path)
+        body = _array(data, ("pose_body", "body_pose"), path)
+        if root is None or body is None:
+            raise MotionkitError(f"{path} has no poses, nor root_orient and pose_body.", why=_listed(data))
+        if len(root) != len(body):
+            raise MotionkitError(f"{path}: root_orient has {len(root)} frames, pose_body {len(body)}.")
+        poses = torch.cat([part.reshape(len(part), -1) for part in (root, body)], dim=1)
+    if poses.ndim == 3 and poses.shape[-1] == 3:
+        poses = poses.flatten(1)
+    if poses.ndim != 2 or len(poses) == 0 or poses.shape[1] not in _KINDS:
+        raise MotionkitError(
+            f"{path}: poses have shape {list(poses.shape)}.",
+            why="[frames, width] with width 156 (SMPL-H), 165 (SMPL-X), 72 (SMPL) or 66 (the body) is read.",
+        )
+    return poses, _KINDS[poses.shape[1]]
+
+
+def _array(data: Mapping[str, Any], names: Sequence[str], path: Path) -> Tensor | None:
+    """Return the first of `names` that is there as float64."""
+    for name in names:
+        if name in data:
+            value = data[name]
+            if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.ndim == 0:
+                raise MotionkitError(f"{path}: {name} is no array of numbers.")
+            return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float64))
+    return None
+
+
+def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
+    """Return the file's frame rate, or the one the user gave where it has none."""
+    for name in _FPS:
+        if name in data:
+            value = np.asarray(data[name]).reshape(-1)
+            fps = float(value[0]) if value.size == 1 and value.dtype.kind in "fiu" else math.nan
+            if math.isfinite(fps) and fps > 0:
+                return fps
+            if not given:
+                raise MotionkitError(f"{path}: {name} is {value.tolist()}, no frame rate.", fix="pass it: --fps 120.")
+    if not given:
+        raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix="pass it: --fps 120.")
+    return given
+
+
+def _word(value: Any) -> str:
+    """Return a text stored as an array of no dimension, as bytes or as text; empty when there is none."""
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[0] if value.size == 1 else ""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    text = str(value) if isinstance(value, str) else ""
+    return text[2:-1] if text.startswith(("b'", 'b"')) else text
+
+
+def _listed(data: Mapping[str, Any]) -> str:
+    return f"of what is looked for it has {', '.join(sorted(data)) or 'nothing'}."
