@@ -17,6 +17,9 @@ from motionkit.motion.rigs._rest import Rig, rest_rig
 SHORT = 1e-4
 """Metres below which a bone has no direction."""
 
+_FIRM = 0.3
+"""Margin of a frame's rotation, as a part of the rest pose's, below which its neighbours have a say."""
+
 _ROUNDS = 4
 """Alternations between rotations and shape; one is enough where the shape is truly constant."""
 
@@ -151,7 +154,32 @@ def directions(bones: Tensor) -> Tensor:
 
 def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` that bring `offsets` ``[C, 3]`` closest to `vectors` ``[T, C, 3]``."""
-    rotations: Tensor = roma.special_procrustes(vectors.transpose(-1, -2) @ offsets)
+    rotations: Tensor = roma.special_procrustes(vectors.mT @ offsets)
+    return rotations
+
+
+def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
+    """Do as `procrustes`, and where the vectors of a frame hardly fix a rotation, stay near the frame beside it.
+
+    That is so where they have collapsed onto a line or been turned inside out. A frame is told by the margin of its
+    best rotation over the next best (the second singular value plus the signed third), compared with that of
+    `offsets` themselves.
+    """
+    rotations = procrustes(vectors, offsets)
+    products = vectors.mT @ offsets
+    spread = torch.linalg.svdvals(products)
+    margin = spread[:, 1] + torch.where(torch.linalg.det(products) < 0, -1.0, 1.0) * spread[:, 2]
+    lack = _FIRM * torch.linalg.svdvals(offsets)[1:].square().sum() - margin
+    firm = lack <= 0
+    if bool(firm.all()) or not bool(firm.any()):
+        return rotations
+    first = int(firm.double().argmax())
+    for order in (range(first + 1, len(vectors)), range(first - 1, -1, -1)):
+        last = rotations[first].clone()
+        for frame in order:
+            if not firm[frame]:
+                rotations[frame] = roma.special_procrustes(products[frame] + lack[frame] * last)
+            last = rotations[frame]
     return rotations
 
 

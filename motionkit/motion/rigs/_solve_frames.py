@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.geometry import bones_from_positions, rotation_between
 from motionkit.motion.rigs._rest import Rig
-from motionkit.motion.rigs._solve_fit import SHORT, directions, procrustes
+from motionkit.motion.rigs._solve_fit import SHORT, directions, steady_procrustes
 from motionkit.motion.rigs._solve_hinges import bend_evidence
 from motionkit.motion.rigs._solve_twist import Evidence, about, twist_path
 
@@ -45,7 +45,7 @@ def joint_frames(pose: Tensor, rig: Rig, fps: float) -> Tensor:
     Several bones that are not on one line fix their joint's rotation. One bone leaves the turn about itself open:
 
     - it follows the joint above by the smallest rotation, between pelvis and chest a frame on the way between both;
-    - a thigh and an upper arm are turned so that knee and elbow are hinges, the surer the more they are bent (`_HINGES`);
+    - a thigh and an upper arm are turned so that knee and elbow are hinges, the surer the more they are bent;
     - in time it is the path that serves this best while it neither jumps nor spins (`twist_path`).
 
     A joint without bones keeps the rotation of the joint above it.
@@ -61,7 +61,7 @@ def joint_frames(pose: Tensor, rig: Rig, fps: float) -> Tensor:
     for joint in range(rig.joints):
         children = tree.children(joint)
         if len(children) > 1 and not _on_a_line(rig.offsets[children]):
-            tree.known[joint] = _rigid(bones[:, children], rig.offsets[children])
+            tree.known[joint] = steady_procrustes(bones[:, children], rig.offsets[children])
     between = _between_known(tree)
     world: list[Tensor] = []
     start = torch.eye(3, dtype=pose.dtype).expand(len(pose), 3, 3)
@@ -89,26 +89,6 @@ def to_local(world: Tensor, parents: tuple[int, ...]) -> Tensor:
 def _on_a_line(offsets: Tensor) -> bool:
     spread = torch.linalg.svdvals(offsets)
     return bool(spread[1] < _FLAT * spread[0])
-
-
-def _rigid(vectors: Tensor, offsets: Tensor) -> Tensor:
-    """Return rotations ``[T, 3, 3]`` from several bones; frames that leave them open stay near their neighbours."""
-    products = vectors.mT @ offsets
-    spread = torch.linalg.svdvals(products)
-    sign = torch.where(torch.linalg.det(products) < 0, -1.0, 1.0)
-    firm = spread[:, 1] + sign * spread[:, 2] > _FLAT**2 * spread[:, 0].clamp_min(SHORT**2)
-    rotations = procrustes(vectors, offsets)
-    if bool(firm.all()) or not bool(firm.any()):
-        return rotations
-    first = int(firm.double().argmax())
-    for order in (range(first + 1, len(vectors)), range(first - 1, -1, -1)):
-        last = rotations[first]
-        for frame in order:
-            if not firm[frame]:
-                nudge = 0.1 * products[frame].norm().clamp_min(SHORT**2)
-                rotations[frame] = roma.special_procrustes(products[frame] + nudge * last)
-            last = rotations[frame]
-    return rotations
 
 
 def _between_known(tree: _Tree) -> dict[int, Tensor]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
 from motionkit.motion.rigs._rest import Rig
-from motionkit.motion.rigs._solve_fit import directions, procrustes
+from motionkit.motion.rigs._solve_fit import directions, steady_procrustes
 
 _STEPS = 12
 _CLOSE = 1e-7
@@ -60,7 +60,7 @@ def _first_guess(joints: Tensor, rig: Rig) -> Tensor:
     for joint in range(rig.joints):
         children = [child for child, parent in enumerate(rig.parents) if parent == joint]
         if len(children) > 1:
-            bones[:, children] = rig.offsets[children] @ procrustes(given[:, children], rig.offsets[children]).mT
+            bones[:, children] = rig.offsets[children] @ steady_procrustes(given[:, children], rig.offsets[children]).mT
     bones[:, 0] = joints[:, 0]
     return bones
 
