@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion.corpus._caption_table import plain_id
 from motionkit.motion.corpus._captions import Caption, read_captions
 from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
+from motionkit.text import Prompt
 
 SPLITS = ("train", "val", "test")
 
@@ -155,11 +157,20 @@ def _lines(path: Path) -> list[str]:
 
 
 def _generated_texts(path: Path) -> Mapping[str, tuple[Caption, ...]]:
+    """Return the texts of a folder made by ``motionkit generate``: the whole, then each segment with its seconds."""
     try:
-        motions = json.loads(path.read_text(encoding="utf-8"))["motions"]
-        return {str(entry["id"]): (Caption(str(entry["text"])),) for entry in motions}
-    except (OSError, ValueError, KeyError, TypeError):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        fps = float(document["fps"])
+        return {str(entry["id"]): _segment_captions(entry["segments"], fps) for entry in document["motions"]}
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
         return {}
+
+
+def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tuple[Caption, ...]:
+    spans = [(str(part["text"]), int(part["start"]), int(part["end"])) for part in segments]
+    prompt = Prompt(tuple(text for text, _, _ in spans), tuple(end - start for _, start, end in spans))
+    parts = [Caption(text, (), start / fps, end / fps) for text, start, end in spans] if len(spans) > 1 else []
+    return (Caption(prompt.text), *parts)
 
 
 def _unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:

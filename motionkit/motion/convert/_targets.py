@@ -154,7 +154,14 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, Motion | JointMotion,
     """Show motions in one page or film; each comes with its clip and a title."""
     from motionkit.motion.player import track_of, write_player
 
-    tracks = [track_of(motion, clip.captions[0] if clip.captions else title) for clip, motion, title in shown]
+    tracks = [
+        track_of(
+            motion,
+            clip.captions[0] if clip.captions else title,
+            segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+        )
+        for clip, motion, title in shown
+    ]
     if path.suffix.lower() == ".html":
         write_player(path, tracks, title=path.stem)
     else:
