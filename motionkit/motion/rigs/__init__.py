@@ -3,5 +3,20 @@
 from motionkit.motion.rigs._body import to_body
 from motionkit.motion.rigs._bodymap import BodyMap, map_body
 from motionkit.motion.rigs._kit import body_to_kit, clip_bones, kit_bones
+from motionkit.motion.rigs._rest import Rig, rest_rig
+from motionkit.motion.rigs._solve import Solved, solve
+from motionkit.motion.rigs._solve_fit import fit_rig
 
-__all__ = ["BodyMap", "body_to_kit", "clip_bones", "kit_bones", "map_body", "to_body"]
+__all__ = [
+    "BodyMap",
+    "Rig",
+    "Solved",
+    "body_to_kit",
+    "clip_bones",
+    "fit_rig",
+    "kit_bones",
+    "map_body",
+    "rest_rig",
+    "solve",
+    "to_body",
+]
