@@ -86,7 +86,8 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         fps: Annotated[
-            float, typer.Option("--fps", min=0, help="Rate to write; 0 keeps each clip's own.", rich_help_panel=_WRITE)
+            float,
+            typer.Option("--fps", min=0, help="Rate to write; 0: each clip's own, joints 20.", rich_help_panel=_WRITE),
         ] = 0.0,
         bvh_unit: Annotated[
             Literal["cm", "m"], typer.Option("--bvh-unit", help="Unit of BVH files written.", rich_help_panel=_WRITE)

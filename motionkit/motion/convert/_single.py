@@ -35,7 +35,7 @@ def convert_file(
         sources: One clip; for pages and films several, which are shown side by side.
         out: The file.
         kind: What it is.
-        fps: Frames per second; 0 keeps the clip's own.
+        fps: As in `FileTarget`.
         unit: Unit of a BVH file.
         fix: Cut each clip to its longest clean run.
         overwrite: Replace `out`.
@@ -59,7 +59,7 @@ def convert_file(
             key = f"{source.key}_{clip.part}" if clip.part else source.key
             clip, found = look(clip, key, Job(source, target, fix=fix))
             report.add(Outcome(source.key, source.origin, clips=(found,)), 1)
-            shown.append((replace(clip, motion=clip.motion.resample(fps) if fps else clip.motion), key))
+            shown.append((replace(clip, motion=clip.motion.resample(target.rate or clip.motion.fps)), key))
     _check_number(len(shown), kind)
     if kind in PICTURES:
         write_pictures(out, [(clip, clip.motion, key) for clip, key in shown])

@@ -56,7 +56,7 @@ class FileTarget:
 
     Attributes:
         kind: What is written.
-        fps: Frames per second; 0 keeps the clip's own.
+        fps: Frames per second; 0 keeps the clip's own, except for ``joints``, whose files do not say and get 20.
         unit: Unit of BVH files.
         min_frames: Shorter clips are left out.
     """
@@ -71,13 +71,18 @@ class FileTarget:
         """Return whether a model will learn from the file; otherwise it keeps every frame of the source."""
         return self.kind in ("mpl", "joints")
 
+    @property
+    def rate(self) -> float:
+        """Return the frames per second to write; 0 keeps the clip's own."""
+        return self.fps or (HUMANML.fps if self.kind == "joints" else 0.0)
+
     def describe(self) -> dict[str, Any]:
         """Return kind, rate and unit."""
         return {"to": self.kind, "fps": self.fps, "unit": self.unit, "min_frames": self.min_frames}
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
         """Write ``folder/KEY.SUFFIX``."""
-        motion = clip.motion.resample(self.fps) if self.fps else clip.motion
+        motion = clip.motion.resample(self.rate) if self.rate else clip.motion
         if motion.frames < self.min_frames:
             return [Piece(key, motion.frames, split=clip.split, group=clip.group, captions=len(clip.captions))]
         name = f"{key}{SUFFIX[self.kind]}"
