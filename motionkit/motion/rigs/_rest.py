@@ -124,7 +124,8 @@ def _lengths(skeleton: Skeleton, bones: Sequence[float] | Tensor | None) -> Tens
     if bones is None:
         if skeleton.target_offsets is None:
             return torch.tensor(_KIT_LENGTHS, dtype=torch.float64)
-        return torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
+        known: Tensor = torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
+        return known
     lengths = torch.as_tensor(bones, dtype=torch.float64).detach().cpu()
     if lengths.shape != (skeleton.joints,) or not bool(torch.isfinite(lengths).all() and (lengths >= 0).all()):
         raise MotionkitError(
@@ -145,7 +146,8 @@ def _direction(skeleton: Skeleton, directions: dict[str, Vector], joint: int, ta
     direction = torch.tensor(directions[skeleton.joint_names[left] + tail], dtype=torch.float64)
     if left != joint:
         direction = direction * torch.tensor([-1.0, 1.0, 1.0], dtype=torch.float64)
-    return direction / direction.norm()
+    unit: Tensor = direction / direction.norm()
+    return unit
 
 
 def _heights(offsets: Tensor, parents: Sequence[int]) -> list[float]:

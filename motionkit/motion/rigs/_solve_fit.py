@@ -140,7 +140,7 @@ def directions(bones: Tensor) -> Tensor:
     """
     lengths = bones.norm(dim=-1, keepdim=True)
     short = lengths[..., 0] < SHORT
-    unit = bones / lengths.clamp_min(SHORT)
+    unit: Tensor = bones / lengths.clamp_min(SHORT)
     if not bool(short.any()):
         return unit
     frames = torch.arange(len(bones))[:, None]

@@ -56,7 +56,7 @@ def _solve(joints: Tensor, rig: Rig) -> Tensor:
 def _first_guess(joints: Tensor, rig: Rig) -> Tensor:
     """Return bones ``[T, J, 3]`` with the rig's lengths and the directions of the joints; the root's is its place."""
     given = bones_from_positions(joints, rig.parents)
-    bones = directions(given) * rig.offsets.norm(dim=-1, keepdim=True)
+    bones: Tensor = directions(given) * rig.offsets.norm(dim=-1, keepdim=True)
     for joint in range(rig.joints):
         children = [child for child, parent in enumerate(rig.parents) if parent == joint]
         if len(children) > 1:
@@ -103,6 +103,6 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     step = torch.cholesky_solve(right[..., None], torch.linalg.cholesky(matrix))[..., 0]
     turn = roma.rotvec_to_rotmat(step[:, 3:].reshape(frames, -1, 3))
     index = [carriers.index(max(parent, 0)) for parent in parents]
-    moved = (turn[:, index] @ bones[..., None]).squeeze(-1)
+    moved: Tensor = (turn[:, index] @ bones[..., None]).squeeze(-1)
     moved[:, 0] = bones[:, 0] + step[:, :3]
     return moved

@@ -101,7 +101,7 @@ def _follow(path: Array, angles: Array, weights: Array, stiffness: float) -> Arr
     # Evidence far from the path (a hinge bent the wrong way) was overruled in the search, and is here.
     believed = weights * (0.5 + 0.5 * np.cos(off)) ** 2 + 1e-9
     weight = believed.sum(axis=0)
-    target = path + (believed * off).sum(axis=0) / weight
+    target: Array = path + (believed * off).sum(axis=0) / weight
     count = len(path)
     if count == 1:
         return target
