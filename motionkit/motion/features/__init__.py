@@ -1,5 +1,6 @@
 """HumanML3D and KIT features: from joints, back to joints, mirrored, normalised."""
 
+from motionkit.motion.features._after import frame_after, with_frame_after
 from motionkit.motion.features._crop import crop_range
 from motionkit.motion.features._extract import facing, foot_contacts, joints_to_features
 from motionkit.motion.features._files import read_features
@@ -22,6 +23,7 @@ __all__ = [
     "features_to_joints",
     "features_to_joints_rot",
     "foot_contacts",
+    "frame_after",
     "joints_to_features",
     "mirror",
     "mirror_features",
@@ -29,4 +31,5 @@ __all__ = [
     "read_features",
     "retarget",
     "root_trajectory",
+    "with_frame_after",
 ]

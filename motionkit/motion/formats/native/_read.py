@@ -61,7 +61,7 @@ def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
 def _clip(data: Mapping[str, Any]) -> Clip:
     motion = _motion(data)
-    features = _tensor(data, "features", "f", motion.frames, None) if "features" in data else None
+    features = _tensor(data, "features", "f", None, None) if "features" in data else None
     about = json.loads(_text(data["about"]))
     notes = {str(key): str(value) for key, value in about["notes"].items()}
     if about["source_sha256"]:
