@@ -1,4 +1,4 @@
-"""Hand-made BVH files of the 22-joint body."""
+"""Hand-made BVH files: a small one with every oddity, and persons."""
 
 from __future__ import annotations
 
@@ -70,4 +70,55 @@ def write_bvh(
     if spoil:
         lines[-3] = lines[-3].replace(lines[-3].split()[0], spoil, 1)
     path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+ODD = """HIERARCHY
+ROOT My Hips
+{
+  OFFSET 1.0 2.0 3.0
+  CHANNELS 6 Zrotation Xposition Yrotation Yposition Xrotation Zposition
+  JOINT Spine
+  {
+    OFFSET 0.0 10.0 1.0
+    CHANNELS 3 Yrotation Xrotation Zrotation
+    JOINT Hinge
+    {
+      OFFSET 2.0 5.0 -1.0
+      CHANNELS 1 Xrotation
+      JOINT Slider
+      {
+        OFFSET 0.5 0.5 0.5
+        CHANNELS 6 Xposition Yposition Zposition Xrotation Zrotation Yrotation
+        End Site
+        {
+          OFFSET 0 3 4
+        }
+      }
+    }
+    JOINT Fixed
+    {
+      OFFSET -1 -2 0
+      End Site
+      {
+        OFFSET 0 -1 0
+      }
+    }
+  }
+}
+MOTION
+Frames: 3
+Frame Time: 0.0083333
+"""
+
+ROWS = [
+    [10, 1, 20, 2, 30, 3, 5, 15, 25, 45, 0.1, 0.2, 0.3, 11, 22, 33],
+    [-170, 1.5, 95, 2.5, -60, 3.5, 100, -45, 5, -80, 0.4, 0.5, 0.6, 77, -22, 130],
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+]
+
+
+def write_odd(path: Path, head: str = ODD, rows: list[list[float]] = ROWS) -> Path:
+    """Write `rows` of 16 channels below a hierarchy that has every oddity BVH allows."""
+    path.write_text(head + "\n".join(" ".join(map(str, row)) for row in rows) + "\n")
     return path

@@ -44,7 +44,7 @@ _SHORT = re.compile(
 )
 """Poser's way of writing sides, all in lower case."""
 
-_LEG = 0.82
+LEG = 0.82
 """Metres from hip to ankle along the leg of a person."""
 
 
@@ -109,7 +109,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     leg = leg_length(found, positions[0])
     if leg <= 0:
         raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
-    unit = UNITS[nearest_unit(leg, _LEG)]
+    unit = UNITS[nearest_unit(leg, LEG)]
     sources = {role: names[joint] for role, joint in found.items()}
     return BodyMap(weights, unit.metres, unit.words, sources)
 
@@ -123,18 +123,6 @@ def looks_lying(joints: Tensor) -> bool:
 
 def _roles() -> list[str]:
     return [*_CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in _SIDED)]
-
-
-def guess_unit(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> str | None:
-    """Return the unit (a key of `UNITS`) of a rig by the length of its legs; None where it has none.
-
-    Args:
-        names: Joint names.
-        parents: Parent of each joint.
-        positions: ``[T, J, 3]``; the first frame is measured.
-    """
-    leg = leg_length(find_roles(names, parents), positions[0])
-    return nearest_unit(leg, _LEG) if leg > 0 else None
 
 
 def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
+from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion._motion import Motion
-from motionkit.motion.formats.bvh._parse import parse_bvh
-from motionkit.motion.rigs._bodymap import guess_unit
+from motionkit.motion._motion import END, Motion
+from motionkit.motion.formats.bvh._frames import parse_frames
+from motionkit.motion.formats.bvh._hierarchy import parse_hierarchy
+from motionkit.motion.formats.bvh._local import to_local
+from motionkit.motion.rigs._size import find_unit
 from motionkit.motion.rigs._units import UNITS
-from motionkit.motion.rigs._upright import rest_up, z_up_to_y_up
+from motionkit.motion.rigs._upright import find_up, z_up_to_y_up
+
+MAX_BYTES = 512 * 2**20
+"""An hour of 60 joints at 60 fps has about 400 MB; a larger file is refused before memory is taken."""
 
 _PLAIN = ReadOptions()
 
@@ -18,33 +27,70 @@ _PLAIN = ReadOptions()
 def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     """Read a BVH file.
 
+    Rotation channels may be in any order, and in another one at each joint; position channels may be at any joint,
+    where they replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
+
     Args:
-        path: The file; Windows line ends, tabs and lower-case keywords are fine.
-        options: Unit and vertical axis, where the file's own bones do not tell them.
+        path: The file.
+        options: Unit and vertical axis, where they are known. Otherwise the axis is the one that the legs go down in
+            the rest pose, and the unit is the one in which they have the length of a person's.
 
     Returns:
-        One clip, its `Motion` in metres and Y up; notes say format, unit, fps, frames, joints, up.
+        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes say format, unit,
+        fps, frames, joints, up.
 
     Raises:
-        MotionkitError: The file is missing, is no BVH, is cut short, or holds values that are not finite.
+        MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
+            agree, or a value is no number or not finite; the message says where.
     """
-    file = parse_bvh(path)
-    motion = Motion(file.names, file.parents, file.offsets, file.rotations, file.translations, file.fps)
-    up = rest_up(motion) or "y" if options.up == "auto" else options.up
-    unit = guess_unit(motion.names, motion.parents, motion.cut(0, 1).positions()) or "cm"
-    if options.unit != "auto":
-        unit = options.unit
+    if options.unit != "auto" and options.unit not in UNITS:
+        raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
+    if options.up not in ("auto", "y", "z"):
+        raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
+    try:
+        motion, warnings = _parse(_text(path))
+    except MotionkitError as error:
+        raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
+    up, doubt = (options.up, "") if options.up != "auto" else find_up(motion)
+    unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(motion)
+    warnings += [warning for warning in (doubt, guess) if warning]
     scale = UNITS[unit].metres
     motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
     if up == "z":
         motion = z_up_to_y_up(motion)
-    joints = sum(not name.endswith(" End") for name in motion.names)
     notes = {
         "format": "BVH",
         "unit": UNITS[unit].words,
         "fps": f"{motion.fps:g}",
         "frames": str(motion.frames),
-        "joints": str(joints),
+        "joints": str(sum(not name.endswith(END) for name in motion.names)),
         "up": up,
     }
-    return (Clip(motion, notes=notes),)
+    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise MotionkitError(
+                f"it has more than {MAX_BYTES // 2**20} MB.", fix="cut the motion into several files when exporting it."
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise MotionkitError(f"it cannot be read: {error.strerror or error}.") from error
+    if not data.strip():
+        raise MotionkitError("it is not a BVH file.", why="it is empty.")
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    if "\0" in text[:65536]:
+        raise MotionkitError("it is not a BVH file.", why="it is not text.")
+    # Old Macs end lines with a carriage return alone.
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _parse(text: str) -> tuple[Motion, list[str]]:
+    tree, start = parse_hierarchy(text)
+    fps, values = parse_frames(text, start, tree)
+    rotations, translations = to_local(tree, torch.from_numpy(values))
+    offsets = torch.tensor(tree.offsets, dtype=torch.float64)
+    return Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps), tree.warnings

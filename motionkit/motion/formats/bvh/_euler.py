@@ -1,0 +1,76 @@
+"""From rotation matrices to Euler angles that do not jump from frame to frame."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+_LOCKED = 1e-7
+"""Cosine of the middle angle below which the two others turn about one axis and only their sum is known."""
+
+
+def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
+    """Return angles whose turns, each about the axis as the ones before left it, make the given rotations.
+
+    Every rotation has two sets of angles (besides full turns). The first frame has the one with the middle angle
+    within 90 degrees; each later frame has the one nearer to its predecessor's, with full turns added so that no angle
+    changes by more than half a turn. In gimbal lock the last angle is kept from the frame before.
+
+    Args:
+        rotations: ``[T, ..., 3, 3]`` float64.
+        order: Three different letters of ``XYZ``, the first turn first.
+
+    Returns:
+        ``[T, ..., 3]`` radians.
+    """
+    i, j, k = ("XYZ".index(axis) for axis in order)
+    sign = 1.0 if (j - i) % 3 == 1 else -1.0
+    cos = torch.hypot(rotations[..., i, i], rotations[..., i, j])
+    last = torch.atan2(-sign * rotations[..., i, j], rotations[..., i, i])
+    last = _keep_while(cos < _LOCKED, last)
+    # Undoing the last turn leaves two turns, whose angles can be read off even in gimbal lock.
+    c, s = last.cos(), sign * last.sin()
+    first = torch.atan2(
+        sign * (rotations[..., k, i] * s + rotations[..., k, j] * c),
+        rotations[..., j, i] * s + rotations[..., j, j] * c,
+    )
+    middle = torch.atan2(sign * rotations[..., i, k], rotations[..., i, i] * c - rotations[..., i, j] * s)
+    angles = torch.stack([first, middle, last], dim=-1)
+    return _unwrap(_nearer_set(angles))
+
+
+def _keep_while(locked: Tensor, angle: Tensor) -> Tensor:
+    """Replace the angle of locked frames by that of the last frame before that is not; by 0 where there is none."""
+    if not bool(locked.any()):
+        return angle
+    frames = torch.arange(len(angle)).view(-1, *[1] * (angle.ndim - 1)).expand_as(angle)
+    source = torch.where(locked, torch.full_like(frames, -1), frames).cummax(dim=0).values
+    kept = angle.gather(0, source.clamp_min(0))
+    return torch.where(source < 0, torch.zeros_like(kept), kept)
+
+
+def _nearer_set(angles: Tensor) -> Tensor:
+    """Choose between ``(a, b, c)`` and ``(a + pi, pi - b, c + pi)`` in each frame.
+
+    Which of the two is nearer does not depend on which one the frame before has: if that is the other one, so are
+    both of these. So all frames are compared at once, and the choices follow from the number of changes so far.
+    """
+    other = torch.stack([angles[..., 0] + math.pi, math.pi - angles[..., 1], angles[..., 2] + math.pi], dim=-1)
+    stay = _wrap(angles[1:] - angles[:-1]).square().sum(dim=-1)
+    change = _wrap(other[1:] - angles[:-1]).square().sum(dim=-1)
+    changes = torch.zeros(angles.shape[:-1], dtype=torch.long)
+    changes[1:] = (change < stay - 1e-9).long().cumsum(dim=0)
+    return torch.where((changes % 2 == 1)[..., None], other, angles)
+
+
+def _unwrap(angles: Tensor) -> Tensor:
+    """Add full turns so that no angle changes by more than half a turn between frames; the first is within one."""
+    start = _wrap(angles[:1])
+    return torch.cat([start, start + _wrap(angles[1:] - angles[:-1]).cumsum(dim=0)])
+
+
+def _wrap(angle: Tensor) -> Tensor:
+    """Bring angles into [-pi, pi)."""
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

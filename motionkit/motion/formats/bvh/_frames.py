@@ -1,0 +1,128 @@
+"""The MOTION section of a BVH file: how many frames, how long, and their values."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from motionkit.errors import MotionkitError
+from motionkit.motion.formats.bvh._hierarchy import COMMAS, Hierarchy, parse_number
+
+Values = npt.NDArray[np.float64]
+
+_WORD = re.compile(r":|[^\s:]+")
+_USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
+"""Frame rates of cameras and screens, the commonest first."""
+
+
+def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
+    """Parse everything after the word MOTION.
+
+    Args:
+        text: The whole file.
+        start: Where the section begins.
+        tree: The joints whose channels the values are.
+
+    Returns:
+        Frames per second, and ``[T, channels]`` values.
+
+    Raises:
+        MotionkitError: Numbers are missing, too many, no numbers or not finite.
+    """
+    frames, rate, start = _header(text, start)
+    width = tree.width
+    if not width:
+        raise MotionkitError("there is no motion in it.", why="no joint has channels.")
+    # A value takes a digit and a blank; what cannot be there is refused before memory is taken for it.
+    if frames * width > (len(text) - start + 1) // 2:
+        raise MotionkitError(
+            f"it announces {frames} frames of {width} values, and has only {len(text) - start} characters for them.",
+            fix="the file is cut short, or its number of frames is wrong: export it again.",
+        )
+    block = text[start:]
+    try:
+        values: Values = np.loadtxt(block.split("\n"), dtype=np.float64, comments=None, ndmin=2)
+    except ValueError:
+        values = _word_by_word(block, frames, tree)
+    if values.shape != (frames, width):
+        if values.size != frames * width:
+            raise _miscount(frames, width, values.size)
+        values = values.reshape(frames, width)
+    finite = np.isfinite(values)
+    if not finite.all():
+        frame, column = (int(place) for place in np.argwhere(~finite)[0])
+        raise MotionkitError(
+            f"a value that is not finite (NaN or infinite) is in frame {frame}, at {tree.channel(column)}; "
+            f"{int((~finite).sum())} in all, in {int((~finite).any(axis=1).sum())} frame(s).",
+            fix="export the motion again, without these frames.",
+        )
+    return rate, values
+
+
+def _header(text: str, start: int) -> tuple[int, float, int]:
+    """Return the number of frames, their rate, and where the values begin."""
+    found = [match for _, match in zip(range(7), _WORD.finditer(text, start), strict=False)]
+    words = [match[0] for match in found if match[0] != ":"][:5]
+    if len(words) < 5 or [words[place].lower() for place in (0, 2, 3)] != ["frames", "frame", "time"]:
+        raise MotionkitError(
+            "its MOTION section does not begin with 'Frames: ...' and 'Frame Time: ...'.",
+            fix="the file is cut short or damaged: export it again.",
+        )
+    if not re.fullmatch(r"[0-9]{1,18}", words[1]) or int(words[1]) < 1:
+        raise MotionkitError(f"'Frames: {words[1][:40]}' is no number of frames.", fix="export the file again.")
+    seconds = parse_number(words[4])
+    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+        why, fix = COMMAS if "," in words[4] else ("", "export the file again.")
+        raise MotionkitError(f"'Frame Time: {words[4][:40]}' is no number of seconds.", why=why, fix=fix)
+    end = next(match.end() for match in reversed(found) if match[0] == words[4])
+    return int(words[1]), frame_rate(words[4]), end
+
+
+def frame_rate(seconds: str) -> float:
+    """Return frames per second from seconds per frame as written, without their rounding.
+
+    ``0.0333333`` and ``0.033`` are 30, ``0.0083`` is 120, ``0.0333667`` stays 29.97: a whole rate is taken when it is
+    within 1e-4, or a usual one that the digits which are there cannot tell from what is written.
+    """
+    time = float(seconds)
+    rate = 1.0 / time
+    if round(rate) > 0 and abs(rate - round(rate)) < 1e-4 * rate:
+        return float(round(rate))
+    mantissa, _, exponent = seconds.lower().partition("e")
+    digits = len(mantissa.partition(".")[2].rstrip("0")) - int(exponent or 0)
+    last = 10.0**-digits
+    if digits <= 5:
+        # Rounded or cut off: the true time is at most half a last digit less, and less than one more.
+        low, high = 1.0 / (time + last), 1.0 / max(time - 0.5 * last, 1e-12)
+        for usual in _USUAL_RATES:
+            if low < usual <= high:
+                return float(usual)
+    return rate
+
+
+def _word_by_word(block: str, frames: int, tree: Hierarchy) -> Values:
+    """Parse values that are not one frame per line, or find the word that is no number."""
+    words = block.split()
+    numbers = [parse_number(word) for word in words]
+    for place, value in enumerate(numbers):
+        if value is None:
+            frame, column = divmod(place, tree.width)
+            where = f"in frame {frame}, at {tree.channel(column)}" if frame < frames else "after the last frame"
+            why, fix = COMMAS if "," in words[place] else ("", "the file is damaged: export it again.")
+            raise MotionkitError(f"{words[place][:40]!r} is no number, {where}.", why=why, fix=fix)
+    if len(numbers) != frames * tree.width:
+        raise _miscount(frames, tree.width, len(numbers))
+    return np.array(numbers, dtype=np.float64)
+
+
+def _miscount(frames: int, width: int, found: int) -> MotionkitError:
+    whole, rest = divmod(found, width)
+    return MotionkitError(
+        f"it announces {frames} frames of {width} values, which are {frames * width}, and has {found}: "
+        f"{whole} whole frames{f' and {rest} values more' if rest else ''}.",
+        fix="the file is cut short, or its number of frames or CHANNELS is wrong: export it again"
+        + (f", or write 'Frames: {whole}' if these are all." if whole and not rest else "."),
+    )
