@@ -103,7 +103,7 @@ def _slot_flag(leaf: Leaf, slot: Slot) -> Flag:
     listed = f" One of: {', '.join(names)}; or DIST:NAME, ./file.py:obj." if names else ""
     annotation: Any = list[str] if slot.many else str
     metavar = "NAME[=WEIGHT]" if slot.many else "NAME"
-    help_text = f"{text}{listed} (default: {', '.join(slot.default)})"
+    help_text = f"{text}{listed} (default: {', '.join(slot.default) or 'none'})"
     return Flag((dotted(leaf.path),), leaf.path, annotation, help_text, metavar, _panel(leaf.path, slot), words=names)
 
 

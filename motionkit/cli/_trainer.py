@@ -7,7 +7,6 @@ no run folder, what goes wrong after it exits with 1 and leaves a run that says 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -71,17 +70,10 @@ def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_
     if as_json:
         output.emit(document, json=True)
     else:
-        _tables(parts.get("table"))
+        output.tables(parts.get("table"))
         output.say(f"{run.status}: {run.directory}")
     if run.exit_code:
         raise typer.Exit(run.exit_code)
-
-
-def _tables(tables: object) -> None:
-    """Print what a trainer returned as ``table``: ``{"title", "columns", "rows"}``, or a list of such."""
-    for item in tables if isinstance(tables, (list, tuple)) else [tables]:
-        if isinstance(item, Mapping):
-            output.table(str(item.get("title", "")), list(item["columns"]), list(item["rows"]))
 
 
 __all__ = ["trainer_command"]

@@ -84,6 +84,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     out.print(grid)
 
 
+def tables(found: object) -> None:
+    """Print what a command or trainer returned as ``table``: ``{"title", "columns", "rows"}``, or a list of such."""
+    for item in found if isinstance(found, (list, tuple)) else [found]:
+        if isinstance(item, Mapping):
+            table(str(item.get("title", "")), list(item["columns"]), list(item["rows"]))
+
+
 def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"

@@ -62,7 +62,8 @@ def settings_command(app: typer.Typer, model: type[S], *, name: str = "") -> Cal
     """Register a command whose first parameter is a resolved `model`.
 
     Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
-    after ``schema``, ``command`` and ``status``. ``--dry-run`` prints the settings and does not call it.
+    after ``schema``, ``command`` and ``status``; its ``table`` (see `motionkit.cli.output.tables`) is printed without
+    ``--json``. ``--dry-run`` prints the settings and does not call it.
 
     Args:
         app: The Typer app given to ``register``.
@@ -77,8 +78,11 @@ def settings_command(app: typer.Typer, model: type[S], *, name: str = "") -> Cal
             if dry_run:
                 show_plan(label, resolved, {}, as_json=as_json)
                 return
-            document = handler(resolved.settings, **arguments)
-            output.emit({"command": label, "status": "done", **(document or {})}, json=as_json)
+            document = dict(handler(resolved.settings, **arguments) or {})
+            tables = document.pop("table", None)
+            output.emit({"command": label, "status": "done", **document}, json=as_json)
+            if not as_json:
+                output.tables(tables)
 
         add_command(app, model, run, label, like=handler)
         return handler

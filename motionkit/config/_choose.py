@@ -57,19 +57,23 @@ def fill(name: str, slot: Slot, layers: Sequence[Layer]) -> Filled:
     """Fill the slot called `name` from `layers`, lowest first."""
     filled = Filled()
     try:
-        picks = _pick_many(name, slot, layers) if slot.many else [_pick_one(name, slot, layers)]
+        picks = _pick_many(name, slot, layers) if slot.many else _pick_one(name, slot, layers)
         orphans = _hand_out(name, slot, picks, layers, filled) if slot.many else []
         chosen = [_build(name, slot, pick, filled) for pick in picks]
         _refuse_orphans(name, orphans, picks, slot, filled)
     except MotionkitError as error:
         filled.errors.append(error)
         return filled
+    if not slot.many and not chosen:
+        filled.origins[name] = "default"
+        return filled
     filled.value = tuple(chosen) if slot.many else chosen[0]
     return filled
 
 
-def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> Pick:
-    pick = Pick(slot.default[0], "default")
+def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
+    """Return the chosen plugin; nothing when nobody chose one for a slot that may stay empty."""
+    pick = Pick(next(iter(slot.default), ""), "default")
     for layer in layers:
         raw = layer.table.get(name)
         if raw is None:
@@ -82,7 +86,14 @@ def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> Pick:
         elif wanted is not None:
             pick.origin = layer.origin_of((name,))
         pick.tables.append((layer, table))
-    return pick
+    if pick.name:
+        return [pick]
+    if given := [option for _, table in pick.tables for option in table]:
+        raise MotionkitError(
+            f"{name}.{given[0]} is set, but no {name} is chosen.",
+            fix=f"choose one with --{name.replace('_', '-')} NAME",
+        )
+    return []
 
 
 def _pick_many(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
@@ -212,5 +223,5 @@ def _tables(raw: Any) -> dict[str, Mapping[str, Any]]:
 
 def chosen_names(name: str, slot: Slot, layers: Sequence[Layer]) -> list[str]:
     """Return what a slot is filled with, without reading any option; for flags that follow the choice."""
-    picks = _pick_many(name, slot, layers) if slot.many else [_pick_one(name, slot, layers)]
+    picks = _pick_many(name, slot, layers) if slot.many else _pick_one(name, slot, layers)
     return [pick.name for pick in picks]

@@ -82,9 +82,11 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
         draft.origins |= filled.origins
         problems += filled.problems
         errors += filled.errors
-        # A slot that failed is reported already; an empty stand-in lets the rest be validated in the same pass.
-        stand_in = Chosen(slot.kind, slot.default[0], Group())
-        draft.values[name] = filled.value if filled.value is not None else ((stand_in,) if slot.many else stand_in)
+        if filled.value is None and slot.default:
+            # A slot that failed is reported already; an empty stand-in lets the rest be validated in the same pass.
+            stand_in = Chosen(slot.kind, slot.default[0], Group())
+            filled.value = (stand_in,) if slot.many else stand_in
+        draft.values[name] = filled.value
     try:
         settings = model.model_validate(draft.values)
     except ValidationError as error:

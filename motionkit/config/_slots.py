@@ -57,7 +57,7 @@ class Slot:
     Attributes:
         kind: Plugin kind.
         many: Whether several plugins may be chosen, each with a weight.
-        default: Names chosen when nobody says otherwise.
+        default: Names chosen when nobody says otherwise; empty for a slot that may stay empty (None).
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Slot:
             self.read, serialization=core_schema.plain_serializer_function_ser_schema(self.write)
         )
 
-    def read(self, value: Any) -> Chosen | tuple[Chosen, ...]:
+    def read(self, value: Any) -> Chosen | tuple[Chosen, ...] | None:
         """Turn a name, a table or what is already chosen into one `Chosen`, or a tuple of them.
 
         Raises:
@@ -78,7 +78,7 @@ class Slot:
             ValidationError: One of its options is wrong.
         """
         if not self.many:
-            return self._read_one(value)
+            return None if value is None and not self.default else self._read_one(value)
         chosen = tuple(self._read_weighted(item) for item in _items(value))
         names = [item.name for item in chosen]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
@@ -89,8 +89,10 @@ class Slot:
             raise MotionkitError(f"no {self.kind.removesuffix('s')} is chosen.", fix=f"for example {self.default[0]}")
         return chosen
 
-    def write(self, value: Chosen | tuple[Chosen, ...]) -> dict[str, Any]:
+    def write(self, value: Chosen | tuple[Chosen, ...] | None) -> dict[str, Any] | None:
         """Return the table that `read` turns back into an equal value; JSON-able."""
+        if value is None:
+            return None
         if isinstance(value, Chosen):
             return {"name": value.name, **value.options.model_dump(mode="json")}
         return {item.name: {"weight": item.weight, **item.options.model_dump(mode="json")} for item in value}
@@ -102,7 +104,7 @@ class Slot:
             return self._make(value, {}, 1.0)
         if isinstance(value, Mapping):
             table = dict(value)
-            return self._make(str(table.pop("name", self.default[0])), table, 1.0)
+            return self._make(str(table.pop("name", next(iter(self.default), ""))), table, 1.0)
         raise ValueError(f"a {self.kind} name or a table with a 'name' is expected, not {value!r}")
 
     def _read_weighted(self, item: Any) -> Chosen:
@@ -122,9 +124,12 @@ class Slot:
         return Chosen(self.kind, name, component.options.model_validate(options), weight)
 
 
-def slot(kind: str, default: str) -> Any:
-    """Declare a field that holds one plugin of `kind`; `default` is chosen when nobody says otherwise."""
-    return _field(Slot(kind, many=False, default=(default,)), default)
+def slot(kind: str, default: str | None) -> Any:
+    """Declare a field that holds one plugin of `kind`; `default` is chosen when nobody says otherwise.
+
+    With None as `default` the field may stay empty: ``dataset: Chosen | None = slot("datasets", None)``.
+    """
+    return _field(Slot(kind, many=False, default=() if default is None else (default,)), default)
 
 
 def slots(kind: str, default: tuple[str, ...]) -> Any:

@@ -71,6 +71,16 @@ def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tu
     return tuple(min(length, cap) for length in lengths)
 
 
+def join_texts(texts: Sequence[str]) -> str:
+    """Return captions as one sentence: "First a, then b, finally c".
+
+    The marks that captions end with are left out, so that no "kicks., then" comes about.
+    """
+    parts = [text.strip().rstrip(".,;:!? ") or text.strip() for text in texts]
+    middle = [f"then {part}" for part in parts[1:-1]]
+    return ", ".join([f"First {parts[0]}", *middle, f"{'finally' if middle else 'then'} {parts[-1]}"])
+
+
 def _clip(prompt: Prompt) -> str:
     return prompt.source_ids[0] if prompt.source_ids else prompt.key
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -14,6 +14,11 @@ from motionkit.cli.progress import bar
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, Group, slot
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.datasets.base import Split, TextMotionDataset
+    from motionkit.policies.base import DiffusionPolicy
+    from motionkit.text import Prompt
 
 
 class SamplerSettings(Group):
@@ -31,10 +36,26 @@ class SamplerSettings(Group):
     eta: float = Field(default=0.0, ge=0, le=1, description="Noise of ddim.")
 
 
+class PromptSettings(Group):
+    """Which prompts of a dataset are asked, where there is no TEXT."""
+
+    split: Annotated[Literal["train", "val", "test"] | None, Cli("--split", panel="Prompts of a dataset")] = Field(
+        default=None, description="Split of the prompts; default: test, or the last one that composite data have."
+    )
+    k_segments: Annotated[int, Cli("--k-segments", panel="Prompts of a dataset")] = Field(
+        default=0, ge=0, description="Segments per prompt; 0 takes the dataset's own."
+    )
+    limit: Annotated[int, Cli("--limit", panel="Prompts of a dataset")] = Field(
+        default=16, ge=0, description="How many prompts, from the first on; 0 takes all."
+    )
+
+
 class GenerateSettings(Group):
     """Everything `motionkit generate` can be told."""
 
     policy: Chosen = slot("policies", "mdm")
+    dataset: Chosen | None = slot("datasets", None)
+    prompts: PromptSettings = PromptSettings()
     sampler: SamplerSettings = SamplerSettings()
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampling")] = Field(
         default=1, ge=1, description="Motions per text."
@@ -49,9 +70,15 @@ def register(app: typer.Typer) -> None:
     @settings_command(app, GenerateSettings)
     def generate(
         settings: GenerateSettings,
+        *,
         texts: Annotated[
-            list[str], typer.Argument(metavar="TEXT...", help="What to do; ' | ' separates actions that follow.")
-        ],
+            list[str] | None,
+            typer.Argument(
+                metavar="[TEXT...]",
+                help="What to do; ' | ' separates actions that follow. None with --dataset, which asks its prompts.",
+                show_default=False,
+            ),
+        ] = None,
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
         durations: Annotated[
             str, typer.Option("--durations", metavar="S,S", help="Seconds of each action; default: 6 s shared equally.")
@@ -60,16 +87,21 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--overwrite", help="Write into OUT if it has something in it.")
         ] = False,
     ) -> Mapping[str, Any]:
-        """Make motions from text: joints, features and motions.json."""
+        """Make motions from texts, or from the prompts of a dataset: joints, features and motions.json."""
         from motionkit.evaluation import generate as write_motions
-        from motionkit.policies.base import DiffusionPolicy
         from motionkit.rl import DDIM, DDPM, StepPlan
         from motionkit.text import Prompt
         from motionkit.trainers._device import resolve_device
 
+        _refuse_both(settings, texts or [], durations, out)
         seconds = _seconds(durations)
-        policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device))
-        prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in texts]
+        dataset = settings.dataset.build() if settings.dataset is not None else None
+        policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
+        prompts: Sequence[Prompt]
+        if dataset is None:
+            prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in texts or []]
+        else:
+            prompts = _asked(settings, dataset, policy)
         sampler = settings.sampler
         plan = StepPlan.build(
             policy.schedule,
@@ -94,6 +126,51 @@ def register(app: typer.Typer) -> None:
             )
         say(f"wrote {len(motions)} motion(s) to {out}")
         return {"out": str(out), "fps": policy.fps, "motions": motions}
+
+
+def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: str, out: Path) -> None:
+    """Refuse texts beside a dataset, neither of them, and options of the other way to ask.
+
+    Raises:
+        MotionkitError: With what to leave out or add.
+    """
+    if settings.dataset is None and not texts:
+        raise MotionkitError(
+            "there is nothing to generate: no TEXT was given, and no --dataset.",
+            why=f"the last word is the folder to make: {out}.",
+            fix='motionkit generate "a person walks forward" OUT, or motionkit generate --dataset NAME OUT',
+        )
+    if settings.dataset is not None and texts:
+        raise MotionkitError(
+            f"TEXT ({texts[0]!r}) and --dataset {settings.dataset.label} were both given.",
+            why="motions are made either from texts or from the prompts of a dataset.",
+            fix="leave one of them out; the feature statistics of a checkpoint are given with --policy.stats DIR.",
+        )
+    if settings.dataset is not None and durations:
+        raise MotionkitError(
+            "--durations has no effect with --dataset.", why="its prompts have lengths.", fix="leave --durations out."
+        )
+    if settings.dataset is None and settings.prompts != PromptSettings():
+        raise MotionkitError(
+            "--split, --k-segments and --limit choose among the prompts of a dataset, and there is none.",
+            fix="add --dataset NAME, or leave them out.",
+        )
+
+
+def _asked(settings: GenerateSettings, dataset: TextMotionDataset, policy: DiffusionPolicy) -> Sequence[Prompt]:
+    """Return the prompts of a dataset."""
+    from motionkit.evaluation import require_fit
+
+    chosen = settings.prompts
+    splits: Sequence[Split] = getattr(dataset, "splits", ("train", "val", "test"))
+    split = chosen.split or ("test" if "test" in splits else splits[-1])
+    every = dataset.prompts(split, k_segments=chosen.k_segments, seed=settings.seed)
+    asked = every[: chosen.limit or None]
+    if not asked:
+        raise MotionkitError(f"the {split} split of {dataset.name} has no prompts.", fix="choose another with --split.")
+    require_fit(policy, asked, fps=dataset.fps, label=dataset.name)
+    say(f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)"))
+    return asked
 
 
 def _seconds(text: str) -> list[float] | None:

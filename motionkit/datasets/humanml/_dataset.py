@@ -9,7 +9,7 @@ from pathlib import Path
 
 from motionkit.datasets.base import Split
 from motionkit.datasets.humanml import HumanMLOptions, KitOptions
-from motionkit.datasets.humanml._reader import HumanMLClip, Reading, read_array, read_split
+from motionkit.datasets.humanml._reader import HumanMLClip, Reading, read_array, read_split, read_split_ids
 from motionkit.datasets.joining import join_prompts
 from motionkit.datasets.reference import physics_medians
 from motionkit.errors import MotionkitError
@@ -62,6 +62,10 @@ class HumanML:
             self._judge(split, reading)
             self._readings[split] = reading
         return self._readings[split]
+
+    def split_ids(self, split: Split) -> Sequence[str]:
+        """Return the motion ids that a split lists, usable or not, without reading a motion."""
+        return read_split_ids(self.root, split)
 
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
         """Return one prompt per caption, or, from two segments on, `joining.join_prompts` of them.

@@ -29,10 +29,12 @@ class HumanMLClip(TextClip):
     Attributes:
         tokens: ``word/POS`` tokens of each caption.
         source: Id of the file the motion comes from.
+        start: First frame in that file.
     """
 
     tokens: tuple[tuple[str, ...], ...] = ()
     source: str = ""
+    start: int = 0
 
 
 @dataclass
@@ -61,16 +63,7 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
     Raises:
         MotionkitError: The split file is missing or empty.
     """
-    path = root / f"{split}.txt"
-    if not path.is_file():
-        raise MotionkitError(
-            f"{path} is missing.",
-            why=f"it lists the clips of the {split} split.",
-            fix="write one clip id per line, as motionkit convert IN OUT --to humanml does.",
-        )
-    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not names:
-        raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
+    names = read_split_ids(root, split)
     reading = Reading()
     # One after the other: numpy parses a header with ast, which CPython 3.11 cannot do in two threads at once.
     for name in names:
@@ -81,6 +74,25 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
             _add(reading, name, features, captions, min_length, drop_length)
     reading.clips.sort(key=lambda clip: len(clip.features))
     return reading
+
+
+def read_split_ids(root: Path, split: str) -> list[str]:
+    """Return the ids that a split lists, reading nothing else.
+
+    Raises:
+        MotionkitError: The split file is missing or empty.
+    """
+    path = root / f"{split}.txt"
+    if not path.is_file():
+        raise MotionkitError(
+            f"{path} is missing.",
+            why=f"it lists the clips of the {split} split.",
+            fix="write one clip id per line, as motionkit convert IN OUT --to humanml does.",
+        )
+    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not names:
+        raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
+    return names
 
 
 def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None, Sequence[Caption], str]:
@@ -110,12 +122,13 @@ def _add(
         return
     whole = [caption for caption in captions if caption.whole]
     for number, caption in enumerate(caption for caption in captions if not caption.whole):
-        part = features[int(caption.start * TAG_FPS) : int(caption.end * TAG_FPS)]
+        start = int(caption.start * TAG_FPS)
+        part = features[start : int(caption.end * TAG_FPS)]
         if not min_length <= len(part) < drop_length:
             reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
             continue
         key = f"{_LETTERS[number % len(_LETTERS)]}{number // len(_LETTERS) or ''}_{name}"
-        reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name))
+        reading.clips.append(HumanMLClip(key, part, (caption.text,), (caption.tokens,), name, start))
     if whole:
         texts, tokens = tuple(caption.text for caption in whole), tuple(caption.tokens for caption in whole)
         reading.clips.append(HumanMLClip(name, features, texts, tokens, name))

@@ -31,8 +31,10 @@ def open_judge(choice: str, dataset: TextMotionDataset, *, device: torch.device)
     if choice == "none":
         return None, "heldout.judge is none"
     if choice == "auto":
-        if dataset.name != "starter":
-            return None, f"no judge is known for {dataset.name} data; --set heldout.judge=DIR gives a second TMR"
+        # Prompts composed of the starter's clips are the starter's captions.
+        source = getattr(dataset, "source_name", dataset.name)
+        if source != "starter":
+            return None, f"no judge is known for {source} data; --set heldout.judge=DIR gives a second TMR"
         choice = "starter:judge"
     elif not Path(choice).expanduser().exists():
         raise MotionkitError(f"heldout.judge: {choice} does not exist.", fix="give a TMR folder, auto or none.")

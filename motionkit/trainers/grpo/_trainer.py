@@ -11,7 +11,7 @@ from torch import Tensor
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import HeldOut, Measured, Paired, compare_measured
+from motionkit.evaluation import HeldOut, Measured, Paired, compare_measured, require_fit
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
@@ -58,6 +58,7 @@ class GrpoTrainer:
         )
         if not prompts:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
+        require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
         self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
         self.algorithm = GRPO(
             self.policy,
@@ -90,8 +91,10 @@ class GrpoTrainer:
                 f"the {settings.split} split of {dataset.name} has no prompts to measure on.",
                 fix="--set heldout.prompts=0 skips the measurement.",
             )
+        asked = asked[: settings.prompts]
+        require_fit(self.policy, asked, fps=dataset.fps, label=dataset.name)
         return HeldOut(
-            asked[: settings.prompts],
+            asked,
             samples=settings.samples,
             steps=visited(self.policy, sampler.spacing, sampler.inference_timesteps),
             guidance=sampler.guidance_scale,

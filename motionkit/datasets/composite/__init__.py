@@ -1,0 +1,43 @@
+"""Composite prompt sets: several actions in a row, joined from single clips by `motionkit compose`. Light half."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from motionkit.config import Cli, Group, split_commas
+from motionkit.plugins import Component
+
+
+class CompositeOptions(Group):
+    """Which files are used, and what they must agree with."""
+
+    path: Annotated[tuple[Path, ...], BeforeValidator(split_commas)] = Field(
+        (),
+        description="Files of motionkit compose (.json), of the original code (.npy), or their folder; repeatable "
+        "(required).",
+    )
+    root: Path | None = Field(
+        None,
+        description="HumanML3D or KIT folder the clips came from: gives a .npy of the original code its Mean and Std.",
+    )
+    fps: float | None = Field(
+        None, gt=0, description="Frames per second; must be the files' own, which is the default."
+    )
+    max_length: int | None = Field(
+        None, ge=40, description="Longest motion in frames; default: the files' target length."
+    )
+    random_crop: Annotated[bool, Cli("--random-crop")] = Field(
+        False, description="Always off: every segment has its own length."
+    )
+
+
+component = Component(
+    summary="Prompts of K actions with lengths and reference motions, made by motionkit compose",
+    options=CompositeOptions,
+    factory="motionkit.datasets.composite._dataset:Composite",
+)
+
+__all__ = ["CompositeOptions", "component"]

@@ -1,0 +1,237 @@
+"""The composite dataset, as trainers and rewards see it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import get_args
+
+from torch import Tensor
+
+from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.composite import CompositeOptions
+from motionkit.datasets.composite._arrays import Arrays, read_arrays
+from motionkit.datasets.composite._motion import reference_features
+from motionkit.datasets.composite._read import CompositeFile, find_files
+from motionkit.datasets.composite._schema import Metadata
+from motionkit.datasets.humanml import HumanMLOptions, KitOptions, humanml, kit
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.text import Prompt
+
+_log = logging.getLogger("motionkit.datasets")
+_BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
+_STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or compose the set again."
+
+
+class Composite:
+    """Prompts of K actions with fixed lengths, from the files of `motionkit compose` or of the original code.
+
+    Each file belongs to one split, and a split is asked from its own files only: prompts made of training clips are
+    never measured on.
+
+    Args:
+        options: Which files, and what they must agree with.
+
+    Raises:
+        MotionkitError: A file is missing or refused, two files disagree, or an option cannot act.
+    """
+
+    name = "composite"
+    random_crop = False
+
+    def __init__(self, options: CompositeOptions) -> None:
+        if options.random_crop:
+            raise MotionkitError(
+                "composite data cannot be cropped at random.",
+                why="every segment has its own length, which a crop would break.",
+                fix="leave --random-crop out; it is off by itself here.",
+            )
+        self._files = find_files(options.path)
+        self._refuse_twins()
+        self.skeleton = self._one_skeleton()
+        self.fps = self._one_fps(options.fps)
+        self.max_length = self._longest(options.max_length)
+        self._source = self._open_source(options)
+        self._arrays: dict[Path, Arrays] = {}
+        self._warn_about_shared_clips()
+        _log.info("composite data: every segment has its own length, so random crops are off.")
+
+    @property
+    def source_name(self) -> str:
+        """Dataset that the clips come from."""
+        return self._files[0].document.metadata.dataset_name
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Splits that there is a file of."""
+        have = {file.document.metadata.split for file in self._files}
+        return tuple(split for split in get_args(Split) if split in have)
+
+    @cached_property
+    def normalizer(self) -> Normalizer:
+        """Mean and Std of the dataset that the clips come from.
+
+        Raises:
+            MotionkitError: A file of the original code has none, and no ``root`` was given.
+        """
+        if self._source is not None:
+            return self._source.normalizer
+        own = [file for file in self._files if file.document.arrays is not None]
+        if not own:
+            raise MotionkitError(
+                f"{self._files[0].path} has no Mean and Std.",
+                why="the original code's composite files hold prompts only.",
+                fix="add --dataset.root DIR (the folder of the single clips) or --policy.stats DIR.",
+            )
+        return self._read(own[0]).normalizer
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""
+        return tuple(
+            TextClip(sample.id, reference_features(joints, self.skeleton), (sample.text, sample.composite_prompt))
+            for file in self._of(split)
+            if file.document.arrays is not None
+            for sample, joints in zip(file.document.samples, self._read(file).joints, strict=True)
+        )
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return the prompts of a split; `seed` changes nothing, they were drawn when they were composed.
+
+        Raises:
+            MotionkitError: There is no file of that split, or none with `k_segments` segments.
+        """
+        file = self._file(split, k_segments)
+        return tuple(
+            Prompt(
+                sample.sub_prompts,
+                sample.durations_frames,
+                sample.id or f"composite-{split}-k{len(sample.sub_prompts)}-{number:05d}",
+                sample.source_ids,
+            )
+            for number, sample in enumerate(file.document.samples)
+        )
+
+    def similarity(self, split: Split, *, k_segments: int = 0) -> Tensor | None:
+        """Return the stored B-matrices ``[N, K, K]`` of a split's prompts, if there are any.
+
+        They belong to the text tower that the file names. Rewards compute their own with their own tower: another
+        tower's would be wrong for them.
+        """
+        file = self._file(split, k_segments)
+        return None if file.document.arrays is None else self._read(file).similarity
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split.
+
+        Raises:
+            MotionkitError: The files do not say, and no ``root`` was given.
+        """
+        if self._source is not None:
+            return self._source.physics_reference()
+        for file in self._files:
+            if (found := file.document.metadata.physics_reference) is not None:
+                return found
+        raise MotionkitError(f"{self._files[0].path} has no physics reference.", fix=_STATS_FIX)
+
+    def _of(self, split: str) -> list[CompositeFile]:
+        return [file for file in self._files if file.document.metadata.split == split]
+
+    def _file(self, split: Split, k_segments: int) -> CompositeFile:
+        """Return the file of a split and a number of segments; 0 is whatever there is."""
+        files = self._of(split)
+        if not files:
+            have = ", ".join(f"{file.path} ({file.document.metadata.split})" for file in self._files)
+            raise MotionkitError(
+                f"there are no composite prompts of the {split} split.",
+                why=f"each split has its own file, and prompts of one never stand in for another's; there is {have}.",
+                fix=f"motionkit compose ... --split {split} into the same folder, and name the folder with "
+                "--dataset.path"
+                + ("; or --set heldout.prompts=0 to train without a held-out measurement" if split != "train" else ""),
+            )
+        counts = {file.document.metadata.k_segments: file for file in files}
+        if k_segments == 0 and len(counts) == 1:
+            return files[0]
+        listed = ", ".join(f"{k} in {file.path}" for k, file in sorted(counts.items()))
+        if k_segments == 0:
+            raise MotionkitError(
+                f"the {split} split has prompts of several numbers of segments: {listed}.",
+                fix=f"choose with --k-segments {min(counts)}, or name one file with --dataset.path.",
+            )
+        if k_segments not in counts:
+            raise MotionkitError(
+                f"--k-segments {k_segments} does not fit the {split} prompts, which have K = {listed}.",
+                why="the segments of a composite prompt are fixed when it is composed.",
+                fix=f"leave --k-segments out, or motionkit compose --k-segments {k_segments} ...",
+            )
+        return counts[k_segments]
+
+    def _read(self, file: CompositeFile) -> Arrays:
+        if file.path not in self._arrays:
+            self._arrays[file.path] = read_arrays(file, self.skeleton)
+        return self._arrays[file.path]
+
+    def _metadata(self) -> list[Metadata]:
+        return [file.document.metadata for file in self._files]
+
+    def _refuse_twins(self) -> None:
+        seen: dict[tuple[str, int], CompositeFile] = {}
+        for file in self._files:
+            key = (file.document.metadata.split, file.document.metadata.k_segments)
+            if key in seen:
+                raise MotionkitError(
+                    f"{seen[key].path} and {file.path} both hold {key[0]} prompts of {key[1]} segments.",
+                    fix="name one of them with --dataset.path.",
+                )
+            seen[key] = file
+
+    def _one_skeleton(self) -> Skeleton:
+        names = sorted({each.skeleton or each.dataset_name for each in self._metadata()})
+        bodies = {_BODIES.get(name) for name in names}
+        if None in bodies or len(bodies) != 1:
+            raise MotionkitError(
+                f"the composite files are of {', '.join(map(repr, names))}, which is not one known body.",
+                fix="name files of one dataset: humanml (22 joints) or kit (21).",
+            )
+        return next(body for body in bodies if body is not None)
+
+    def _one_fps(self, wanted: float | None) -> float:
+        found = sorted({each.fps for each in self._metadata()} | ({wanted} if wanted is not None else set()))
+        if len(found) > 1:
+            raise MotionkitError(
+                f"frames per second differ: {', '.join(f'{value:g}' for value in found)}.",
+                why="segment lengths are in frames of the rate they were composed at.",
+                fix=f"leave --dataset.fps out, or make it {self._metadata()[0].fps:g}.",
+            )
+        return found[0]
+
+    def _longest(self, wanted: int | None) -> int:
+        longest = max(sample.total_frames for file in self._files for sample in file.document.samples)
+        if wanted is not None and longest > wanted:
+            raise MotionkitError(
+                f"a composite prompt asks for {longest} frames, more than dataset.max_length {wanted}.",
+                fix=f"--dataset.max-length {longest}, or compose with a smaller --target-length.",
+            )
+        return wanted or max(longest, *(each.target_length for each in self._metadata()))
+
+    def _open_source(self, options: CompositeOptions) -> TextMotionDataset | None:
+        if options.root is None:
+            return None
+        chosen, kind = (kit, KitOptions) if self.skeleton is KIT else (humanml, HumanMLOptions)
+        source: TextMotionDataset = chosen.build(kind(root=options.root))
+        return source
+
+    def _warn_about_shared_clips(self) -> None:
+        owners: dict[str, str] = {}
+        shared: set[str] = set()
+        for file in self._files:
+            split = file.document.metadata.split
+            for name in {name for sample in file.document.samples for name in sample.source_ids}:
+                if owners.setdefault(name, split) != split:
+                    shared.add(name)
+        if shared:
+            _log.warning(
+                "%d source clip(s), such as %s, are in the composite prompts of two splits.", len(shared), min(shared)
+            )
