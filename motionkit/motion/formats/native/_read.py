@@ -55,8 +55,8 @@ def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     try:
         return (_clip(data),)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        why = f"it has no {error}." if isinstance(error, KeyError) else str(error)
-        raise MotionkitError(f"{path} is a damaged motion file of motionkit.", why=why) from error
+        what = f"it has no {error}." if isinstance(error, KeyError) else str(error)
+        raise MotionkitError(f"{path} is a damaged motion file of motionkit: {what}") from error
 
 
 def _clip(data: Mapping[str, Any]) -> Clip:
