@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,24 +11,9 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.rigs._roles import CENTRE, SIDED, find_doubles
+from motionkit.motion.rigs._roles import find_roles as find_roles
 from motionkit.motion.rigs._units import UNITS, nearest_unit
-
-_SIDED = {
-    "hip": ("upleg", "thigh", "upperleg", "femur", "hip"),
-    "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg"),
-    "ankle": ("ankle", "foot"),
-    "toe": ("toebase", "toe", "toes", "ball", "foot"),
-    "shoulder": ("arm", "upperarm", "uparm", "shldr", "humerus", "shoulder"),
-    "elbow": ("forearm", "lowerarm", "lowarm", "elbow", "radius"),
-    "wrist": ("wrist", "hand"),
-}
-"""Names of each sided joint without its side, the surest first: ``LeftShoulder`` is a collar where there is a
-``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``."""
-
-_CENTRE = {
-    "pelvis": ("hips", "pelvis", "hip", "root"),
-    "head": ("head",),
-}
 
 _SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
@@ -38,11 +22,6 @@ _COLLAR = (0.36, 0.34)
 """A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
 
 _LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
-
-_SHORT = re.compile(
-    "([lr])(thigh|shin|foot|toes?|shldr|forearm|hand|collar|upperarm|hip|knee|ankle|elbow|wrist|shoulder)"
-)
-"""Poser's way of writing sides, all in lower case."""
 
 LEG = 0.82
 """Metres from hip to ankle along the leg of a person."""
@@ -81,7 +60,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
         positions: ``[T, J, 3]`` of the rig, for bone lengths and the unit.
 
     Raises:
-        MotionkitError: A needed joint is not found; the message lists the rig's names.
+        MotionkitError: A needed joint is not found, or two have one name; the message lists the rig's names.
     """
     found = find_roles(names, parents)
     missing = [role for role in _roles() if role not in found and not role.endswith("toe")]
@@ -98,6 +77,13 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
             f"the rig has no joint that looks like: {', '.join(missing)}.",
             why=f"its joints are {', '.join(name for name in names if not name.endswith(' End'))}.",
             fix="rename the joints in the usual way (Hips, LeftUpLeg, LeftLeg, LeftFoot, LeftArm, LeftForeArm, ...).",
+        )
+    if doubles := find_doubles(names, parents):
+        role, rivals = next(iter(doubles.items()))
+        raise MotionkitError(
+            f"the rig has several joints that look like: {', '.join(doubles)}.",
+            why=f"{role} could be {' or '.join(rivals)}.",
+            fix="rename those that are not the body's.",
         )
     weights = torch.zeros(HUMANML.joints, len(names), dtype=torch.float64)
     for side in ("left", "right"):
@@ -122,51 +108,7 @@ def looks_lying(joints: Tensor) -> bool:
 
 
 def _roles() -> list[str]:
-    return [*_CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in _SIDED)]
-
-
-def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
-    """Match roles (``pelvis``, ``left hip``, ...) to joints as far as they are found.
-
-    The first alias that any joint has wins.
-    """
-    plain: dict[tuple[str, str], int] = {}
-    for joint, name in enumerate(names):
-        if not name.endswith(" End"):
-            plain.setdefault(_normalise(name), joint)
-    found = {}
-    for role, aliases in _CENTRE.items():
-        for alias in aliases:
-            if ("", alias) in plain:
-                found[role] = plain["", alias]
-                break
-    if "pelvis" not in found:
-        found["pelvis"] = list(parents).index(-1)
-    for side in ("left", "right"):
-        for role, aliases in _SIDED.items():
-            for alias in aliases:
-                if (side, alias) in plain and plain[side, alias] not in found.values():
-                    found[f"{side} {role}"] = plain[side, alias]
-                    break
-    return found
-
-
-def _normalise(name: str) -> tuple[str, str]:
-    """Split a joint name into side and the rest: ``mixamorig:LeftUpLeg`` and ``upperleg.L`` become (left, ...)."""
-    name = re.split(r"[:|]", name)[-1]
-    name = re.sub(r"^(Character\d*|Bip\d*|mixamorig\d*|CC_Base|def|DEF|b|m_avg)[_\s-]+", "", name)
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
-    lower = [word.lower() for word in words]
-    sides = {"left": "left", "l": "left", "right": "right", "r": "right"}
-    side = next((sides[word] for word in lower if word in sides), "")
-    rest = "".join(word for word in lower if word not in sides)
-    if not side:
-        for prefix in ("left", "right"):
-            if rest.startswith(prefix) and len(rest) > len(prefix):
-                return prefix, rest[len(prefix) :]
-        if match := _SHORT.fullmatch(rest):
-            return sides[match[1]], match[2]
-    return side, rest
+    return [*CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in SIDED)]
 
 
 def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose: Tensor) -> None:

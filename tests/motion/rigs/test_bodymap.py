@@ -6,105 +6,9 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, map_body
+from motionkit.motion.rigs._units import UNITS
 
-MOTIONBUILDER = [
-    "Hips",
-    "LeftUpLeg",
-    "RightUpLeg",
-    "Spine",
-    "LeftLeg",
-    "RightLeg",
-    "Spine1",
-    "LeftFoot",
-    "RightFoot",
-    "Spine2",
-    "LeftToeBase",
-    "RightToeBase",
-    "Neck",
-    "LeftShoulder",
-    "RightShoulder",
-    "Head",
-    "LeftArm",
-    "RightArm",
-    "LeftForeArm",
-    "RightForeArm",
-    "LeftHand",
-    "RightHand",
-]
-MIXAMO = [f"mixamorig:{name}" for name in MOTIONBUILDER]
-UNREAL = [
-    "pelvis",
-    "thigh_l",
-    "thigh_r",
-    "spine_01",
-    "calf_l",
-    "calf_r",
-    "spine_02",
-    "foot_l",
-    "foot_r",
-    "spine_03",
-    "ball_l",
-    "ball_r",
-    "neck_01",
-    "clavicle_l",
-    "clavicle_r",
-    "head",
-    "upperarm_l",
-    "upperarm_r",
-    "lowerarm_l",
-    "lowerarm_r",
-    "hand_l",
-    "hand_r",
-]
-POSER = [
-    "hip",
-    "lThigh",
-    "rThigh",
-    "abdomen",
-    "lShin",
-    "rShin",
-    "chest",
-    "lFoot",
-    "rFoot",
-    "chest2",
-    "lToe",
-    "rToe",
-    "neck",
-    "lCollar",
-    "rCollar",
-    "head",
-    "lShldr",
-    "rShldr",
-    "lForeArm",
-    "rForeArm",
-    "lHand",
-    "rHand",
-]
-SMPL = list(HUMANML.joint_names)
-BLENDER = [
-    "root",
-    "upper_leg.L",
-    "upper_leg.R",
-    "spine",
-    "lower_leg.L",
-    "lower_leg.R",
-    "spine.001",
-    "foot.L",
-    "foot.R",
-    "spine.002",
-    "toe.L",
-    "toe.R",
-    "neck",
-    "shoulder.L",
-    "shoulder.R",
-    "head",
-    "upper_arm.L",
-    "upper_arm.R",
-    "forearm.L",
-    "forearm.R",
-    "hand.L",
-    "hand.R",
-]
+from .rig_names import MOTIONBUILDER, RIGS
 
 
 def pose() -> torch.Tensor:
@@ -116,28 +20,47 @@ def pose() -> torch.Tensor:
     return joints
 
 
-@pytest.mark.parametrize(
-    "names",
-    [MOTIONBUILDER, MIXAMO, UNREAL, POSER, SMPL, BLENDER],
-    ids=["motionbuilder", "mixamo", "unreal", "poser", "smpl", "blender"],
-)
-@pytest.mark.parametrize(("unit", "scale"), [("metres", 1.0), ("centimetres", 100.0), ("inches", 1 / 0.0254)])
-def test_names_and_units(names, unit, scale):
-    positions = pose() * scale
-    body = map_body(names, HUMANML.parents, positions)
+LIMBS = [
+    HUMANML.index(f"{side}_{part}")
+    for side in ("left", "right")
+    for part in ("hip", "knee", "ankle", "foot", "shoulder", "elbow", "wrist")
+]
+
+
+def rig(name: str, scale: float = 1.0) -> tuple[list[str], list[int], torch.Tensor]:
+    """Names, parents and ``[1, J, 3]`` of a rig, its additional joints 1 cm beside their parents."""
+    names, more = RIGS[name]
+    parents, places = list(HUMANML.parents), [pose()[0]]
+    for above in more.values():
+        parents.append(names.index(above))
+        places.append(pose()[0, names.index(above)][None] + 0.01)
+    return [*names, *more], parents, torch.cat(places)[None] * scale
+
+
+@pytest.mark.parametrize("name", RIGS)
+def test_rigs_by_name(name):
+    names, parents, positions = rig(name)
+    body = map_body(names, parents, positions)
     joints = body.apply(positions)
+    torch.testing.assert_close(joints[:, LIMBS], pose()[:, LIMBS], atol=1e-9, rtol=0)
+    torch.testing.assert_close(joints[:, 15], pose()[:, 15], atol=1e-9, rtol=0)
+    assert body.unit_name == "metres"
+
+
+@pytest.mark.parametrize(("unit", "metres"), [(unit.words, unit.metres) for unit in UNITS.values()])
+@pytest.mark.parametrize("size", [0.8, 1.0, 1.15])
+def test_units(unit, metres, size):
+    names, parents, positions = rig("motionbuilder", size / metres)
+    body = map_body(names, parents, positions)
     assert body.unit_name == unit
-    limbs = [HUMANML.index(f"{side}_{part}") for side in ("left", "right")
-             for part in ("hip", "knee", "ankle", "foot", "shoulder", "elbow", "wrist")]  # fmt: skip
-    np.testing.assert_allclose(joints[:, limbs], pose()[:, limbs], atol=1e-9)
-    np.testing.assert_allclose(joints[:, 15], pose()[:, 15], atol=1e-9)
+    torch.testing.assert_close(body.apply(positions)[:, LIMBS], size * pose()[:, LIMBS], atol=1e-9, rtol=0)
     assert torch.equal(body.weights.sum(dim=1).round(decimals=9), torch.ones(22).double()), "moves with the rig"
 
 
 def test_a_shoulder_is_a_collar_only_beside_an_arm():
     body = map_body(MOTIONBUILDER, HUMANML.parents, pose())
     assert body.sources["left shoulder"] == "LeftArm"
-    assert map_body(SMPL, HUMANML.parents, pose()).sources["left shoulder"] == "left_shoulder"
+    assert map_body(HUMANML.joint_names, HUMANML.parents, pose()).sources["left shoulder"] == "left_shoulder"
 
 
 def test_toes_from_end_sites():
@@ -153,3 +76,24 @@ def test_missing_joints_are_listed():
         map_body(names, HUMANML.parents, pose())
     assert "RightForeArm" in caught.value.why
     assert "rename" in caught.value.fix
+
+
+def test_a_double_in_another_limb_is_passed_over():
+    names, parents, positions = rig("motionbuilder")
+    names.append("LeftHand")
+    parents.append(names.index("RightHand"))
+    positions = torch.cat([positions, positions[:, -1:] + 1.0], dim=1)
+    order = torch.randperm(len(names), generator=torch.Generator().manual_seed(0)).tolist()
+    shuffled = [order.index(parents[joint]) if parents[joint] >= 0 else -1 for joint in order]
+    body = map_body([names[joint] for joint in order], shuffled, positions[:, order])
+    torch.testing.assert_close(body.apply(positions[:, order])[:, LIMBS], pose()[:, LIMBS], atol=1e-9, rtol=0)
+
+
+def test_doubles_in_one_limb_are_refused():
+    names, parents, positions = rig("motionbuilder")
+    for double in ("LeftHand 2", "prop:LeftHand"):
+        with pytest.raises(MotionkitError, match="several joints that look like: left wrist") as caught:
+            map_body([*names, double], [*parents, names.index("LeftForeArm")], positions[:, [*range(len(names)), 0]])
+        assert f"LeftHand or {double}" in caught.value.why
+    body = map_body([*names, "LeftHand 2"], [*parents, names.index("LeftHand")], positions[:, [*range(len(names)), 0]])
+    assert body.sources["left wrist"] == "LeftHand", "one below the other: the upper one"
