@@ -1,5 +1,6 @@
 """Protocols: what is sampled, judged, repeated, tabulated."""
 
+from motionkit.evaluation._export import export_motions, export_one
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -12,6 +13,8 @@ __all__ = [
     "Paired",
     "compare",
     "compare_measured",
+    "export_motions",
+    "export_one",
     "generate",
     "require_fit",
     "sample_motions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from pydantic import Field
@@ -17,8 +17,12 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import Split, TextMotionDataset
+    from motionkit.motion.convert import ConvertReport, FileKind
     from motionkit.policies.base import DiffusionPolicy
     from motionkit.text import Prompt
+
+
+EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
 
 
 class SamplerSettings(Group):
@@ -79,7 +83,16 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
-        out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
+        out: Annotated[
+            Path,
+            typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy."),
+        ],
+        to: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--to", metavar="FORMAT", help=f"Also write OUT/FORMAT/ID.*: {', '.join(EXPORTS)}; repeatable."
+            ),
+        ] = None,
         durations: Annotated[
             str, typer.Option("--durations", metavar="S,S", help="Seconds of each action; default: 6 s shared equally.")
         ] = "",
@@ -87,8 +100,14 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--overwrite", help="Write into OUT if it has something in it.")
         ] = False,
     ) -> Mapping[str, Any]:
-        """Make motions from texts, or from the prompts of a dataset: joints, features and motions.json."""
+        """Make motions from texts, or from the prompts of a dataset.
+
+        A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
+        formats. Rotations for bvh, glb and mpl are found from the joints, and how well they fit is said.
+        """
+        from motionkit.evaluation import export_motions, export_one
         from motionkit.evaluation import generate as write_motions
+        from motionkit.motion.convert import kind_of
         from motionkit.rl import DDIM, DDPM, StepPlan
         from motionkit.text import Prompt
         from motionkit.trainers._device import resolve_device
@@ -108,24 +127,60 @@ def register(app: typer.Typer) -> None:
             DDPM() if sampler.kind == "ddpm" else DDIM(sampler.eta),
             steps=sampler.inference_timesteps or None,
         )
-        with bar("generate", total=len(prompts) * settings.num_samples) as step:
-            motions = write_motions(
-                policy,
-                prompts,
-                out,
-                plan,
-                samples=settings.num_samples,
-                guidance=sampler.guidance_scale,
-                seed=settings.seed,
-                facts={
-                    "sampler": sampler.model_dump(mode="json"),
-                    "policy": settings.policy.options.model_dump(mode="json"),
-                },
-                overwrite=overwrite,
-                progress=step,
-            )
-        say(f"wrote {len(motions)} motion(s) to {out}")
-        return {"out": str(out), "fps": policy.fps, "motions": motions}
+        kinds = _kinds(to or [], out)
+        if kind_of(out) is not None and out.exists() and not overwrite:
+            raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+
+        def make(folder: Path) -> list[dict[str, Any]]:
+            with bar("generate", total=len(prompts) * settings.num_samples) as step:
+                return write_motions(
+                    policy,
+                    prompts,
+                    folder,
+                    plan,
+                    samples=settings.num_samples,
+                    guidance=sampler.guidance_scale,
+                    seed=settings.seed,
+                    facts={
+                        "sampler": sampler.model_dump(mode="json"),
+                        "policy": settings.policy.options.model_dump(mode="json"),
+                    },
+                    overwrite=overwrite,
+                    progress=step,
+                )
+
+        if kind_of(out) is not None:
+            report = export_one(make, out, overwrite=overwrite)
+            say(f"wrote {out}{_fit(report)}")
+            return {"out": str(out), "fps": policy.fps, "frames": report.frames, "figures": report.figures}
+        motions = make(out)
+        reports = export_motions(out, kinds, overwrite=overwrite)
+        for kind, report in reports.items():
+            say(f"wrote {out / kind}{_fit(report)}")
+        say(f"wrote {len(motions)} motion(s) to {out}; open {out / 'motions.html'} to see them")
+        figures = {kind: report.figures for kind, report in reports.items()}
+        return {"out": str(out), "fps": policy.fps, "motions": motions, "exports": figures}
+
+
+def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
+    """Return the formats to write beside the motions."""
+    from motionkit.motion.convert import kind_of
+
+    if to and kind_of(out) is not None:
+        raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
+    if unknown := [name for name in to if name not in EXPORTS]:
+        raise MotionkitError(
+            f"--to {unknown[0]} is no format that motions are written in.", fix=f"one of {', '.join(EXPORTS)}"
+        )
+    return cast("list[FileKind]", list(to))
+
+
+def _fit(report: ConvertReport) -> str:
+    """Return how well rotations fit the joints they were found from, in words; nothing where none had to be."""
+    if "residual_max" not in report.figures:
+        return ""
+    mean, most = 1000 * report.figures["residual_mean"], 1000 * report.figures["residual_max"]
+    return f" (joints of the skeleton are {mean:.1f} mm off the generated ones, at most {most:.0f} mm)"
 
 
 def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: str, out: Path) -> None:

@@ -16,6 +16,8 @@ from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
 from motionkit.text import Prompt
 
 SPLITS = ("train", "val", "test")
+_OWN = ("convert.json", "motions.json")
+"""What motionkit itself leaves beside motions."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
         yield from _feature_folder(folder)
         return
     for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+        if path.name.startswith(".") or path.name in _OWN:
             continue
         if path.is_dir():
             for entry in _in_folder(path, skipped):
