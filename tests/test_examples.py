@@ -111,11 +111,13 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
 
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
-    later = {"--dataset.path"}  # its note says that composite data sets are not in this version
-    plugin = ["--dataset", "humanml", "--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
-    shown = cli("grpo", *plugin, "--reward", "physics", "--help", env={"COLUMNS": "300"}).stdout
-    for flag in set(re.findall(r"--[\w.-]+", row.flag)) - later:
-        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: grpo has no such option"
+    plugin = ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
+    if row.command == "grpo":
+        plugin += ["--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
+        plugin += ["--reward", "physics"]
+    shown = cli(row.command, *plugin, "--help", env={"COLUMNS": "300"}).stdout
+    for flag in set(re.findall(r"--[\w.-]+", row.flag)):
+        assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
 
 
 def test_the_english_readme_shows_the_table_of_the_guides() -> None:

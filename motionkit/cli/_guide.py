@@ -17,19 +17,26 @@ class GuideOption:
         flag: The flag here, with its value.
         key: The dotted setting; empty when the flag alone says it.
         note: What differs.
+        command: Command that has the flag.
     """
 
     guide: tuple[str, ...]
     flag: str
     key: str
     note: str
+    command: str
 
 
 @lru_cache(maxsize=1)
 def guide_options() -> tuple[GuideOption, ...]:
     """Return the table."""
     rows = json.loads((files("motionkit.cli") / "guide_options.json").read_text(encoding="utf-8"))
-    return tuple(GuideOption(tuple(row["guide"]), row["flag"], row.get("key", ""), row.get("note", "")) for row in rows)
+    return tuple(
+        GuideOption(
+            tuple(row["guide"]), row["flag"], row.get("key", ""), row.get("note", ""), row.get("command", "grpo")
+        )
+        for row in rows
+    )
 
 
 def translate(flag: str) -> str:

@@ -60,7 +60,7 @@ def test_datasets() -> None:
         (Leaky(), "is in 'val' and in another split"),
         (Narrow(), "features must be [T, 263] float32"),
         (Narrow(), "has no caption"),
-        (OneSegment(), "k_segments=2 must give two segments"),
+        (OneSegment(), "k_segments=2 must give 2 segments"),
     ],
 )
 def test_broken_datasets(dataset: Toy, said: str) -> None:

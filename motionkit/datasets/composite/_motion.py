@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import rotate_yaw
-from motionkit.motion import Skeleton, feature_layout, features_to_joints, joints_to_features, root_trajectory
+from motionkit.motion import Skeleton, joints_to_features, root_trajectory
+from motionkit.motion.features import with_frame_after
 
 BLEND = 0.2
 """Seconds on each side of a seam over which the two poses are brought together."""
@@ -53,16 +54,10 @@ def reference_features(joints: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 def _unrolled(window: Tensor, skeleton: Skeleton) -> tuple[Tensor, Tensor]:
-    """Return the joints ``[T + 1, J, 3]`` that T features describe, and the turn from the first to the last frame.
-
-    A feature row holds the step to the next frame, so the frame after the last one is known as well.
-    """
-    longer = torch.cat([window, window[-1:]])
-    angle, _ = root_trajectory(longer, skeleton)
-    joints = features_to_joints(longer, skeleton)
-    step = window[-1, feature_layout(skeleton).velocities].reshape(-1, 3) * skeleton.unit
-    joints[-1] = joints[-2] + rotate_yaw(step, angle[-2])
-    return joints, angle[-1]
+    """Return the joints ``[T + 1, J, 3]`` that T features describe, and the turn from the first to the last frame."""
+    # A row holds the step to the next frame; what a row after the last one says does not count.
+    angle, _ = root_trajectory(torch.cat([window, window[-1:]]), skeleton)
+    return with_frame_after(window, skeleton), angle[-1]
 
 
 def _fade(piece: Tensor, offset: Tensor, fps: float, *, end: bool) -> None:
