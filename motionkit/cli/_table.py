@@ -35,6 +35,7 @@ ROWS = (
     _own("generate", "Make motions from text with a policy.", MOTION),
     _own("convert", "Convert motions between formats; build datasets.", MOTION),
     _own("compose", "Join single clips into prompts of several actions.", MOTION),
+    _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
     _own("export", "Write a run's model for another tool.", MOTION),
     _own("runs", "List runs and show one.", LOOK),

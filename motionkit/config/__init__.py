@@ -1,7 +1,7 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._group import Cli, Group
-from motionkit.config._jsonc import parse_jsonc, read_jsonc
+from motionkit.config._jsonc import parse_jsonc, plain_json, read_jsonc
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Given, Resolved, resolve
 from motionkit.config._shared import (
@@ -36,6 +36,7 @@ __all__ = [
     "TrainerSettings",
     "leaves",
     "parse_jsonc",
+    "plain_json",
     "read_jsonc",
     "resolve",
     "slot",

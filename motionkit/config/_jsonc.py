@@ -71,13 +71,18 @@ def parse_jsonc(text: str, origin: str) -> object:
         pass
     except (ValueError, RecursionError) as error:
         raise _refused(origin, error) from error
-    plain = _PIECE.sub(_blank, text)
     try:
-        return _parse(_COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain))
+        return _parse(plain_json(text))
     except json.JSONDecodeError as error:
         raise _malformed(text, origin, error) from error
     except (ValueError, RecursionError) as error:
         raise _refused(origin, error) from error
+
+
+def plain_json(text: str) -> str:
+    """Return a document with blanks instead of comments and trailing commas; everything else stays in its place."""
+    plain = _PIECE.sub(_blank, text)
+    return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
 
 
 def _parse(text: str) -> object:

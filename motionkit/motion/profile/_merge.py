@@ -1,0 +1,212 @@
+"""Putting suggested settings into a file that people edit, without destroying what they wrote."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from motionkit.config import parse_jsonc
+from motionkit.errors import MotionkitError
+from motionkit.motion.profile._edit_json import dump as dump_json
+from motionkit.motion.profile._edit_json import edit_json
+from motionkit.motion.profile._edit_text import dump_yaml, edit_toml, edit_yaml
+from motionkit.runs import write_bytes_atomic
+
+BLOCK = "dataset_profile"
+"""Key under which the statistics go; it is the program's own and always brought up to date."""
+
+_LIMIT = 16 << 20
+
+
+@dataclass(frozen=True)
+class _Format:
+    parse: Callable[[str, str], object]
+    edit: Callable[[str, Mapping[str, object]], str]
+    dump: Callable[[Mapping[str, object]], str]
+    empty: str = ""
+
+
+@dataclass
+class Merged:
+    """What became of each suggestion.
+
+    Attributes:
+        path: The file.
+        created: Whether it was new.
+        added: Keys that it did not have.
+        same: Keys that it had with the suggested value.
+        kept: Keys it has with another value, which stays: (its value, the suggestion).
+        replaced: Keys whose value was replaced: (the value before, the suggestion).
+        backup: Copy of the file as it was, when its comments could not be kept.
+        text: The new contents.
+    """
+
+    path: Path
+    created: bool = False
+    added: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    replaced: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    backup: Path | None = None
+    text: str = ""
+
+    def document(self) -> dict[str, object]:
+        """Return it for JSON."""
+        return {
+            "path": str(self.path),
+            "created": self.created,
+            "added": self.added,
+            "same": self.same,
+            "kept": {key: {"value": have, "suggested": new} for key, (have, new) in self.kept.items()},
+            "replaced": {key: {"before": have, "value": new} for key, (have, new) in self.replaced.items()},
+            "backup": None if self.backup is None else str(self.backup),
+        }
+
+
+def merge_settings(
+    path: Path, settings: Mapping[str, Any], block: Mapping[str, Any], *, overwrite: bool = False
+) -> Merged:
+    """Write settings into a JSON, JSON with comments, TOML or YAML file.
+
+    Keys that the file lacks are added, keys it has keep their value unless `overwrite`, everything else stays as it
+    is, comments and order included. Where a file is written in a way that cannot be edited in place, it is written
+    anew and a copy of it is left as ``FILE.bak`` (``FILE.bak2``, ... when that is taken). A missing file is made.
+
+    Args:
+        path: The file; its ending tells the format.
+        settings: Keys of the top level.
+        block: Statistics, for the key `BLOCK`; keys in it that are not ours stay.
+        overwrite: Replace values that differ.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: The ending is unknown, the file is malformed, or it cannot be written.
+    """
+    text, have = read_settings(path)
+    format_ = _format(path)
+    result = Merged(path, created=not path.exists())
+    changes: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key not in have:
+            result.added.append(key)
+        elif have[key] == value:
+            result.same.append(key)
+            continue
+        elif not overwrite:
+            result.kept[key] = (have[key], value)
+            continue
+        else:
+            result.replaced[key] = (have[key], value)
+        changes[key] = value
+    known = {key: value for key, value in block.items() if value is not None}
+    old = have.get(BLOCK)
+    merged = {**(old if isinstance(old, dict) else {}), **known}
+    if merged != old:
+        changes[BLOCK] = merged
+    wanted = {**have, **changes}
+    result.text = _edited(format_, text or format_.empty, changes, wanted, str(path))
+    if not result.text:
+        result.text = format_.dump(wanted)
+        result.backup = _free(path.with_name(f"{path.name}.bak"))
+    try:
+        if result.backup is not None:
+            write_bytes_atomic(result.backup, path.read_bytes())
+        if result.created or changes:
+            write_bytes_atomic(path.resolve(), result.text.encode())
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error
+    return result
+
+
+def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
+    """Read a settings file; a file that is not there is empty.
+
+    Raises:
+        MotionkitError: The ending is unknown, or the file is malformed or no table of keys.
+    """
+    format_ = _format(path)
+    if not path.exists():
+        if not path.parent.is_dir():
+            raise MotionkitError(f"there is no folder {path.parent} to write {path.name} into.")
+        return "", {}
+    try:
+        if path.stat().st_size > _LIMIT:
+            raise MotionkitError(f"{path} is too large for settings.", why=f"at most {_LIMIT >> 20} MB are read.")
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MotionkitError(f"{path} is not a text file (UTF-8).") from error
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+    table = format_.parse(text.removeprefix("\ufeff"), str(path))
+    if not isinstance(table, dict) or not all(isinstance(key, str) for key in table):
+        raise MotionkitError(f"{path} does not hold a table (key: value) at its top.")
+    return text, table
+
+
+def _format(path: Path) -> _Format:
+    try:
+        return _FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise MotionkitError(
+            f"settings file {path} is neither JSON, TOML nor YAML.", fix="name it .json, .jsonc, .toml or .yaml"
+        ) from None
+
+
+def _edited(format_: _Format, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
+    """Return the text edited in place, empty when that does not give what is wanted."""
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    body = text.removeprefix(mark)
+    windows = "\r\n" in body and body.count("\r\n") == body.count("\n")
+    try:
+        body = format_.edit(body.replace("\r\n", "\n") if windows else body, changes)
+        if format_.parse(body, origin) != wanted:
+            return ""
+    except (ValueError, MotionkitError):
+        return ""
+    return mark + (body.replace("\n", "\r\n") if windows else body)
+
+
+def _free(path: Path) -> Path:
+    """Return a path that nothing has: an older copy is somebody's too."""
+    number = 2
+    free = path
+    while free.exists():
+        free, number = path.with_name(f"{path.name}{number}"), number + 1
+    return free
+
+
+def _parse_yaml(text: str, origin: str) -> object:
+    try:
+        table = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise MotionkitError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
+    return {} if table is None else table
+
+
+def _parse_toml(text: str, origin: str) -> object:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MotionkitError(f"{origin} is not valid TOML: {error}") from error
+
+
+def _dump_toml(table: Mapping[str, object]) -> str:
+    return "".join(edit_toml("", {key: value}) for key, value in table.items() if value is not None)
+
+
+_JSON = _Format(parse_jsonc, edit_json, lambda table: dump_json(dict(table), "") + "\n", "{\n}\n")
+_YAML = _Format(_parse_yaml, edit_yaml, dump_yaml)
+_FORMATS = {
+    ".json": _JSON,
+    ".jsonc": _JSON,
+    ".toml": _Format(_parse_toml, edit_toml, _dump_toml),
+    ".yaml": _YAML,
+    ".yml": _YAML,
+}

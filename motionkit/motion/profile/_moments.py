@@ -1,0 +1,128 @@
+"""Sums that add up over clips: moments, angles, histograms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number, sum and sum of squares of values; two of them add.
+
+    Attributes:
+        count: How many values.
+        total: Their sum.
+        squares: The sum of their squares.
+        least: The smallest.
+        most: The largest.
+    """
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    least: float = math.inf
+    most: float = -math.inf
+
+    @classmethod
+    def of(cls, values: Tensor) -> Moments:
+        """Return the moments of a tensor of any shape."""
+        if not values.numel():
+            return cls()
+        wide = values.double()
+        return cls(wide.numel(), float(wide.sum()), float(wide.square().sum()), float(wide.amin()), float(wide.amax()))
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the moments of both sets of values together."""
+        return Moments(
+            self.count + other.count,
+            self.total + other.total,
+            self.squares + other.squares,
+            min(self.least, other.least),
+            max(self.most, other.most),
+        )
+
+    @property
+    def mean(self) -> float | None:
+        """The mean, None without values."""
+        return self.total / self.count if self.count else None
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation (over the number of values), None without values."""
+        if not self.count:
+            return None
+        return math.sqrt(max(self.squares / self.count - (self.total / self.count) ** 2, 0.0))
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Directions, as the sum of their unit vectors; two of them add.
+
+    Attributes:
+        count: How many directions.
+        cosines: Sum of their cosines.
+        sines: Sum of their sines.
+    """
+
+    count: int = 0
+    cosines: float = 0.0
+    sines: float = 0.0
+
+    @classmethod
+    def of(cls, angles: Tensor) -> Circle:
+        """Return the circle of angles in radians."""
+        return cls(angles.numel(), float(angles.double().cos().sum()), float(angles.double().sin().sum()))
+
+    def __add__(self, other: Circle) -> Circle:
+        """Return all directions together."""
+        return Circle(self.count + other.count, self.cosines + other.cosines, self.sines + other.sines)
+
+    @property
+    def length(self) -> float | None:
+        """Length of the mean vector: 1 when all directions agree, 0 when they cancel."""
+        return math.hypot(self.cosines, self.sines) / self.count if self.count else None
+
+    @property
+    def mean_deg(self) -> float | None:
+        """Circular mean in degrees, None without a direction."""
+        return math.degrees(math.atan2(self.sines, self.cosines)) if self.length else None
+
+    @property
+    def std_deg(self) -> float | None:
+        """Circular standard deviation sqrt(-2 ln R) in degrees (Mardia), None without a direction."""
+        return math.degrees(math.sqrt(-2.0 * math.log(min(self.length, 1.0)))) if self.length else None
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Equal bins; values beyond the ends count in the first or last one.
+
+    Attributes:
+        start: Lower end of the first bin.
+        width: Width of each.
+        count: Number of bins.
+    """
+
+    start: float
+    width: float
+    count: int
+
+    def tally(self, values: Tensor) -> Tensor:
+        """Return how many of ``[..., N]`` values fall into each bin, ``[..., count]`` int64."""
+        place = ((values - self.start) / self.width).floor().long().clamp(0, self.count - 1)
+        counts = torch.zeros(*values.shape[:-1], self.count, dtype=torch.int64)
+        return counts.scatter_add_(-1, place, torch.ones_like(place))
+
+    def quantile(self, counts: Tensor, part: float) -> Tensor:
+        """Return the value below which `part` of the values lie, ``[...]``, linear inside its bin."""
+        running = counts.double().cumsum(-1)
+        goal = part * running[..., -1:]
+        place = (running < goal).sum(-1, keepdim=True).clamp_max(self.count - 1)
+        inside = counts.double().gather(-1, place).clamp_min(1e-12)
+        before = running.gather(-1, place) - inside
+        share = ((goal - before) / inside).clamp(0.0, 1.0)
+        return (self.start + self.width * (place + share)).squeeze(-1)
