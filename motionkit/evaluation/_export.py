@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from motionkit.motion import ReadOptions
 from motionkit.motion.convert import (
     ConvertReport,
     FileKind,
+    FileSource,
     FileTarget,
     convert,
     convert_file,
+    generated_texts,
     kind_of,
-    open_sources,
 )
 
 PAGE = "motions.html"
@@ -35,7 +38,7 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
     Raises:
         MotionkitError: A format cannot be written.
     """
-    sources = open_sources([folder]).sources
+    sources = _sources(folder)
     reports: dict[str, ConvertReport] = {
         kind: convert(sources, folder / kind, FileTarget(kind), overwrite=overwrite) for kind in dict.fromkeys(kinds)
     }
@@ -58,4 +61,15 @@ def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = F
     assert kind is not None, "the caller looks at the ending first"
     with tempfile.TemporaryDirectory(prefix="motionkit-") as scratch:
         make(Path(scratch) / "motions")
-        return convert_file(open_sources([Path(scratch)]).sources, out, kind, overwrite=overwrite)
+        return convert_file(_sources(Path(scratch) / "motions"), out, kind, overwrite=overwrite)
+
+
+def _sources(folder: Path) -> list[FileSource]:
+    """Return a generated folder's joints as clips; whatever a policy makes can be looked at, sound or not."""
+    document = json.loads((folder / "motions.json").read_text(encoding="utf-8"))
+    texts = generated_texts(folder)
+    options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
+    return [
+        FileSource(folder / entry["joints"], entry["id"], "joints", options, texts.get(entry["id"], ()))
+        for entry in document["motions"]
+    ]

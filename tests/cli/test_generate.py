@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from motionkit import starter
 from motionkit.cli import get_app
-from motionkit.motion import HUMANML, Normalizer, features_to_joints
+from motionkit.motion import HUMANML, Normalizer, features_to_joints, read_bvh
 from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy, open_encoder
 
@@ -134,3 +134,49 @@ def test_export_and_use(policy: Path, tmp_path: Path) -> None:
     again = _run("export", policy, out)
     assert again.exit_code == 2
     assert "already exists" in again.stderr
+
+
+def test_exports(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = _generate(
+        policy,
+        f"{FIRST} | {SECOND}",
+        out,
+        "--num-samples",
+        2,
+        "--durations",
+        "1,1",
+        "--to",
+        "bvh",
+        "--to",
+        "glb",
+        "--json",
+    )
+    assert result.exit_code == 0, result.stderr
+    assert sorted(path.name for path in (out / "bvh").glob("*.bvh")) == ["0000_00.bvh", "0000_01.bvh"]
+    assert (out / "glb/0000_00.glb").read_bytes()[:4] == b"glTF"
+    figures = json.loads(result.stdout)["exports"]["bvh"]
+    assert "mm off the generated ones" in result.stderr
+    read = read_bvh(out / "bvh/0000_01.bvh")[0].motion
+    assert (read.frames, read.fps) == (40, 20.0)
+    joints = torch.from_numpy(np.load(out / "new_joints/0000_01.npy")).double()
+    ours = read.positions()[:, [read.names.index(name) for name in HUMANML.joint_names]]
+    assert float((ours - joints).norm(dim=-1).max()) <= figures["residual_max"] + 1e-4
+    page = (out / "motions.html").read_text()
+    assert FIRST.rstrip(".") in page
+    assert "http" not in page
+
+
+def test_one_file(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one.bvh"
+    assert _generate(policy, FIRST, out, "--durations", "1").exit_code == 0
+    assert read_bvh(out)[0].motion.frames == 20
+    again = _generate(policy, FIRST, out, "--durations", "1")
+    assert (again.exit_code, "--overwrite" in again.stderr) == (2, True)
+    assert _generate(policy, FIRST, out, "--durations", "1", "--overwrite").exit_code == 0
+    several = _generate(policy, FIRST, tmp_path / "two.bvh", "--durations", "1", "--num-samples", 2)
+    assert several.exit_code == 2
+    assert "2 clips do not fit into one file" in several.stderr
+    assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
+    assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]

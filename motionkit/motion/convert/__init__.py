@@ -4,7 +4,7 @@ from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, Fea
 from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._single import convert_file
-from motionkit.motion.convert._sources import FileSource, Opened, open_sources
+from motionkit.motion.convert._sources import FileSource, Opened, generated_texts, open_sources
 from motionkit.motion.convert._targets import FileKind, FileTarget, Target, kind_of
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "check",
     "convert",
     "convert_file",
+    "generated_texts",
     "kind_of",
     "open_sources",
 ]

@@ -147,7 +147,7 @@ def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
 def _feature_folder(folder: Path) -> Iterator[_Found]:
     """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
     splits = {key: split for split in SPLITS for key in _lines(folder / f"{split}.txt")}
-    texts = _generated_texts(folder / "motions.json")
+    texts = generated_texts(folder)
     for path in sorted((folder / "new_joint_vecs").glob("*.npy")):
         file = folder / "texts" / f"{path.stem}.txt"
         captions = read_captions(file) if file.is_file() else texts.get(path.stem, ())
@@ -158,10 +158,10 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
 
 
-def _generated_texts(path: Path) -> Mapping[str, tuple[Caption, ...]]:
-    """Return the texts of a folder made by ``motionkit generate``: the whole, then each segment with its seconds."""
+def generated_texts(folder: Path) -> Mapping[str, tuple[Caption, ...]]:
+    """Return the texts of a folder made by ``motionkit generate``: of each clip the whole, then its timed segments."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads((folder / "motions.json").read_text(encoding="utf-8"))
         fps = float(document["fps"])
         return {str(entry["id"]): _segment_captions(entry["segments"], fps) for entry in document["motions"]}
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
