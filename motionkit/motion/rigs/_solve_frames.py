@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import roma
@@ -23,11 +24,10 @@ _WIDE = 2.0
 
 @dataclass(frozen=True)
 class _Tree:
-    """What the steps below share: the rig's bones in the world, and rotations as they become known."""
+    """What the steps below share: the bones' directions in the world, and the rotations that several bones fix."""
 
     rig: Rig
     unit: Tensor
-    bones: Tensor
     fps: float
     known: dict[int, Tensor]
 
@@ -57,7 +57,7 @@ def joint_frames(pose: Tensor, rig: Rig, fps: float) -> Tensor:
     """
     bones = bones_from_positions(pose, rig.parents)
     bones[:, 0] = 0.0
-    tree = _Tree(rig, directions(bones), bones, fps, {})
+    tree = _Tree(rig, directions(bones), fps, {})
     for joint in range(rig.joints):
         children = tree.children(joint)
         if len(children) > 1 and not _on_a_line(rig.offsets[children]):
@@ -103,7 +103,7 @@ def _between_known(tree: _Tree) -> dict[int, Tensor]:
             continue
         turn = roma.rotmat_to_rotvec(tree.known[joint].mT @ tree.known[end])
         # Half a turn has two ways round: towards it, the frame goes back to that of the joint above.
-        surely = ((torch.pi - turn.norm(dim=-1, keepdim=True)) / 1.0).clamp(0.0, 1.0)
+        surely = (torch.pi - turn.norm(dim=-1, keepdim=True)).clamp(0.0, 1.0)
         turn = turn * surely.square() * (3.0 - 2.0 * surely)
         for place, member in enumerate(reversed(path), start=1):
             frames[member] = tree.known[joint] @ roma.rotvec_to_rotmat(turn * (place / (len(path) + 1)))
@@ -117,7 +117,7 @@ def _swing(tree: _Tree, joint: int, child: int, above: Tensor) -> Tensor:
     swing = rotation_between(rest, direction)
     evidence = bend_evidence(tree.rig, tree.unit, joint, rest, above @ swing)
     cosine = direction @ rest
-    if not evidence and float(cosine.min()) > torch.cos(torch.tensor(_WIDE)):
+    if not evidence and float(cosine.min()) > math.cos(_WIDE):
         return above @ swing
     # At the opposite of the rest direction the smallest rotation can be any: its twist counts for nothing there.
     trust = 0.05 * (0.5 + 0.5 * cosine).clamp_min(0.0).square()

@@ -210,6 +210,21 @@ def test_an_elbow_that_straightens_and_bends_again_keeps_its_arm_still():
     assert solved.flips == 0
 
 
+@pytest.mark.parametrize("fps", [12.5, 20.0, 60.0])
+@pytest.mark.parametrize("wait", [0, 3, 30])
+def test_an_elbow_that_bends_the_wrong_way_flips_nothing(wait, fps):
+    """Straight through to 70 degrees backwards and back: a wrong bend or a slow turn, but no jump."""
+    sweep = np.linspace(1.2, -1.2, 9)
+    bends = np.concatenate([sweep, np.full(wait, -1.2), sweep[::-1], np.full(10, 1.2)])
+    frames = [pose(left_wrist=(math.cos(bend), 0.02, math.sin(bend))) for bend in bends]
+    solved = solve(as_joints(torch.stack(frames), fps=fps))
+    assert solved.flips == 0
+    assert solved.residual_max < 1e-5
+    shoulder = solved.motion.rotations[:, HUMANML.index("left_shoulder")]
+    step = roma.rotmat_to_rotvec(shoulder[:-1].mT @ shoulder[1:]).norm(dim=-1)
+    assert float(step.max()) < math.radians(min(1000.0 / fps, 60.0)) + 0.02
+
+
 @pytest.mark.parametrize("twist", [-1.0, -0.4, 0.7, 1.2])
 def test_a_bent_elbow_shows_how_the_upper_arm_is_turned(twist):
     """Turning the upper arm about itself turns the plane of the bend; the elbow itself stays a hinge."""
