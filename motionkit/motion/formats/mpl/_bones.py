@@ -14,7 +14,7 @@ from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
 from motionkit.motion.formats.mpl._axes import UNITS
-from motionkit.motion.formats.mpl._document import LIMIT, Document
+from motionkit.motion.formats.mpl._document import LIMIT, Fields
 
 HIERARCHY, OFFSETS = "FullHierarchy.json", "FullOffsets.json"
 """What the exporter calls the two tables of a whole skeleton."""
@@ -69,7 +69,7 @@ class Bones:
         return order
 
 
-def find_bones(document: Document, count: int, path: Path, options: ReadOptions) -> Bones:
+def find_bones(document: Fields, count: int, path: Path, options: ReadOptions) -> Bones:
     """Find the skeleton of a motion of `count` bones.
 
     ``meta.skeleton`` comes first; what it lacks is taken from the two tables that the options name, or that lie beside
@@ -145,7 +145,7 @@ class _Tables:
         index = {name: place for place, name in enumerate(names)}
         parents, offsets, skipped = [], [], []
         for name in names:
-            above, offset = self.parent[name], torch.tensor(self.offset.get(name, (0.0, 0.0, 0.0))).double()
+            above, offset = self.parent[name], self.offset.get(name, (0.0, 0.0, 0.0))
             seen = {name}
             while above in self.parent and above not in index and above not in seen:
                 seen.add(above)
@@ -161,7 +161,7 @@ class _Tables:
             warnings.append(
                 f"bones between {left_out[0]} and its parent are not in the motion; lengths there are too short."
             )
-        return Bones(names, tuple(parents), torch.stack(offsets), self.source, tuple(warnings))
+        return Bones(names, tuple(parents), torch.tensor(offsets, dtype=torch.float64), self.source, tuple(warnings))
 
 
 def _names(listed: object, count: int, origin: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -46,6 +46,11 @@ class Document:
     meta: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
 
+    @property
+    def frames(self) -> int:
+        """Number of frames."""
+        return len(self.rows)
+
     def has(self, *names: str) -> str:
         """Return the first of some names of a field that any frame has; empty when none has."""
         return next((name for name in names if any(row.get(name) is not None for row in self.rows)), "")
@@ -84,53 +89,57 @@ class Document:
         return torch.from_numpy(array)
 
     def _complain(self, name: str, values: Sequence[object], shape: Sequence[int]) -> None:
-        expected: list[int] | None = None
+        """Say which frame has no numbers or another shape than it should, the first frame else."""
+        first: tuple[int, ...] | None = None
         for index, value in enumerate(values):
             try:
-                found = list(np.array(value, dtype=np.float64).shape)
+                found = np.array(value, dtype=np.float64).shape
             except (ValueError, TypeError, OverflowError) as error:
                 raise MotionkitError(
                     f"{self.origin}: {name} of frame {index} is no table of numbers.", why=_reason(value, error)
                 ) from error
-            if expected is None:
-                fits = len(found) == len(shape) and all(a in (-1, b) for a, b in zip(shape, found, strict=True))
-                expected = found if fits else ["N" if number < 0 else number for number in shape]  # type: ignore[misc]
-            if found != expected:
+            fits = len(found) == len(shape) and all(a in (-1, b) for a, b in zip(shape, found, strict=True))
+            if not fits or found != (first := first or found):
+                expected = first if fits and first is not None else shape
                 raise MotionkitError(
                     f"{self.origin}: {name} of frame {index} has shape {_shape(found)}, expected {_shape(expected)}.",
-                    why="every frame has the same bones." if "N" not in map(str, expected) else "",
+                    why="every frame has the same bones." if fits else "",
                 )
 
 
-def open_document(path: Path) -> Document:
-    """Read a JSON file and make sure that it is a motion.
+class Fields(Protocol):
+    """What motion is built from: the fields of a JSON document, or the arrays of an npz under the same names."""
 
-    Raises:
-        MotionkitError: Missing, too large, malformed (with line and column), without frames, or something else (the
-            message says what).
-    """
-    data = read_jsonc(path, limit=LIMIT)
-    if not isinstance(data, Mapping):
-        raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
-    if "Frames" not in data:
-        kind = next((kind for keys, kind in _OTHERS if keys <= data.keys()), "")
-        if not kind and len(data) > 1 and all(isinstance(value, str) for value in data.values()):
-            kind = "a table of bones and their parents; give it as --hierarchy, beside the motion"
-        if kind:
-            raise MotionkitError(f"{path} is {kind}, not a motion.")
-        raise MotionkitError(f"{path} has no Frames.", why=_EXPECTED)
-    rows = data["Frames"]
-    if not isinstance(rows, list) or not rows:
-        raise MotionkitError(f"{path}: Frames is {'empty' if rows in ([], None) else 'no list'}.", why=_EXPECTED)
-    for index, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise MotionkitError(f"{path}: frame {index} is a {type(row).__name__}, not a table of fields.")
-    meta = data.get("meta")
-    head = {name: value for name, value in data.items() if name != "Frames"}
-    return Document(str(path), head, meta if isinstance(meta, Mapping) else {}, rows)
+    @property
+    def origin(self) -> str:
+        """Return the file, for messages."""
+        ...
+
+    @property
+    def head(self) -> Mapping[str, Any]:
+        """Return what there is besides frames."""
+        ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """Return the table ``meta``."""
+        ...
+
+    @property
+    def frames(self) -> int:
+        """Return the number of frames."""
+        ...
+
+    def has(self, *names: str) -> str:
+        """Return the first of some names of a field that is there; empty when none is."""
+        ...
+
+    def numbers(self, name: str, *shape: int) -> Tensor:
+        """Return a field of all frames, ``[T, *shape]`` float64, as `Document.numbers` does."""
+        ...
 
 
-def frame_rate(document: Document, given: float) -> tuple[float, list[str]]:
+def frame_rate(document: Fields, given: float) -> tuple[float, list[str]]:
     """Return frames per second, from the file or, where it does not say, as given; and warnings.
 
     Raises:
@@ -149,8 +158,8 @@ def frame_rate(document: Document, given: float) -> tuple[float, list[str]]:
 _EXPECTED = "a motion is a table with FPS and Frames, a list of tables with BoneRotations."
 
 
-def _shape(sizes: Sequence[object]) -> str:
-    return "x".join(map(str, sizes)) if sizes else "of a single number"
+def _shape(sizes: Sequence[int]) -> str:
+    return "x".join("N" if size < 0 else str(size) for size in sizes) if sizes else "of a single number"
 
 
 def _reason(value: object, error: Exception) -> str:

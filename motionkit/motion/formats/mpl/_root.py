@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.formats.mpl._axes import Axes
-from motionkit.motion.formats.mpl._document import Document
+from motionkit.motion.formats.mpl._document import Fields
 
 _SWING = math.radians(30.0)
 """Turns smaller than this say nothing about whether the root bone turns with them."""
@@ -42,7 +42,7 @@ class Root:
     warnings: tuple[str, ...]
 
 
-def read_root(document: Document, axes: Axes, fps: float) -> Root:
+def read_root(document: Fields, axes: Axes, fps: float) -> Root:
     """Read RootPosition, RootYaw and RootVelocityXY.
 
     A missing position is summed up from the velocity (one frame's velocity leads to the next frame), a missing yaw is
@@ -56,7 +56,7 @@ def read_root(document: Document, axes: Axes, fps: float) -> Root:
     table = document.meta.get("root_motion")
     table = table if isinstance(table, Mapping) else {}
     warnings, notes = [], {}
-    frames = len(document.rows)
+    frames = document.frames
     velocity = _velocity(document, axes)
     if document.has("RootPosition"):
         position = document.numbers("RootPosition", 3) * axes.unit
@@ -122,7 +122,7 @@ def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
     return torch.cat([steps[:1], steps])
 
 
-def _velocity(document: Document, axes: Axes) -> Tensor | None:
+def _velocity(document: Fields, axes: Axes) -> Tensor | None:
     name = document.has("RootVelocityXY", "RootVelocity")
     if not name:
         return None

@@ -1,0 +1,144 @@
+"""The arrays of a predictor's npz under the names of an exported file's fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.config import parse_jsonc
+from motionkit.errors import MotionkitError
+from motionkit.weights import read_array
+
+LIMIT = 2 << 30
+"""Bytes an npz may unpack to: some 70 hours of 46 bones at 60 frames per second would be more."""
+
+_FIELDS = {
+    "BoneRotations": ("rot6d", "bone_rot6d"),
+    "BoneAngularVelocities": ("angvel", "bone_ang_vel"),
+    "RootYaw": ("root_yaw",),
+    "RootVelocityXY": ("root_vel",),
+    "RootPosition": ("root_pos",),
+    "SoftContacts": ("soft_contacts",),
+    "LocalTranslations": ("local_translations",),
+}
+"""Field to the arrays that may hold it."""
+
+_SINGLE = {
+    "FPS", "fps", "bone_names", "parents", "offsets", "end_names", "end_parents", "end_offsets", "cond_in", "meta_json",
+    "schema_version", "source_sha256",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ArrayFields:
+    """The arrays of one npz.
+
+    Attributes:
+        origin: The file, for messages.
+        arrays: By the file's own names; only known ones.
+        meta: ``meta_json``, and the skeleton from the arrays that spell it out.
+        head: ``FPS``.
+    """
+
+    origin: str
+    arrays: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    head: Mapping[str, Any]
+
+    @property
+    def frames(self) -> int:
+        """Number of frames."""
+        return len(self.arrays[self._array("BoneRotations")])
+
+    def has(self, *names: str) -> str:
+        """Return the first of some names of a field that the file has; empty when it has none."""
+        return next((name for name in names if self._array(name)), "")
+
+    def numbers(self, name: str, *shape: int) -> Tensor:
+        """Return a field ``[T, *shape]`` float64; a single number per frame may be stored as ``[T, 1]``.
+
+        Raises:
+            MotionkitError: Another shape, or values that are not finite.
+        """
+        stored = self._array(name)
+        array = np.asarray(self.arrays[stored])
+        if array.dtype.kind not in "fiu":
+            raise MotionkitError(f"{self.origin}: {stored} holds no numbers.", why=f"its type is {array.dtype}.")
+        if not shape and array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        sizes = (self.frames, *shape)
+        if array.ndim != len(sizes) or any(a not in (b, -1) for a, b in zip(sizes, array.shape, strict=True)):
+            expected = ", ".join("any" if size < 0 else str(size) for size in sizes)
+            raise MotionkitError(f"{self.origin}: {stored} has shape {list(array.shape)}, expected [{expected}].")
+        return finite(array, stored, self.origin)
+
+    def _array(self, name: str) -> str:
+        known = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
+        return next(known, "")
+
+
+def open_arrays(path: Path) -> ArrayFields:
+    """Read a predictor's npz, only the arrays that are known.
+
+    Raises:
+        MotionkitError: Missing, damaged, larger than it should be when unpacked, or without rotations.
+    """
+    known = _SINGLE | {stored for names in _FIELDS.values() for stored in names}
+    arrays = read_array(path, limit=LIMIT, wanted=lambda name: name in known or name.startswith("track_"))
+    if not isinstance(arrays, Mapping):
+        raise MotionkitError(f"{path} is a single array, not an npz of a motion.")
+    rotations = next((name for name in _FIELDS["BoneRotations"] if np.size(arrays.get(name, ()))), "")
+    if not rotations:
+        raise MotionkitError(f"{path} has no motion for the predictor.", why="neither rot6d nor bone_rot6d is in it.")
+    shape = list(np.shape(arrays[rotations]))
+    if len(shape) != 3 or shape[2] != 6:
+        raise MotionkitError(f"{path}: {rotations} has shape {shape}, expected [frames, bones, 6].")
+    meta = dict(_meta(arrays, str(path)))
+    skeleton = dict(meta["skeleton"]) if isinstance(meta.get("skeleton"), Mapping) else {}
+    for key, stored in (("bone_names", "bone_names"), ("parents", "parents"), ("ref_local_offsets_m", "offsets")):
+        if np.size(arrays.get(stored, ())):
+            skeleton[key] = _plain(arrays[stored])
+    meta["skeleton"] = skeleton
+    if "schema_version" in arrays and not isinstance(arrays["schema_version"], np.ndarray):
+        raise MotionkitError(f"{path}: schema_version is no number.")
+    rate = next((arrays[name] for name in ("FPS", "fps") if name in arrays), None)
+    head = {} if rate is None else {"FPS": _plain(rate)}
+    return ArrayFields(str(path), arrays, meta, head)
+
+
+def finite(array: Any, name: str, origin: str) -> Tensor:
+    """Return numbers as float64, refusing NaN and infinities by frame."""
+    values = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    bad = (~values.isfinite()).nonzero()
+    if len(bad):
+        raise MotionkitError(
+            f"{origin}: {name} is not finite in frame {int(bad[0, 0]) if bad.shape[1] else 0}.",
+            why=f"{len(bad)} value(s) of it are NaN or infinite.",
+        )
+    return values
+
+
+def text_of(arrays: Mapping[str, Any], name: str) -> str:
+    """Return an array that holds one text, empty when it is not there."""
+    value = arrays.get(name, "")
+    return str(value.item() if isinstance(value, np.ndarray) and value.size == 1 else value)
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as Python numbers, texts and lists."""
+    return np.asarray(value).tolist()
+
+
+def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+    text = text_of(arrays, "meta_json")
+    meta = parse_jsonc(text, f"{origin}: meta_json") if text.strip() else {}
+    if not isinstance(meta, Mapping):
+        raise MotionkitError(f"{origin}: meta_json is no table.", why=json.dumps(meta)[:60])
+    return meta
