@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from motionkit import starter
 from motionkit.cli import get_app
-from motionkit.motion import HUMANML, Normalizer, features_to_joints, read_bvh
+from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints, read_bvh
 from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy, open_encoder
 
@@ -157,7 +157,8 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert (out / "glb/0000_00.glb").read_bytes()[:4] == b"glTF"
     figures = json.loads(result.stdout)["exports"]["bvh"]
     assert "mm off the generated ones" in result.stderr
-    read = read_bvh(out / "bvh/0000_01.bvh")[0].motion
+    # An untrained policy makes no body: neither its size nor its legs tell unit and vertical axis.
+    read = read_bvh(out / "bvh/0000_01.bvh", ReadOptions(up="y", unit="cm"))[0].motion
     assert (read.frames, read.fps) == (40, 20.0)
     joints = torch.from_numpy(np.load(out / "new_joints/0000_01.npy")).double()
     ours = read.positions()[:, [read.names.index(name) for name in HUMANML.joint_names]]
