@@ -107,6 +107,34 @@ class Document:
                 )
 
 
+def open_document(path: Path) -> Document:
+    """Read a JSON file and make sure that it is a motion.
+
+    Raises:
+        MotionkitError: Missing, too large, malformed (with line and column), without frames, or something else (the
+            message says what).
+    """
+    data = read_jsonc(path, limit=LIMIT)
+    if not isinstance(data, Mapping):
+        raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
+    if "Frames" not in data:
+        kind = next((kind for keys, kind in _OTHERS if keys <= data.keys()), "")
+        if not kind and len(data) > 1 and all(isinstance(value, str) for value in data.values()):
+            kind = "a table of bones and their parents; give it as --hierarchy, beside the motion"
+        if kind:
+            raise MotionkitError(f"{path} is {kind}, not a motion.")
+        raise MotionkitError(f"{path} has no Frames.", why=_EXPECTED)
+    rows = data["Frames"]
+    if not isinstance(rows, list) or not rows:
+        raise MotionkitError(f"{path}: Frames is {'empty' if rows in ([], None) else 'no list'}.", why=_EXPECTED)
+    for index, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise MotionkitError(f"{path}: frame {index} is a {type(row).__name__}, not a table of fields.")
+    meta = data.get("meta")
+    head = {name: value for name, value in data.items() if name != "Frames"}
+    return Document(str(path), head, meta if isinstance(meta, Mapping) else {}, rows)
+
+
 class Fields(Protocol):
     """What motion is built from: the fields of a JSON document, or the arrays of an npz under the same names."""
 
