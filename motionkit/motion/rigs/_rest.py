@@ -11,6 +11,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import END
 from motionkit.motion._skeleton import HUMANML, Skeleton
+from motionkit.motion.rigs._kit import kit_bones
 
 Vector = tuple[float, float, float]
 
@@ -54,37 +55,32 @@ _HUMANML: dict[str, Vector] = {
     "head End": (0.0, 1.0, 0.0),
     "left_wrist End": (1.0, 0.0, 0.0),
 }
-"""Which way each joint of the 22 lies from its parent in the T-pose; the right side is the mirror image."""
+"""Which way each joint of the 22 lies from its parent in the T-pose; the other side is the mirror image."""
 
 _KIT: dict[str, Vector] = {
     "BP": (0.0, 1.0, 0.0),
     "BT": (0.0, 1.0, 0.0),
     "BLN": (0.0, 1.0, 0.0),
-    "BUN": (0.0, 1.0, 0.1),
-    "LS": (1.0, -0.15, 0.0),
-    "LE": (1.0, 0.0, 0.0),
-    "LW": (1.0, 0.0, 0.0),
-    "LH": (1.0, -0.25, 0.0),
+    "BUN": (0.0, 0.8, 0.6),
+    "LS": (-1.0, 0.0, 0.0),
+    "LE": (-1.0, 0.0, 0.0),
+    "LW": (-1.0, 0.0, 0.0),
+    "LH": (-1.0, 0.0, 0.0),
     "LK": (0.0, -1.0, 0.0),
     "LA": (0.0, -1.0, 0.0),
-    "LMrot": (0.0, -0.5, 0.85),
-    "LF": (0.0, -0.3, 0.95),
+    "LMrot": (0.0, -0.78, 0.62),
+    "LF": (0.0, -0.45, 0.9),
     "LF End": (0.0, 0.0, 1.0),
     "BUN End": (0.0, 1.0, 0.0),
-    "LW End": (1.0, 0.0, 0.0),
+    "LW End": (-1.0, 0.0, 0.0),
 }
-"""The same for the 21 joints of KIT-ML."""
-
-_KIT_LENGTHS = (
-    0.0, 0.07, 0.10, 0.33, 0.10, 0.19, 0.32, 0.26, 0.19, 0.32, 0.26, 0.10, 0.42, 0.42, 0.06, 0.13, 0.10, 0.42, 0.42,
-    0.06, 0.13,
-)  # fmt: skip
-"""Metres: a person of 1.75 m. KIT-ML publishes no bones, every clip brings its own."""
+"""The same for the 21 joints of KIT-ML. Whatever their names say, joints 5-7 and 11-15 are on the right-hand side
+(-X) of a body that faces +Z: so they are in the public features (their mean pose), and so HumanML3D's code has it."""
 
 _LEG = 0.82
 """Metres from hip to ankle of the body whose hands, toes and head are as long as `_TIPS` says."""
 
-_TIPS = {"left_foot": 0.06, "head": 0.17, "left_wrist": 0.16, "LF": 0.05, "BUN": 0.18, "LW": 0.16}
+_TIPS = {"left_foot": 0.06, "head": 0.17, "left_wrist": 0.16, "LF": 0.05, "BUN": 0.2, "LW": 0.16}
 
 
 def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) -> Rig:
@@ -95,7 +91,7 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
     Args:
         skeleton: HUMANML or KIT.
         bones: ``[J]`` length of each joint's bone in metres (the root's is not used); None takes the skeleton's
-            target, or a person of 1.75 m for KIT, which publishes none.
+            target, or `kit_bones` for KIT, which publishes none.
 
     Raises:
         MotionkitError: `bones` are not J finite lengths.
@@ -123,7 +119,7 @@ def _lengths(skeleton: Skeleton, bones: Sequence[float] | Tensor | None) -> Tens
     """Return ``[J]`` float64 bone lengths."""
     if bones is None:
         if skeleton.target_offsets is None:
-            return torch.tensor(_KIT_LENGTHS, dtype=torch.float64)
+            return kit_bones()
         known: Tensor = torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
         return known
     lengths = torch.as_tensor(bones, dtype=torch.float64).detach().cpu()
