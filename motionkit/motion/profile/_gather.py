@@ -81,13 +81,15 @@ def _work(source: ClipSource) -> _Result:
             try:
                 measures.append(measure(clip, key, source.origin))
             except MotionkitError as error:
-                problems[f"{source.origin} ({key})"] = _said(error)
+                problems[f"{source.origin} ({key})"] = _said(error, source.origin)
     except MotionkitError as error:
-        problems[source.origin] = _said(error)
+        problems[source.origin] = _said(error, source.origin)
     except OSError as error:
         problems[source.origin] = f"cannot be read: {error.strerror or error}."
     return measures, problems
 
 
-def _said(error: MotionkitError) -> str:
-    return " ".join(part for part in (error.message, error.why) if part)
+def _said(error: MotionkitError, origin: str) -> str:
+    """Return what an error says, without the name that is put before it anyway."""
+    text = " ".join(part for part in (error.message, error.why) if part)
+    return text.removeprefix(f"{origin}: ").removeprefix(f"{origin} ")

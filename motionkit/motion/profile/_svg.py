@@ -43,12 +43,13 @@ def histogram(
     for tick in ticks(start, stop, 6):
         parts.append(_text(x(tick), HEIGHT - _BOTTOM + 16, f"{tick:g}", "middle"))
     parts.append(_text((WIDTH + _LEFT) / 2, HEIGHT - 6, f"{label} ({unit})", "middle", "axis"))
-    for row, (name, value) in enumerate(marks.items()):
-        at = x(min(max(value, start), stop))
-        anchor = "start" if at < WIDTH * 0.7 else "end"
+    places = [x(min(max(value, start), stop)) for value in marks.values()]
+    for row, at in enumerate(places):
         parts.append(f'<line class="mark m{row}" x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>')
+    for row, ((name, value), at) in enumerate(zip(marks.items(), places, strict=True)):
+        anchor = "start" if at < WIDTH * 0.7 else "end"
         words = f"{name} {value:.3g}"
-        parts.append(_text(at + (4 if anchor == "start" else -4), _TOP + 10 + 13 * row, words, anchor, f"note n{row}"))
+        parts.append(_text(at + (4 if anchor == "start" else -4), _TOP + 10 + 13 * row, words, anchor, "note"))
     said = ", ".join(f"{name} {value:.3g} {unit}" for name, value in marks.items())
     return _svg(WIDTH, HEIGHT, f"Histogram of {label} over {sum(counts)} {of}. {said}.", parts)
 

@@ -1,0 +1,55 @@
+"""Small data sets whose statistics are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip
+from motionkit.motion._motion import JointMotion, Motion
+
+from ..checks.persons import person
+
+
+def walk(frames: int = 120, fps: float = 60.0, speed: float = 1.0, turn: float = 0.0, **more: object) -> Clip:
+    """Return a clip of the walker of the checks' tests."""
+    return replace(Clip(person(frames, fps, speed, turn)), **more)  # type: ignore[arg-type]
+
+
+def joints_only(clip: Clip) -> Clip:
+    """Return the clip without its rotations."""
+    motion = clip.motion
+    return replace(clip, motion=JointMotion(motion.names, motion.parents, motion.positions(), motion.fps))
+
+
+def with_track(clip: Clip, name: str, values: torch.Tensor) -> Clip:
+    """Return the clip with a track."""
+    assert isinstance(clip.motion, Motion)
+    return replace(clip, motion=replace(clip.motion, tracks={**clip.motion.tracks, name: values}))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source in memory, or one that cannot be read."""
+
+    key: str
+    clips: Sequence[Clip] = ()
+    problem: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Return a name for messages."""
+        return f"memory {self.key}"
+
+    def fingerprint(self) -> str:
+        """Return nothing in particular."""
+        return self.key
+
+    def load(self) -> Sequence[Clip]:
+        """Return the clips, or fail."""
+        if self.problem:
+            raise MotionkitError(f"{self.origin} {self.problem}")
+        return self.clips
