@@ -7,14 +7,19 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from motionkit.config import Cli, Group, split_commas
+from motionkit.config import Cli, Group
 from motionkit.plugins import Component
+
+
+def _several(value: object) -> object:
+    """Accept one path for several."""
+    return (value,) if isinstance(value, (str, Path)) else value
 
 
 class CompositeOptions(Group):
     """Which files are used, and what they must agree with."""
 
-    path: Annotated[tuple[Path, ...], BeforeValidator(split_commas)] = Field(
+    path: Annotated[tuple[Path, ...], BeforeValidator(_several)] = Field(
         (),
         description="Files of motionkit compose (.json), of the original code (.npy), or their folder; repeatable "
         "(required).",

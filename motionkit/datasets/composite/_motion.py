@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw
-from motionkit.motion import Skeleton, joints_to_features, root_trajectory
+from motionkit.geometry import heading, rotate_yaw
+from motionkit.motion import Skeleton, joints_to_features
 from motionkit.motion.features import with_frame_after
 
 BLEND = 0.2
@@ -32,14 +32,16 @@ def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) 
     Returns:
         ``[sum T_k + 1, J, 3]`` float64 metres; one frame more than the features that are computed from it have.
     """
-    heading, place = torch.zeros((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    pieces = []
+    pieces: list[Tensor] = []
     for window in windows:
-        joints, turn = _unrolled(window.double(), skeleton)
-        world = rotate_yaw(joints, heading) + place
-        pieces.append(world)
-        heading = heading + turn
-        place = world[-1, 0] * world.new_tensor([1.0, 0.0, 1.0])
+        joints = with_frame_after(window.double(), skeleton)
+        if pieces:
+            # Of the body itself, not of the features: their heading is smoothed over a second and lags in turns.
+            end = pieces[-1][-1]
+            turn = _bearing(end, skeleton) - _bearing(joints[0], skeleton)
+            joints = rotate_yaw(joints, turn)
+            joints = joints + (end[0] - joints[0, 0]) * joints.new_tensor([1.0, 0.0, 1.0])
+        pieces.append(joints)
     # The last frame of a piece and the first of the next are the same instant.
     for before, after in pairwise(pieces):
         gap = before[-1] - after[0]
@@ -53,11 +55,10 @@ def reference_features(joints: Tensor, skeleton: Skeleton) -> Tensor:
     return joints_to_features(joints.double(), skeleton, target=False).float()
 
 
-def _unrolled(window: Tensor, skeleton: Skeleton) -> tuple[Tensor, Tensor]:
-    """Return the joints ``[T + 1, J, 3]`` that T features describe, and the turn from the first to the last frame."""
-    # A row holds the step to the next frame; what a row after the last one says does not count.
-    angle, _ = root_trajectory(torch.cat([window, window[-1:]]), skeleton)
-    return with_frame_after(window, skeleton), angle[-1]
+def _bearing(pose: Tensor, skeleton: Skeleton) -> Tensor:
+    """Return the yaw of the line through hips and shoulders of a pose ``[J, 3]``."""
+    right_hip, left_hip, right_shoulder, left_shoulder = skeleton.face_joints
+    return heading(pose[right_hip] - pose[left_hip] + pose[right_shoulder] - pose[left_shoulder])
 
 
 def _fade(piece: Tensor, offset: Tensor, fps: float, *, end: bool) -> None:

@@ -25,6 +25,10 @@ from motionkit.text import Prompt
 ATTEMPTS = 200
 """Draws per sample asked for, at most; the original code's figure."""
 
+_STALE = 50
+"""Draws in a row, per sample found so far, that bring nothing new before the search ends. With N combinations in all,
+the last one is overlooked with a chance of exp(-50)."""
+
 _BIN = 20
 
 _log = logging.getLogger("motionkit.datasets")
@@ -175,7 +179,7 @@ def _draw(sources: Sequence[Source], plan: Plan, name: str) -> tuple[_Drawn, int
     while draw.possible and len(found) < plan.max_samples and attempts < ATTEMPTS * plan.max_samples:
         attempts += 1
         stale += 1
-        if stale > ATTEMPTS * (len(found) + 50):
+        if stale > _STALE * (len(found) + _STALE):
             break
         chosen = draw.draw()
         if chosen is None or (key := tuple(sorted(sources[place].file for place in chosen))) in seen:
