@@ -84,6 +84,100 @@ def test_resampling_between_frames_turns_along_the_arc(tmp_path):
         np.testing.assert_allclose(clip.rotations[frame, hinge], turn("X", degrees), atol=1e-9)
 
 
+LINES = "HIERARCHY\nROOT Hips{\nCHANNELS 3 Xrotation Yrotation Zrotation\n%s}\nMOTION\nFrames: 1\nFrame Time: 1\n"
+
+
+def names(tmp_path: Path, joints: str, row: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    path = tmp_path / "names.bvh"
+    path.write_text(LINES % joints + row + "\n")
+    (clip,) = read_clips(path, METRES)
+    return clip.motion.names, clip.warnings
+
+
+def test_several_end_sites_and_their_names(tmp_path):
+    end = "End Site\n{\nOFFSET 0 1 0\n}\n"
+    assert names(tmp_path, end + end + end.replace("Site", "Site Tip") + end.replace("Site", "site"), "0 0 0") == (
+        ("Hips", "Hips End", "Hips 2 End", "Tip End", "Hips 3 End"),
+        (),
+    )
+
+
+def test_doubles_are_told_apart_with_a_warning(tmp_path):
+    joint = "JOINT Arm\n{\nOFFSET 0 1 0\nEnd Site\n{\nOFFSET 0 1 0\n}\n}\n"
+    found, warnings = names(tmp_path, joint + joint + joint.replace("Arm", "Arm 2"), "0 0 0")
+    assert found == ("Hips", "Arm", "Arm End", "Arm 3", "Arm 3 End", "Arm 2", "Arm 2 End")
+    assert warnings == ("several joints are called 'Arm'; one of them is called 'Arm 3' here.",)
+
+
+def test_joints_without_a_name(tmp_path):
+    joint = "JOINT\n{\nOFFSET 0 1 0\n}\n"
+    found, warnings = names(tmp_path, joint, "0 0 0")
+    assert found == ("Hips", "joint 1")
+    assert warnings == ("joint 1 has no name; it is called 'joint 1'.",)
+
+
+def test_other_ways_to_write_the_same(tmp_path):
+    (plain,) = read_clips(write_odd(tmp_path / "a.bvh"), METRES)
+    text = (tmp_path / "a.bvh").read_text()
+    keywords = (
+        "HIERARCHY",
+        "ROOT",
+        "JOINT",
+        "OFFSET",
+        "CHANNELS",
+        "MOTION",
+        "Frames:",
+        "Frame Time:",
+        "rotation",
+        "position",
+    )
+    lower = text
+    for word in keywords:
+        lower = lower.replace(word, word.lower())
+    head, rows = text.split("Frame Time: 0.0083333\n")
+    changed = {
+        "lower case": lower,
+        "upper case": text.replace("rotation", "ROTATION").replace("End Site", "END SITE").replace("Frames", "FRAMES"),
+        "one line per frame in two": f"{head}Frame Time: 0.0083333\n" + rows.replace(" 5 15", "\n5 15"),
+        "all frames in one line": f"{head}Frame Time: 0.0083333\n" + rows.replace("\n", " "),
+        "blank lines": text.replace("\n", "\n\n"),
+        "blanks at the ends": text.replace("\n", " \t\n"),
+        "no blank after the colon": text.replace(": ", ":"),
+        "a blank before the colon": text.replace(":", " :"),
+        "braces beside names": text.replace("\n{", " {").replace("Spine\n  {", "Spine{"),
+        "exponents": text.replace(" 20 2 30 ", " 2e1 2.0E+00 +30. "),
+    }
+    for name, change in changed.items():
+        assert change != text, name
+        (tmp_path / "b.bvh").write_text(change)
+        (clip,) = read_clips(tmp_path / "b.bvh", METRES)
+        assert (clip.motion.names, clip.motion.fps) == (plain.motion.names, 120.0), name
+        assert torch.equal(clip.motion.rotations, plain.motion.rotations), name
+        assert torch.equal(clip.motion.translations, plain.motion.translations), name
+    encodings = {"utf-8-sig": text, "utf-16": text, "latin-1": text.replace("Spine", "Espi\u00f1a")}
+    for encoding, written in encodings.items():
+        (tmp_path / "b.bvh").write_bytes(written.encode(encoding))
+        (clip,) = read_clips(tmp_path / "b.bvh", METRES)
+        assert torch.equal(clip.motion.rotations, plain.motion.rotations), encoding
+    (tmp_path / "b.bvh").write_bytes(text.replace("\n", "\r").encode())
+    assert torch.equal(read_clips(tmp_path / "b.bvh", METRES)[0].motion.rotations, plain.motion.rotations)
+
+
+@pytest.mark.parametrize(
+    ("written", "rate"),
+    [
+        ("0.0333333", 30), ("0.033333", 30), ("0.03333", 30), ("0.033", 30), ("0.0333330", 30), ("0.0166667", 60),
+        ("0.016667", 60), ("0.0167", 60), ("0.0166", 60), ("0.017", 60), ("0.0083333", 120), ("0.00833", 120),
+        ("0.0083", 120), ("0.00833333358168602", 120), ("8.3333e-3", 120), ("0.01", 100), ("0.02", 50), ("0.04", 25),
+        ("0.0417", 24), ("0.041667", 24), ("0.05", 20), ("0.1", 10), ("1", 1), ("0.0333667", 30000 / 1001),
+        ("0.03336667", 30000 / 1001), ("0.0417083", 24000 / 1001), ("0.0068493", 146), ("2.5", 0.4),
+    ],
+)  # fmt: skip
+def test_frame_rates_lose_their_rounding(tmp_path, written, rate):
+    head = ODD.replace("0.0083333", written)
+    assert read_bvh(write_odd(tmp_path / "a.bvh", head)).fps == pytest.approx(rate, rel=2e-6)
+
+
 def test_a_missing_file(tmp_path):
     with pytest.raises(MotionkitError, match="cannot be read"):
         read_bvh(tmp_path / "none.bvh")

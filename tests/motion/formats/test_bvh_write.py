@@ -125,6 +125,18 @@ def test_a_steady_turn_stays_steady(order, place):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("lock", [90.0, -90.0])
+def test_angles_are_held_in_gimbal_lock(order, lock):
+    """While only the sum of two angles is known, the last is the one it was before."""
+    middle = [0.7 * lock, 0.9 * lock, lock, lock, lock, lock, 0.9 * lock]
+    degrees = [[10.0 + 5 * frame, angle, 30.0] for frame, angle in enumerate(middle)]
+    angles = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    rotations = roma.euler_to_rotmat(order, angles)
+    noisy = rotations @ roma.rotvec_to_rotmat(1e-9 * torch.ones(len(angles), 3, dtype=torch.float64))
+    torch.testing.assert_close(matrix_to_euler(noisy, order), angles, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_angles_do_not_jump(tmp_path, order):
     """Of a smooth motion that passes near gimbal lock, no angle of the file changes by more than it must."""
     (clip,) = read_bvh(write_dialect(tmp_path / "a.bvh", Dialect(fps=120), 2.0))

@@ -197,14 +197,17 @@ def parse_number(word: str) -> float | None:
 def _unique_names(tree: Hierarchy) -> None:
     """Number joints that share a name; end sites of one joint are numbered without a word."""
     taken: set[str] = set()
-    everything = set(tree.names)
-    for joint, name in enumerate(tree.names):
+    written = list(tree.names)
+    everything = set(written)
+    for joint, name in enumerate(written):
+        parent = tree.parents[joint]
+        if parent >= 0 and name == written[parent] + END:
+            name = tree.names[parent] + END
         unique, number = name, 2
         while unique in taken or (unique != name and unique in everything):
             unique = f"{name.removesuffix(END)} {number}{END if name.endswith(END) else ''}"
             number += 1
         taken.add(unique)
-        if unique != name:
-            tree.names[joint] = unique
-            if not name.endswith(END):
-                tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
+        tree.names[joint] = unique
+        if unique != name and not name.endswith(END):
+            tree.warnings.append(f"several joints are called {name!r}; one of them is called {unique!r} here.")
