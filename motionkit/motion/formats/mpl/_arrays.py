@@ -21,7 +21,6 @@ LIMIT = 2 << 30
 
 _FIELDS = {
     "BoneRotations": ("rot6d", "bone_rot6d"),
-    "BoneAngularVelocities": ("angvel", "bone_ang_vel"),
     "RootYaw": ("root_yaw",),
     "RootVelocityXY": ("root_vel",),
     "RootPosition": ("root_pos",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from motionkit.motion._motion import Motion
 from motionkit.motion.formats.mpl._axes import UNREAL, Axes, axes_of
 from motionkit.motion.formats.mpl._bones import UNKNOWN, Bones, find_bones
 from motionkit.motion.formats.mpl._document import Fields, frame_rate
-from motionkit.motion.formats.mpl._root import Root, angular_velocity, read_root, turns_twice
+from motionkit.motion.formats.mpl._root import Root, read_root, turns_twice
 from motionkit.motion.formats.mpl._sixes import Sixes, sixes_of
 
 
@@ -67,11 +66,9 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     root = read_root(fields, axes, fps)
     warnings += root.warnings
     rotations, absolute = _local(rotations, bones, fields)
-    if not trusted:
-        warnings += _doubt_columns(fields, six, sixes, rotations, fps)
-        if not absolute and turns_twice(rotations[:, order[0]], root.yaw, axes):
-            absolute = True
-            warnings.append("the root bone turns with RootYaw by itself; the turn was counted once.")
+    if not trusted and not absolute and turns_twice(rotations[:, order[0]], root.yaw, axes):
+        absolute = True
+        warnings.append("the root bone turns with RootYaw by itself; the turn was counted once.")
     motion = _assemble(bones, order, rotations, root, axes, fps, absolute=absolute)
     motion = replace(motion, tracks=_own_tracks(fields, root, axes))
     notes = {
@@ -187,29 +184,3 @@ def _own_tracks(fields: Fields, root: Root, axes: Axes) -> dict[str, Tensor]:
     if fields.has("TrajectoryDir"):
         tracks["trajectory"] = level(fields.numbers("TrajectoryDir", -1, 2))
     return tracks
-
-
-def _doubt_columns(fields: Fields, six: Tensor, sixes: Sixes, rotations: Tensor, fps: float) -> list[str]:
-    """Compare the rotations with the angular velocities of the file, which know their columns."""
-    if not fields.has("BoneAngularVelocities") or len(six) < 3:
-        return []
-    given = fields.numbers("BoneAngularVelocities", rotations.shape[1], 3)
-
-    def fit(candidate: Tensor) -> float:
-        speed = angular_velocity(candidate, fps)
-        speed = torch.cat([0.5 * (speed[1:-1] + speed[2:]), speed[-1:]])
-        both = (speed * given[1:]).sum() / (speed.norm() * given[1:].norm()).clamp_min(1e-9)
-        return float(both.nan_to_num())
-
-    if float(given.square().mean().sqrt()) < 1e-3 or fit(rotations) > 0.7:
-        return []
-    best, columns = max(
-        (fit(Sixes(first + second, sixes.rows).matrices(six)), first + second)
-        for first, second in itertools.permutations("xyz", 2)
-    )
-    if best > 0.9:
-        return [
-            f"the file's angular velocities fit columns {columns.upper()}, not {sixes.columns.upper()}: look at the "
-            f"motion, or pass --rot6d-columns {columns}."
-        ]
-    return ["the file's angular velocities do not fit its rotations."]

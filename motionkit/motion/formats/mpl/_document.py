@@ -75,7 +75,7 @@ class Document:
         try:
             array = np.array(values, dtype=np.float64)
         except (ValueError, TypeError, OverflowError):
-            array = np.empty(0)
+            array = np.empty((0,) * (len(shape) + 2))
         if array.ndim != len(shape) + 1 or any(a not in (b, -1) for a, b in zip(shape, array.shape[1:], strict=True)):
             self._complain(name, values, shape)
         finite = np.isfinite(array)
