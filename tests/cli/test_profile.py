@@ -1,0 +1,152 @@
+"""``motionkit profile``: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from ..motion.bvh_files import write_bvh
+
+Run = Callable[..., Result]
+SEED_KEYS = {
+    "n_clips", "total_frames", "avg_seq_len", "median_seq_len", "yaw_mean_deg", "yaw_std_deg", "speed_mean",
+    "speed_std", "bone_angle_mean_deg", "bone_angle_std_deg", "complexity",
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three walks, one of them with a rest pose first."""
+    clips = tmp_path / "clips"
+    clips.mkdir()
+    for number in range(3):
+        write_bvh(clips / f"walk{number}.bvh", 90 + 30 * number, rest=number == 2)
+    return clips
+
+
+def test_json_holds_every_figure_and_nothing_is_written(cli: Run, folder: Path) -> None:
+    result = cli("profile", folder, "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["command"] == "profile"
+    assert document["status"] == "done"
+    assert set(document) >= SEED_KEYS
+    assert document["n_clips"] == 3
+    assert document["total_frames"] == 360
+    assert document["speed_mean"] == pytest.approx(1.0, abs=0.2)
+    assert document["findings"]["rest-pose"] == {"error": 1, "warning": 0}
+    assert {one["key"] for one in document["suggested"]} >= {"epochs", "batch", "lr", "freerun_stage_schedule"}
+    assert [clip["clip"] for clip in document["clips"]] == ["walk0", "walk1", "walk2"]
+    assert document["config"] is None
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_tables_are_for_people(cli: Run, folder: Path) -> None:
+    result = cli("profile", folder)
+    assert result.exit_code == 0
+    for words in ("complexity", "suggested settings", "rest-pose", "22 joints", "freerun_stage_schedule"):
+        assert words in result.stdout, words
+    assert "no captions" in result.stderr
+
+
+def test_the_page_is_written(cli: Run, folder: Path) -> None:
+    result = cli("profile", folder, "--html", "page.html")
+    assert result.exit_code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Profile of clips" in page
+    assert "<svg" in page
+    missing = cli("profile", folder, "--html", "no/page.html")
+    assert missing.exit_code == 2
+    assert "no folder no" in missing.stderr
+
+
+def test_settings_are_merged_and_what_differs_is_said(cli: Run, folder: Path) -> None:
+    path = Path("phase.json")
+    path.write_text('{\n  // mine\n  "epochs": 30,\n  "data": "x"\n}\n')
+    result = cli("profile", folder, "--write-config", path, "--json")
+    assert result.exit_code == 0, result.stderr
+    text = path.read_text()
+    assert "// mine" in text
+    assert '"epochs": 30' in text
+    assert '"dataset_profile"' in text
+    config = json.loads(result.stdout)["config"]
+    assert config["kept"] == {"epochs": {"value": 30, "suggested": 60}}
+    assert "keeps epochs = 30; suggested is 60" in result.stderr
+    written = json.loads(text.replace("// mine", ""))
+    assert written["freerun_stage_schedule"][-1]["range"][1] == 30  # follows the 30 epochs that stay
+    replaced = cli("profile", folder, "--write-config", path, "--overwrite")
+    assert replaced.exit_code == 0
+    written = json.loads(path.read_text().replace("// mine", ""))
+    assert (written["epochs"], written["freerun_stage_schedule"][-1]["range"][1]) == (60, 60)
+
+
+def test_a_schedule_that_does_not_fit_is_warned_of(cli: Run, folder: Path) -> None:
+    stage = {"range": [1, 9], "label": "only", "trainer": {"freerun_weight": 0.1, "freerun_horizon": 8}}
+    Path("phase.json").write_text(json.dumps({"epochs": 30, "freerun_stage_schedule": [stage]}))
+    result = cli("profile", folder, "--write-config", "phase.json", "--json")
+    assert result.exit_code == 0
+    assert "the stages end with epoch 9; the training has 30" in result.stderr
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_one_bad_file_does_not_stop_the_others(cli: Run, folder: Path, as_json: bool) -> None:
+    (folder / "broken.bvh").write_text("HIERARCHY\nno more")
+    result = cli("profile", folder, *(["--json"] if as_json else []))
+    assert result.exit_code == 1
+    assert "broken.bvh" in result.stderr
+    assert "Traceback" not in result.stderr
+    if as_json:
+        document = json.loads(result.stdout)
+        assert document["status"] == "failed"
+        assert document["n_clips"] == 3
+        assert len(document["failed"]) == 1
+        assert document["error"]["code"] == 1
+    else:
+        assert "1 file(s) could not be read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "there is no nowhere"),
+        (["{folder}", "--overwrite"], "--write-config only"),
+        (["{folder}", "--write-config", "a.ini"], "neither JSON, TOML nor YAML"),
+        (["{folder}", "--write-config", "no/a.json"], "no folder no"),
+    ],
+)
+def test_what_is_refused_is_refused_before_anything_is_read(
+    cli: Run, folder: Path, words: list[str], message: str
+) -> None:
+    result = cli("profile", *(word.format(folder=folder) for word in words))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_nothing_readable_is_an_error(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.bvh").write_text("nothing")
+    result = cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json")
+    assert result.exit_code == 2
+    assert "none of 1 source(s)" in result.stderr
+    assert not Path("a.json").exists()
+
+
+def test_without_a_path_it_is_the_starter(cli: Run) -> None:
+    result = cli("profile", "--clips", 6, "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["splits"] == {"train": 6, "test": 1, "val": 1}
+    assert document["captions"]["clips_without"] == 0
+    assert document["captions"]["verbs"]
+    assert not [kind for kind, number in document["findings"].items() if number["error"]]
+
+
+def test_it_is_listed_and_its_help_names_the_options(cli: Run) -> None:
+    assert "profile" in cli("--help").stdout
+    text = cli("profile", "--help").stdout
+    for words in ("--html", "--write-config", "--overwrite", "--json"):
+        assert words in text
