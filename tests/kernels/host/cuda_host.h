@@ -1,0 +1,216 @@
+// CUDA for a CPU: just enough of the language for motionkit's kernels to be compiled by g++ and run, one block after
+// another. Every CUDA thread is a fiber (default), or a real thread (-DMK_HOST_THREADS) for ThreadSanitizer.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static  // one block runs at a time
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct uint3 {
+    unsigned x, y, z;
+};
+
+namespace mk_host {
+
+struct Warp {
+    uint64_t slot[32];
+    int arrived = 0, turn = 0;
+};
+
+struct Block {
+    uint3 index{}, size{};
+    std::vector<Warp> warps;
+    int arrived = 0, turn = 0;
+};
+
+inline Block block;
+inline bool reversed = false;  // run the threads of a block in the other order: results must not change
+
+}  // namespace mk_host
+
+#ifdef MK_HOST_THREADS
+
+#include <pthread.h>
+
+#include <thread>
+
+namespace mk_host {
+
+inline thread_local unsigned me;
+inline pthread_barrier_t block_barrier;
+inline std::vector<pthread_barrier_t> warp_barriers;
+
+inline void block_sync() { pthread_barrier_wait(&block_barrier); }
+inline void warp_sync() { pthread_barrier_wait(&warp_barriers[me / 32]); }
+
+template <class Body>
+void run_block(const Body& body) {
+    const unsigned count = block.size.x;
+    pthread_barrier_init(&block_barrier, nullptr, count);
+    warp_barriers.resize(count / 32);
+    for (auto& barrier : warp_barriers) pthread_barrier_init(&barrier, nullptr, 32);
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < count; ++i) {
+        threads.emplace_back([&body, i] {
+            me = i;
+            body();
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    pthread_barrier_destroy(&block_barrier);
+    for (auto& barrier : warp_barriers) pthread_barrier_destroy(&barrier);
+}
+
+}  // namespace mk_host
+
+#else
+
+#include <ucontext.h>
+
+namespace mk_host {
+
+struct Fiber {
+    ucontext_t context;
+    bool done;
+};
+
+inline unsigned me;
+inline ucontext_t scheduler;
+inline std::vector<Fiber> fibers;
+inline std::vector<char> stacks;
+inline void (*entry)(const void*);
+inline const void* entry_body;
+
+inline void give_way() { swapcontext(&fibers[me].context, &scheduler); }
+
+// Every kernel here lets all threads of a block, and all lanes of a warp, meet at the same barriers.
+inline void meet(int& arrived, int& turn, int count) {
+    const int now = turn;
+    if (++arrived == count) {
+        arrived = 0;
+        ++turn;
+    } else {
+        while (turn == now) give_way();
+    }
+}
+
+inline void block_sync() { meet(block.arrived, block.turn, (int)block.size.x); }
+inline void warp_sync() { meet(block.warps[me / 32].arrived, block.warps[me / 32].turn, 32); }
+
+inline void fiber_main() {
+    entry(entry_body);
+    fibers[me].done = true;
+    give_way();
+}
+
+template <class Body>
+void run_block(const Body& body) {
+    constexpr size_t stack = 64 * 1024;
+    const unsigned count = block.size.x;
+    if (fibers.size() < count) fibers.resize(count);
+    if (stacks.size() < count * stack) stacks.resize(count * stack);
+    entry = [](const void* given) { (*static_cast<const Body*>(given))(); };
+    entry_body = &body;
+    for (unsigned i = 0; i < count; ++i) {
+        getcontext(&fibers[i].context);
+        fibers[i].context.uc_stack.ss_sp = stacks.data() + i * stack;
+        fibers[i].context.uc_stack.ss_size = stack;
+        fibers[i].context.uc_link = nullptr;
+        makecontext(&fibers[i].context, fiber_main, 0);
+        fibers[i].done = false;
+    }
+    unsigned left = count;
+    for (long pass = 0; left > 0; ++pass) {
+        if (pass > 1000000) {
+            fprintf(stderr, "a barrier is not reached by all threads\n");
+            abort();
+        }
+        for (unsigned k = 0; k < count; ++k) {
+            me = reversed ? count - 1 - k : k;
+            if (fibers[me].done) continue;
+            swapcontext(&scheduler, &fibers[me].context);
+            if (fibers[me].done) --left;
+        }
+    }
+}
+
+}  // namespace mk_host
+
+#endif
+
+namespace mk_host {
+
+inline uint3 thread_index() { return {me, 0, 0}; }
+
+template <class T>
+T shuffle(T value, int source) {
+    static_assert(sizeof(T) <= 8, "one slot per lane");
+    Warp& warp = block.warps[me / 32];
+    const int lane = (int)(me % 32);
+    memcpy(&warp.slot[lane], &value, sizeof(T));
+    warp_sync();
+    T other;
+    memcpy(&other, &warp.slot[source >= 0 && source < 32 ? source : lane], sizeof(T));
+    warp_sync();
+    return other;
+}
+
+}  // namespace mk_host
+
+#define threadIdx (mk_host::thread_index())
+#define blockIdx (mk_host::block.index)
+#define blockDim (mk_host::block.size)
+
+inline void __syncthreads() { mk_host::block_sync(); }
+
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+    return mk_host::shuffle(value, lane);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+    return mk_host::shuffle(value, (int)(mk_host::me % 32) ^ mask);
+}
+template <class T>
+T __shfl_up_sync(unsigned, T value, int step) {
+    return mk_host::shuffle(value, (int)(mk_host::me % 32) - step);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, int step) {
+    return mk_host::shuffle(value, (int)(mk_host::me % 32) + step);
+}
+
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline void sincospif(float x, float* s, float* c) {
+    *s = (float)sin(x * M_PI);
+    *c = (float)cos(x * M_PI);
+}
+inline float __int_as_float(int bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+inline int atomicMin(int* address, int value) {
+    int old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (value < old &&
+           !__atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
