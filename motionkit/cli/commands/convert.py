@@ -321,10 +321,15 @@ def _rows(clip: dict[str, Any]) -> list[tuple[object, ...]]:
 
 
 def _warn_all(report: ConvertReport) -> None:
-    for name, reason in report.failed.items():
-        warn(f"not used: {name}: {reason}")
+    for reason in _reasons(report):
+        warn(f"not used: {reason}")
     for text in report.warnings:
         warn(text)
+
+
+def _reasons(report: ConvertReport) -> list[str]:
+    """Return why clips were not used; most readers name the file themselves."""
+    return [reason if name in reason else f"{name}: {reason}" for name, reason in report.failed.items()]
 
 
 def _tell(report: ConvertReport, out: Path, *, fixed: bool, json: bool) -> None:
@@ -353,7 +358,7 @@ def _tell(report: ConvertReport, out: Path, *, fixed: bool, json: bool) -> None:
     if report.failed:
         error = MotionkitError(
             f"{len(report.failed)} clip(s) could not be used; the other {len(report.written)} are in {out}.",
-            why="; ".join(f"{name}: {reason}" for name, reason in list(report.failed.items())[:3]),
+            why=" ".join(_reasons(report)[:3]),
             code=1,
         )
     if not json:

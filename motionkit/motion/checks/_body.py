@@ -51,7 +51,8 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
     if low <= size <= high:
         return None
     if size <= 1e-6:
-        return Finding("scale", (), "all joints are in one place: the body has no size.")
+        # The predictor's JSON may hold rotations only: good for training, with nothing to look at.
+        return Finding("scale", (), "all joints are in one place: bone lengths are not known.", "warning")
     factor, unit = min(_UNITS.items(), key=lambda item: abs(math.log(size / usual / item[0])))
     guess = (
         f"about {factor:g} times that of a person, as if {unit}"

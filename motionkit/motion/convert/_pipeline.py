@@ -88,7 +88,7 @@ def convert(
         if not pieces:
             raise MotionkitError(
                 f"none of {len(sources)} clip(s) could be used, so nothing was written.",
-                why="; ".join(f"{name}: {reason}" for name, reason in list(report.failed.items())[:3])
+                why=" ".join(r if name in r else f"{name}: {r}" for name, r in list(report.failed.items())[:3])
                 or f"all are too short: {', '.join(f'{k} ({n} frames)' for k, n in list(report.short.items())[:5])}.",
             )
         report.conclude(pieces)

@@ -86,12 +86,12 @@ class ConvertReport:
     def _take(self, found: Found, origin: str) -> None:
         self.clips.append(
             {
+                **found.notes,
                 "clip": found.key,
                 "origin": origin,
                 "frames": found.frames,
                 "fps": found.fps,
                 "findings": list(found.findings),
-                **found.notes,
             }
         )
         self.warnings.extend(f"{found.key}: {warning}" for warning in found.warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,14 +55,20 @@ class FileSource:
         return f"{state.st_size}-{state.st_mtime_ns}"
 
     def load(self) -> Sequence[Clip]:
-        """Read the file."""
+        """Read the file; the notes carry its hash, which outputs keep as their origin."""
         clips = FORMATS[self.format].read(self.path, self.options)
-        if not (self.texts or self.split):
-            return clips
+        with self.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         whole = tuple(caption.text for caption in self.texts if caption.whole)
         timed = tuple(caption for caption in self.texts if not caption.whole)
         return [
-            replace(clip, captions=clip.captions or whole, timed=clip.timed or timed, split=clip.split or self.split)
+            replace(
+                clip,
+                captions=clip.captions or whole,
+                timed=clip.timed or timed,
+                split=clip.split or self.split,
+                notes={**clip.notes, "sha256": digest},
+            )
             for clip in clips
         ]
 

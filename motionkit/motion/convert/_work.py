@@ -119,7 +119,7 @@ def start_worker() -> None:
 
 
 def _said(error: MotionkitError) -> str:
-    return " ".join(part for part in (error.message, error.why) if part)
+    return f"{error.message.rstrip('.')} ({error.why.rstrip('.')})." if error.why else error.message
 
 
 def _captioned(clip: Clip, key: str, row: CaptionRow | None) -> Clip:

@@ -4,7 +4,7 @@ from motionkit.motion.rigs._body import to_body
 from motionkit.motion.rigs._bodymap import BodyMap, map_body
 from motionkit.motion.rigs._kit import body_to_kit, clip_bones, kit_bones
 from motionkit.motion.rigs._rest import Rig, rest_rig
-from motionkit.motion.rigs._solve import Solved, solve
+from motionkit.motion.rigs._solve import Solved, count_flips, solve
 from motionkit.motion.rigs._solve_fit import fit_rig
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Solved",
     "body_to_kit",
     "clip_bones",
+    "count_flips",
     "fit_rig",
     "kit_bones",
     "map_body",

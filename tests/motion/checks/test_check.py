@@ -170,7 +170,9 @@ def test_a_child_and_a_giant_are_people(factor: float) -> None:
 
 def test_a_body_without_size_is_said() -> None:
     motion = person(60)
-    assert "no size" in found(check_motion(joints_of(motion, motion.positions() * 0)), "scale").detail
+    finding = found(check_motion(joints_of(motion, motion.positions() * 0)), "scale")
+    assert "bone lengths are not known" in finding.detail
+    assert finding.severity == "warning", "the predictor needs no lengths"
 
 
 def test_values_that_stop_changing_are_frozen_after_a_second() -> None:
