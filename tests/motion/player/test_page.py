@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from motionkit.errors import MotionkitError
+from motionkit.motion.player import player_assets, player_fragment, player_html, write_player
+
+from .figures import track
+
+EVIL = (
+    '</script><script>window.hit=1</script><img src=x onerror="window.hit=2">" \' ${1} {{player}} \\1 <!-- 走路 🚶 ]]>'
+    "\u2028</title><motionkit-player>"
+)
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects what a browser would: elements, their attributes, scripts; refuses what is not balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.text.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text[self.open[-1]][-1] += data
+
+    def tags(self) -> list[str]:
+        return [tag for tag, _ in self.elements]
+
+
+def source() -> str:
+    """All files that make the script."""
+    folder = files("motionkit.motion.player")
+    return "\n".join(
+        entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.name.endswith((".js", ".css", ".html"))
+    )
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    page = player_html([track()], title="A walk")
+    assert not re.search(r"https?:|//[a-z]|\bsrc=|\bhref=|@import|url\(", page.replace("'", '"'))
+    assert not re.search(r"\beval\b|new Function|\bfetch\b|XMLHttp|WebSocket|import\(|sendBeacon", page)
+    assert source().count("innerHTML") == 1  # of the player's own controls, never of a text
+
+
+def test_the_page_is_balanced_html_with_one_script_that_it_vouches_for() -> None:
+    page = Page(player_html([track()], title="A walk"))
+    assert page.tags().count("script") == 2
+    assert page.tags().count("motionkit-player") == 1
+    script, data = page.text["script"]
+    policy = next(a["content"] for tag, a in page.elements if tag == "meta" and "http-equiv" in a)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert json.loads(data)["tracks"][0]["title"] == "a walk"
+    assert page.text["title"] == ["A walk"]
+
+
+def test_the_controls_are_balanced_html_that_says_what_it_does() -> None:
+    controls = Page((files("motionkit.motion.player") / "player.html").read_text(encoding="utf-8"))
+    for tag, attributes in controls.elements:
+        if tag == "button" and "data-do" in attributes:
+            assert attributes["type"] == "button"
+            assert attributes["title"]
+        if tag == "svg":
+            assert attributes["aria-hidden"] == "true"
+    roles = [attributes.get("role") for _, attributes in controls.elements]
+    assert roles.count("slider") == 1
+
+
+def test_texts_stay_texts() -> None:
+    plain = Page(player_html([track("x", segments=[("y", 0.0, 1.0)])], title="z"))
+    page = Page(player_html([track(EVIL, segments=[(EVIL, 0.0, 1.0)])], title=EVIL))
+    assert page.tags() == plain.tags()
+    assert page.text["title"] == [EVIL]
+    document = json.loads(page.text["script"][1])
+    assert document["title"] == document["tracks"][0]["title"] == document["tracks"][0]["segments"][0]["text"] == EVIL
+    assert not set("<>&\u2028") & set(page.text["script"][1])
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path: Path) -> None:
+    write_player(tmp_path / "p.html", [track("broken \ud83d text")], title="\udc00")
+    assert "broken ? text" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_fragments_share_a_page() -> None:
+    first = player_fragment([track("one")], title="One")
+    second = player_fragment([track("two")], title="Two", assets=False, attributes=['theme="dark"'])
+    assert first.startswith(player_assets())
+    assert "customElements.define" in first
+    assert "customElements.define" not in second
+    page = Page(f"<div>{first}{second}{first}</div>")
+    assert page.tags().count("motionkit-player") == 3
+    assert all("id" not in attributes for _, attributes in page.elements)
+    assert ("motionkit-player", {"theme": "dark"}) in page.elements
+    assert "if (!customElements.get('motionkit-player'))" in first
+
+
+def test_the_script_cannot_end_early() -> None:
+    script = player_assets().removeprefix("<script>").removesuffix("</script>\n")
+    assert "</script" not in script.lower()
+    assert "<!--" not in script
+
+
+def test_writing(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "走.html"
+    write_player(path, [track()])
+    assert path.read_text(encoding="utf-8") == player_html([track()])
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MotionkitError, match="cannot write"):
+        write_player(tmp_path / "file" / "p.html", [track()])
+
+
+@pytest.mark.slow
+def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    path = tmp_path / "page.html"
+    write_player(path, [track(EVIL, segments=[(EVIL, 0.0, 1.0)]), track("another")], title=EVIL)
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [browser, *options, "--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    shown = Page(done.stdout)
+    assert ("motionkit-player", {"page": "", "autoplay": "", "ready": ""}) in shown.elements
+    assert shown.tags().count("script") == 2
+    assert "img" not in shown.tags()
