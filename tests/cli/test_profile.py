@@ -127,6 +127,22 @@ def test_what_is_refused_is_refused_before_anything_is_read(
     assert list(Path.cwd().iterdir()) == []
 
 
+def test_a_table_brings_captions_splits_and_groups(cli: Run, folder: Path) -> None:
+    Path("table.csv").write_text(
+        "clip,text,split,group\nwalk0,a man walks,train,g\nwalk1,a man strolls,test,g\nwalk2,,val,h\n"
+    )
+    result = cli("profile", folder, "--captions", "table.csv", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["splits"] == {"train": 1, "test": 1, "val": 1}
+    assert document["leaks"] == ["g"]
+    assert (document["captions"]["count"], document["captions"]["clips_without"]) == (2, 1)
+    assert "group g is in several splits" in result.stderr
+    refused = cli("profile", folder, "--split-column", "split")
+    assert refused.exit_code == 2
+    assert "no table" in refused.stderr
+
+
 def test_nothing_readable_is_an_error(cli: Run, tmp_path: Path) -> None:
     (tmp_path / "broken.bvh").write_text("nothing")
     result = cli("profile", tmp_path / "broken.bvh", "--write-config", "a.json")

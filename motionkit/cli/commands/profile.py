@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from motionkit.cli import _inputs
 from motionkit.cli.output import JsonFlag, emit, say, table, warn
 from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.motion import ClipSource
     from motionkit.motion.profile import Merged, Profile, Suggestion
 
-STARTER = "starter"
-_READ = "Reading"
 _SHOWN = 10
 
 
@@ -47,27 +45,20 @@ def register(app: typer.Typer) -> None:
         overwrite: Annotated[
             bool, typer.Option("--overwrite", help="With --write-config: replace settings that differ.")
         ] = False,
-        up: Annotated[
-            Literal["auto", "y", "z"],
-            typer.Option("--up", help="Vertical axis of BVH and joints.", rich_help_panel=_READ),
-        ] = "auto",
-        unit: Annotated[
-            Literal["auto", "m", "dm", "cm", "mm", "in"],
-            typer.Option("--unit", help="Unit of BVH and joints; auto looks at the legs.", rich_help_panel=_READ),
-        ] = "auto",
-        source_fps: Annotated[
-            float,
-            typer.Option("--source-fps", min=0, help="Rate of arrays that do not say; 0: 20.", rich_help_panel=_READ),
-        ] = 0.0,
-        clips: Annotated[
-            int,
-            typer.Option(
-                "--clips", min=1, help="starter: training clips; val and test in proportion.", rich_help_panel=_READ
-            ),
-        ] = 512,
-        jobs: Annotated[
-            int, typer.Option("--jobs", min=0, help="Worker processes; 0: one per core.", rich_help_panel=_READ)
-        ] = 0,
+        up: _inputs.Up = "auto",
+        units: _inputs.Units = "auto",
+        source_fps: _inputs.SourceFps = 0.0,
+        rot6d_columns: _inputs.Rot6dColumns = "auto",
+        hierarchy: _inputs.Hierarchy = None,
+        offsets: _inputs.Offsets = None,
+        smpl_model: _inputs.SmplModel = None,
+        clips: _inputs.StarterClips = 512,
+        captions: _inputs.Captions = None,
+        caption_column: _inputs.CaptionColumn = None,
+        id_column: _inputs.IdColumn = "",
+        split_column: _inputs.SplitColumn = "",
+        group_column: _inputs.GroupColumn = "",
+        jobs: Annotated[int, typer.Option("--jobs", min=0, help="Worker processes; 0: one per core.")] = 0,
         json: JsonFlag = False,
     ) -> None:
         """Measure a dataset: lengths, speed, turning, contacts, captions, joints, outliers, and settings that suit it.
@@ -83,10 +74,14 @@ def register(app: typer.Typer) -> None:
         if html is not None and not html.parent.is_dir():
             raise MotionkitError(f"there is no folder {html.parent} to write {html.name} into.")
         fixed = read_settings(write_config)[1] if write_config is not None and not overwrite else {}
-        names = paths or [STARTER]
-        sources = _sources(names, ReadOptions(up=up, unit=unit, fps=source_fps), clips)
+        names = paths or [_inputs.STARTER]
+        options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
+        rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
+        sources = _inputs.open_inputs(names, options, clips)
         with bar("profile", total=len(sources)) as step:
-            found = profile_sources(sources, jobs=jobs or os.cpu_count() or 1, progress=lambda key: step(1, note=key))
+            found = profile_sources(
+                sources, table=rows, jobs=jobs or os.cpu_count() or 1, progress=lambda key: step(1, note=key)
+            )
         if not found.rows:
             raise MotionkitError(
                 f"none of {len(sources)} source(s) could be read.",
@@ -101,25 +96,6 @@ def register(app: typer.Typer) -> None:
             page = profile_page(found, suggestions, title=", ".join(Path(name).name or name for name in names))
             write_bytes_atomic(html, page.encode())
         _tell(found, suggestions, merged, html, json=json)
-
-
-def _sources(names: Sequence[str], options: Any, clips: int) -> Sequence[ClipSource]:
-    """Open everything that is to be measured."""
-    from motionkit.motion.convert import open_sources
-
-    sources: list[ClipSource] = []
-    if files := [Path(name) for name in names if name != STARTER]:
-        opened = open_sources(files, options)
-        sources.extend(opened.sources)
-        if opened.skipped:
-            say(f"{len(opened.skipped)} file(s) hold no motion: {', '.join(map(str, opened.skipped[:5]))}")
-    if STARTER in names:
-        from motionkit.datasets.export import dataset_sources
-        from motionkit.datasets.starter import StarterOptions, component
-
-        starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
-        sources.extend(dataset_sources(component.build(starter)))
-    return sources
 
 
 def _tell(

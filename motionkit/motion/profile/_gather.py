@@ -6,9 +6,11 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import ClipSource
+from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._profile import Profile
 
@@ -17,20 +19,28 @@ _WORTH_A_POOL = 400
 
 
 def profile_sources(
-    sources: Sequence[ClipSource], *, jobs: int = 1, progress: Callable[[str], None] = lambda key: None
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> Profile:
     """Load and measure every clip; one that cannot be used is in `Profile.failed`, and the others go on.
 
     Args:
         sources: The clips.
+        table: Captions, splits and groups; they go before what a source brings itself.
         jobs: Worker processes; 1 works in this one.
         progress: Called with each source's id when it is done.
 
     Raises:
-        MotionkitError: A worker process died.
+        MotionkitError: A worker process died, or a clip fits several rows of the table.
     """
+    matched = table.match(source.key for source in sources) if table is not None else {}
+    rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
+    todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
-    for source, (measures, problems) in zip(sources, _results(sources, jobs), strict=True):
+    for source, (measures, problems) in zip(sources, _results(todo, jobs), strict=True):
         for one in measures:
             profile.add(one)
         profile.failed.update(problems)
@@ -38,18 +48,19 @@ def profile_sources(
     return profile
 
 
+_Job = tuple[ClipSource, CaptionRow | None]
 _Result = tuple[list[Measure], dict[str, str]]
 
 
-def _results(sources: Sequence[ClipSource], jobs: int) -> Iterator[_Result]:
-    if jobs < 2 or len(sources) < _WORTH_A_POOL:
-        yield from map(_work, sources)
+def _results(todo: Sequence[_Job], jobs: int) -> Iterator[_Result]:
+    if jobs < 2 or len(todo) < _WORTH_A_POOL:
+        yield from map(_work, todo)
         return
     # Fresh processes rather than forked ones: a fork in the middle of torch's threads can hang.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(sources)), mp_context=context, initializer=_start) as pool:
+    with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=context, initializer=_start) as pool:
         try:
-            yield from pool.map(_work, sources, chunksize=8)
+            yield from pool.map(_work, todo, chunksize=8)
         except BrokenProcessPool as error:
             raise MotionkitError(
                 "a worker process died.",
@@ -71,15 +82,16 @@ def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(source: ClipSource) -> _Result:
+def _work(job: _Job) -> _Result:
     """Measure one source's clips; what is wrong with them becomes part of the result."""
+    source, row = job
     measures: list[Measure] = []
     problems: dict[str, str] = {}
     try:
         for clip in source.load():
             key = f"{source.key}_{clip.part}" if clip.part else source.key
             try:
-                measures.append(measure(clip, key, source.origin))
+                measures.append(measure(_captioned(clip, row), key, source.origin))
             except MotionkitError as error:
                 problems[f"{source.origin} ({key})"] = _said(error, source.origin)
     except MotionkitError as error:
@@ -87,6 +99,19 @@ def _work(source: ClipSource) -> _Result:
     except OSError as error:
         problems[source.origin] = f"cannot be read: {error.strerror or error}."
     return measures, problems
+
+
+def _captioned(clip: Clip, row: CaptionRow | None) -> Clip:
+    """Give a clip what its row of the table says."""
+    if row is None:
+        return clip
+    return replace(
+        clip,
+        captions=row.captions or clip.captions,
+        timed=() if row.captions else clip.timed,
+        split=row.split or clip.split,
+        group=row.group or clip.group,
+    )
 
 
 def _said(error: MotionkitError, origin: str) -> str:
