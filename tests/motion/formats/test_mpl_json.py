@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +150,7 @@ def test_columns_without_a_word_about_them_are_x_and_y(tmp_path: Path) -> None:
     del document["meta"]["rot6d_spec"]
     clip = read(tmp_path, document)
     same_motion(clip, motion)
+    assert len(clip.warnings) == 1
     assert "were taken for the X and Y columns" in clip.warnings[0]
     assert read(tmp_path, document, rot6d_columns="xy").warnings == ()
 
@@ -162,6 +162,15 @@ def test_the_user_knows_better_than_the_file(tmp_path: Path) -> None:
     clip = read(tmp_path, document, rot6d_columns="xz")
     same_motion(clip, motion)
     assert "columns XY; --rot6d-columns xz was followed" in clip.warnings[0]
+
+
+@pytest.mark.parametrize("columns", ["XZ", "YZ", "ZX"])
+def test_wrong_columns_are_suspected(tmp_path: Path, columns: str) -> None:
+    document = exported(starter_motion("walk/normal"), YAW, columns=columns)
+    del document["meta"]["rot6d_spec"]
+    said = " ".join(read(tmp_path, document).warnings)
+    assert f"columns {columns}, 0% as XY" in said
+    assert f"--rot6d-columns {columns.lower()}" in said
 
 
 def test_the_guides_json_has_rotations_and_no_positions(tmp_path: Path) -> None:
@@ -482,13 +491,3 @@ def test_fps_from_the_user(tmp_path: Path) -> None:
     clip = read(tmp_path, document, fps=24.0)
     assert clip.motion.fps == 24.0
     assert "24 frames per second were taken" in clip.warnings[0]
-
-
-def test_reading_takes_little_more_than_parsing(tmp_path: Path) -> None:
-    motion = starter_motion(frames=600, fps=60.0)
-    path = save(tmp_path / "clip.json", exported(motion, np.zeros(600)))
-    start = time.perf_counter()
-    json.loads(path.read_text())
-    middle = time.perf_counter()
-    read_mpl_json(path)
-    assert time.perf_counter() - middle < 15 * (middle - start) + 0.5

@@ -16,7 +16,7 @@ from motionkit.motion.formats.mpl._axes import UNREAL, Axes, axes_of
 from motionkit.motion.formats.mpl._bones import UNKNOWN, Bones, find_bones
 from motionkit.motion.formats.mpl._document import Fields, frame_rate
 from motionkit.motion.formats.mpl._root import Root, read_root, turns_twice
-from motionkit.motion.formats.mpl._sixes import Sixes, sixes_of
+from motionkit.motion.formats.mpl._sixes import Sixes, doubt, sixes_of
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     sixes, said = sixes_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
     warnings += said
     six = _rotations(fields)
+    warnings += [] if trusted else doubt(six, sixes)
     bones = find_bones(fields, six.shape[1], path, options)
     warnings += bones.warnings
     order = bones.order(fields.origin)

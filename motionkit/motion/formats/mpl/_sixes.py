@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +14,10 @@ from motionkit.errors import MotionkitError
 
 _NEAR = 1e-3
 """A second column closer than this to the first one's line (as a sine) leaves the third open."""
+
+
+_NEARLY = math.cos(math.radians(25.0))
+"""Cosine of the angle up to which a bone is at rest."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,34 @@ class Sixes:
         """Return ``[..., 6]`` of matrices ``[..., 3, 3]``."""
         matrix = rotations.transpose(-1, -2) if self.rows else rotations
         return torch.cat([matrix[..., "xyz".index(axis)] for axis in self.columns], dim=-1)
+
+
+def doubt(six: Tensor, sixes: Sixes) -> list[str]:
+    """Return a warning when the six numbers look like other columns.
+
+    Many bones of a body hardly turn from rest. Under the right columns their matrices are near the identity, under
+    any other they are off by the same quarter turns or more.
+
+    Args:
+        six: ``[T, N, 6]``.
+        sixes: The convention that was chosen.
+    """
+    if six.shape[1] < 5:
+        return []
+    sample = six[:: max(1, len(six) // 30)]
+
+    def at_rest(convention: Sixes) -> float:
+        trace = convention.matrices(sample).diagonal(dim1=-2, dim2=-1).sum(-1).nanmean(0)
+        return float((trace > 1.0 + 2.0 * _NEARLY).double().mean())
+
+    chosen = at_rest(sixes)
+    best, columns = max((at_rest(Sixes(a + b, sixes.rows)), a + b) for a, b in itertools.permutations("xyz", 2))
+    if best < 0.3 or chosen > 0.1:
+        return []
+    return [
+        f"{best:.0%} of the bones are near their rest pose if the 6D rotations are columns {columns.upper()}, "
+        f"{chosen:.0%} as {sixes.columns.upper()}: look at the motion, or pass --rot6d-columns {columns}."
+    ]
 
 
 def sixes_of(spec: object, wanted: str, origin: str) -> tuple[Sixes, list[str]]:
