@@ -227,5 +227,6 @@ def write_dialect(path: Path, dialect: Dialect, seconds: float = 1.0) -> Path:
     joint(0, 0)
     lines += ["MOTION", f"Frames: {len(times)}", f"Frame Time: {1 / dialect.fps:.6f}"]
     lines += [" ".join(f"{value:.8f}" for value in row) for row in np.concatenate(columns, axis=1)]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
     return path

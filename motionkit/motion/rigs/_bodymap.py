@@ -100,13 +100,6 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     return BodyMap(weights, unit.metres, unit.words, sources)
 
 
-def looks_lying(joints: Tensor) -> bool:
-    """Return True when a motion ``[T, 22, 3]`` mostly has its trunk along Z: a Z-up file read as Y-up."""
-    trunk = joints[:, HUMANML.index("neck")] - joints[:, HUMANML.index("pelvis")]
-    trunk = torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
-    return bool(trunk[2] > 0.8 and trunk[1] < 0.5)
-
-
 def _roles() -> list[str]:
     return [*CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in SIDED)]
 

@@ -30,7 +30,7 @@ def find_unit(motion: Motion) -> tuple[str, str]:
         metres = leg * UNITS[unit].metres
         if _PERSON[0] < metres < _PERSON[1]:
             return unit, ""
-        return unit, f"its legs are {metres:.2g} m long if its unit is {UNITS[unit].words}: pass --unit if it is not"
+        return unit, f"its legs are {metres:.2g} m long if its unit is {UNITS[unit].words}: pass --units if it is not"
     rest = positions_from_bones(motion.offsets, motion.parents)
     height = float((rest.amax(dim=0) - rest.amin(dim=0)).max())
     if height > 0:
@@ -39,6 +39,6 @@ def find_unit(motion: Motion) -> tuple[str, str]:
         if 1 / _HEIGHT_DOUBT < metres / _HEIGHT < _HEIGHT_DOUBT:
             return (
                 unit,
-                f"no legs are known by name; {UNITS[unit].words} make it {metres:.2f} m high: pass --unit",
+                f"no legs are known by name; {UNITS[unit].words} make it {metres:.2f} m high: pass --units",
             )
-    return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --unit if not"
+    return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --units if not"

@@ -29,6 +29,7 @@ DAMAGE = {
     "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is no number of frames"),
     "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is no number of frames"),
     "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], "has 44: 2 whole frames and 12 values more"),
+    "no-values": (lambda t: t[: t.index("10 1 20")] + " \n" * 100, "are 48, and has 0: 0 whole frames"),
     "no-seconds": (lambda t: t.replace("0.0083333", "0"), "'Frame Time: 0' is no number of seconds"),
     "nan-seconds": (lambda t: t.replace("0.0083333", "nan"), "'Frame Time: nan' is no number"),
     "nan": (lambda t: t.replace("-170", "nan"), "not finite.*frame 1, at My Hips Zrotation; 1 in all"),

@@ -102,7 +102,7 @@ def test_height_tells_the_unit_of_a_rig_without_legs(unit):
     found, warning = find_unit(nameless)
     assert found == unit
     assert "no legs are known by name" in warning
-    assert "--unit" in warning
+    assert "--units" in warning
 
 
 @pytest.mark.parametrize(("size", "words"), [(300.0, "not known: centimetres"), (0.0, "not known: centimetres")])

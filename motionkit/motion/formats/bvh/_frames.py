@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from motionkit.motion.formats.bvh._hierarchy import COMMAS, Hierarchy, parse_num
 Values = npt.NDArray[np.float64]
 
 _WORD = re.compile(r":|[^\s:]+")
+_BLANK = re.compile(r"\s*\Z")
 _USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
 """Frame rates of cameras and screens, the commonest first."""
 
@@ -42,11 +44,12 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
             f"it announces {frames} frames of {width} values, and has only {len(text) - start} characters for them.",
             fix="the file is cut short, or its number of frames is wrong: export it again.",
         )
-    block = text[start:]
+    if _BLANK.match(text, start):
+        raise _miscount(frames, width, 0)
     try:
-        values: Values = np.loadtxt(block.split("\n"), dtype=np.float64, comments=None, ndmin=2)
+        values: Values = np.loadtxt(_lines(text, start), dtype=np.float64, comments=None, ndmin=2)
     except ValueError:
-        values = _word_by_word(block, frames, tree)
+        values = _word_by_word(text[start:], frames, tree)
     if values.shape != (frames, width):
         if values.size != frames * width:
             raise _miscount(frames, width, values.size)
@@ -60,6 +63,15 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
             fix="export the motion again, without these frames.",
         )
     return rate, values
+
+
+def _lines(text: str, start: int) -> Iterator[str]:
+    """Yield lines one by one: a list of them would double the memory that a large file takes."""
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
 
 
 def _header(text: str, start: int) -> tuple[int, float, int]:
