@@ -40,6 +40,7 @@ class Figure:
         shown: ``[T]`` bool, False for a gap.
         root: The first joint without a parent.
         bones: ``(parent, child)`` pairs.
+        lone: Joints that no bone reaches; they are drawn as balls.
         radii: Metres from each joint to the skin, as drawn; a bone tapers from one joint's to the other's.
         sides: L, R or ``-`` for each joint.
         head: Where the head is, or None.
@@ -55,6 +56,7 @@ class Figure:
     shown: Tensor
     root: int
     bones: tuple[tuple[int, int], ...]
+    lone: tuple[int, ...]
     radii: tuple[float, ...]
     sides: tuple[Side, ...]
     head: Head | None
@@ -85,6 +87,7 @@ def figure_of(track: PlayerTrack) -> Figure:
         shown=shown,
         root=root,
         bones=tuple((parent, joint) for joint, parent in enumerate(track.parents) if parent >= 0),
+        lone=tuple(joint for joint, parent in enumerate(track.parents) if parent < 0 and joint not in track.parents),
         radii=_radii(track.parents, lengths, sided, height / PERSON),
         sides=sided,
         head=_head(track, lengths, height / PERSON),
@@ -142,9 +145,11 @@ def _radii(parents: tuple[int, ...], lengths: list[float], sided: tuple[Side, ..
         if parent >= 0:
             after[parent] = max(after[parent], bones[joint])
     radii = []
-    for bone, thickest, side in zip(bones, after, sided, strict=True):
+    for parent, bone, thickest, side in zip(parents, bones, after, sided, strict=True):
         if known and side == "-":
             radius = bone
+        elif parent < 0 and not thickest:
+            radius = _TRUNK  # a ball of its own
         elif thickest >= bone:
             radius = thickest
         else:

@@ -141,6 +141,7 @@ def _drawn(figure: Figure, keep: slice) -> dict[str, Any]:
     return {
         "root": figure.root,
         "bones": [list(bone) for bone in figure.bones],
+        "lone": list(figure.lone),
         "radii": list(figure.radii),
         "sides": "".join(figure.sides),
         "head": [head.at, head.origin, head.reach, head.radius] if head else None,

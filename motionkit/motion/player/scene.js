@@ -130,6 +130,12 @@ function figureParts(axes, look, track, pose, overlay) {
       colour: boneColour(look, track, track.sides[to], overlay),
     });
   }
+  for (const joint of track.lone) {
+    if (seen[joint][2] < look.near) continue;
+    const [x, y] = place(axes, seen[joint]);
+    const r = (axes.focal * track.radii[joint]) / seen[joint][2];
+    parts.push({ depth: seen[joint][2], ends: [x, y, r, x, y, r], colour: boneColour(look, track, track.sides[joint], overlay) });
+  }
   if (track.head) {
     const [at, origin, reach, radius] = track.head;
     const d = [0, 1, 2].map((i) => pose[at * 3 + i] - pose[origin * 3 + i]);

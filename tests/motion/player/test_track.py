@@ -116,3 +116,10 @@ def test_a_gap_repeats_the_last_good_frame() -> None:
     assert torch.equal(figure.positions[0], positions[1])
     assert torch.equal(figure.positions[11], positions[9])
     assert bool(figure.positions.isfinite().all())
+
+
+def test_a_joint_without_bones_is_a_ball() -> None:
+    figure = figure_of(PlayerTrack("marks", torch.rand(4, 3, 3), (-1, -1, 1), 20.0))
+    assert figure.lone == (0,)
+    assert figure.bones == ((1, 2),)
+    assert figure.radii[0] > figure.radii[2] > 0

@@ -198,6 +198,12 @@ def _parts(
         r1, r2 = camera.focal * thick / a[2], camera.focal * figure.radii[end] / b[2]
         colour = _colour(brush.look, actor.shade, figure.sides[end], overlay=overlay)
         parts.append(((a[2] + b[2]) / 2, (x1, y1, r1, x2, y2, r2), colour))
+    for joint in figure.lone:
+        if seen[joint, 2] >= brush.near:
+            x, y = camera.place(seen[joint])
+            r = camera.focal * figure.radii[joint] / seen[joint, 2]
+            colour = _colour(brush.look, actor.shade, figure.sides[joint], overlay=overlay)
+            parts.append((seen[joint, 2], (x, y, r, x, y, r), colour))
     if figure.head is not None:
         along = pose[figure.head.at] - pose[figure.head.origin]
         ball = pose[figure.head.at] + along / (float(np.linalg.norm(along)) or 1.0) * figure.head.reach
