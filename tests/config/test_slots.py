@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from motionkit.config import Given, SettingsError, resolve
+from motionkit.config import Chosen, Given, Group, SettingsError, resolve, slot
 from motionkit.errors import MotionkitError
 
 
@@ -24,6 +24,26 @@ def test_another_choice_drops_the_options_of_the_old_one(sample: ModuleType, tmp
     path.write_text("[policy]\nname = 'small'\ncheckpoint = 'x.pt'\n")
     assert resolve(sample.Sample, Given(files=(path,))).settings.policy.options.checkpoint == "x.pt"
     assert resolve(sample.Sample, Given(flags={("policy",): "large"}, files=(path,))).settings.policy.name == "large"
+
+
+def test_a_slot_may_stay_empty(sample: ModuleType, tmp_path: Path) -> None:
+    class Optional(Group):
+        policy: Chosen | None = slot("policies", None)
+
+    found = resolve(Optional)
+    assert found.settings.policy is None
+    assert found.snapshot() == {"policy": None}
+    assert found.rows() == [("policy", None, "default")]
+    path = tmp_path / "a.json"
+    path.write_text('{"policy": null}')
+    assert resolve(Optional, Given(files=(path,))).settings.policy is None
+    chosen = resolve(Optional, Given(flags={("policy",): "large", ("policy", "alpha"): "0.25"}, files=(path,)))
+    assert chosen.settings.policy is not None
+    assert chosen.settings.policy.options.alpha == 0.25
+    assert Optional.model_validate(chosen.snapshot()) == chosen.settings
+    with pytest.raises(MotionkitError, match=r"policy.alpha is set, but no policy is chosen") as caught:
+        resolve(Optional, Given(sets=("policy.alpha=0.25",)))
+    assert caught.value.fix == "choose one with --policy NAME"
 
 
 def test_loose_option_goes_to_its_only_owner(sample: ModuleType) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from motionkit.datasets.base import TextClip
 from motionkit.datasets.composite import CompositeOptions, component
 from motionkit.datasets.composite._draw import Draw, extremes
 from motionkit.datasets.composite._motion import reference_features, reference_joints
-from motionkit.datasets.composite._sources import Source
+from motionkit.datasets.composite._sources import Source, read_sources, shared_groups
 from motionkit.datasets.composite.building import Composed, Plan, compose, planned_files, write_composed
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.datasets.joining import join_texts
@@ -31,7 +31,7 @@ from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter import component as starter
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
-from motionkit.motion import HUMANML, features_to_joints, joints_to_features
+from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
 from motionkit.testing import check_dataset
 
 SMALL = StarterOptions(clips=96, val_clips=48, test_clips=48, max_frames=80, cache=False)
@@ -151,6 +151,28 @@ def test_extremes_are_those_of_different_groups() -> None:
     assert extremes(sources, 4, crop=False) is None
 
 
+def test_a_mirror_image_belongs_to_its_motion() -> None:
+    def clip(name: str) -> TextClip:
+        return TextClip(name, torch.zeros(50, 263), ("a man walks.",))
+
+    class Toy:
+        name, skeleton, fps = "toy", HUMANML, 20.0
+        lists: ClassVar[dict[str, list[str]]] = {"train": ["001", "M001", "M002"], "val": ["M001", "003"], "test": []}
+
+        def clips(self, split: str) -> list[TextClip]:
+            return [clip(name) for name in self.lists[split]]
+
+        def split_ids(self, split: str) -> list[str]:
+            if not self.lists[split]:
+                raise MotionkitError("no such split")
+            return self.lists[split]
+
+    toy: Any = Toy()
+    sources = read_sources(toy, "train")
+    assert [source.group for source in sources] == ["001", "001", "M002"]
+    assert shared_groups(toy, "train", sources) == {"val": ["001"]}
+
+
 # Samples
 
 
@@ -236,30 +258,29 @@ def test_captions_become_one_sentence(texts: list[str], sentence: str) -> None:
 # Reference motions
 
 
-def rest_pose() -> Tensor:
-    assert HUMANML.target_offsets is not None
-    places = torch.zeros(22, 3, dtype=torch.float64)
-    for joint, parent in enumerate(HUMANML.parents):
+def rest_pose(skeleton: Skeleton) -> Tensor:
+    """A standing body with bones of 20 cm, its root 1 m above the ground."""
+    places = torch.zeros(skeleton.joints, 3, dtype=torch.float64)
+    for joint, parent in enumerate(skeleton.parents):
         if parent >= 0:
-            places[joint] = places[parent] + torch.tensor(HUMANML.target_offsets[joint], dtype=torch.float64)
+            places[joint] = places[parent] + 0.2 * torch.tensor(skeleton.raw_offsets[joint], dtype=torch.float64)
     return places + torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
 
 
-def test_four_quarter_turns_close_a_circle() -> None:
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=lambda skeleton: skeleton.name)
+def test_four_quarter_turns_close_a_circle(skeleton: Skeleton) -> None:
     # A statue carried along a quarter of a circle of 1 m; four of them end where they began, facing the same way.
-    frames = 50
+    frames, still = 50, canonicalise(rest_pose(skeleton)[None], skeleton)
     angle = torch.linspace(0, math.pi / 2, frames + 1, dtype=torch.float64)
     path = torch.stack([1 - angle.cos(), torch.zeros_like(angle), angle.sin()], dim=-1)
-    window = joints_to_features(rotate_yaw(rest_pose()[None], angle[:, None]) + path[:, None], HUMANML, target=False)
-    joints = reference_joints([window] * 4, HUMANML, 20.0)
-    assert joints.shape == (4 * frames + 1, 22, 3)
+    window = joints_to_features(rotate_yaw(still, angle[:, None]) + path[:, None], skeleton, target=False)
+    joints = reference_joints([window] * 4, skeleton, skeleton.fps)
+    assert joints.shape == (4 * frames + 1, skeleton.joints, 3)
     turns = torch.cat([angle[:-1] + k * math.pi / 2 for k in range(4)] + [angle.new_tensor([2 * math.pi])])
     whole = torch.stack([1 - turns.cos(), torch.zeros_like(turns), turns.sin()], dim=-1)
-    expected = rotate_yaw(rest_pose()[None], turns[:, None]) + whole[:, None]
-    expected = expected - expected[..., 1].min() * expected.new_tensor([0.0, 1.0, 0.0])
-    assert (joints - expected).abs().max() < 1e-5
-    features = reference_features(joints, HUMANML)
-    assert (features_to_joints(features, HUMANML) - joints[:-1]).abs().max() < 1e-4
+    assert (joints - rotate_yaw(still, turns[:, None]) - whole[:, None]).abs().max() < 1e-5
+    features = reference_features(joints, skeleton)
+    assert (features_to_joints(features, skeleton) - joints[:-1]).abs().max() < 1e-4
 
 
 def test_poses_meet_half_way_at_a_seam_and_nowhere_else(singles: Any) -> None:
