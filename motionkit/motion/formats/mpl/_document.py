@@ -177,7 +177,7 @@ def frame_rate(document: Fields, given: float) -> tuple[float, list[str]]:
     if fps is None:
         if given > 0:
             return given, [f"the file has no FPS; {given:g} frames per second were taken, as given."]
-        raise MotionkitError(f"{document.origin} has no FPS.", fix="write FPS into the file, or pass --fps.")
+        raise MotionkitError(f"{document.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not math.isfinite(fps) or fps <= 0:
         raise MotionkitError(f"{document.origin}: FPS is {fps!r}; a number above 0 was expected.")
     return float(fps), []

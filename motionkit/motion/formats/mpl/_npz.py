@@ -55,7 +55,7 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     warnings: list[str] = []
     if "FPS" not in fields.head and options.fps <= 0:
         fields = replace(fields, head={"FPS": _USUAL_FPS})
-        warnings.append(f"the file does not say its frames per second; {_USUAL_FPS:g} were taken (--fps).")
+        warnings.append(f"the file does not say its frames per second; {_USUAL_FPS:g} were taken (--source-fps).")
     built = build(fields, path, options, trusted=own)
     warnings += built.warnings
     motion = built.motion
