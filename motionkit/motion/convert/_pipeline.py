@@ -88,8 +88,7 @@ def convert(
         if not pieces:
             raise MotionkitError(
                 f"none of {len(sources)} clip(s) could be used, so nothing was written.",
-                why=" ".join(r if name in r else f"{name}: {r}" for name, r in list(report.failed.items())[:3])
-                or f"all are too short: {', '.join(f'{k} ({n} frames)' for k, n in list(report.short.items())[:5])}.",
+                why=" ".join(_reasons(report)),
             )
         report.conclude(pieces)
         report.motionless = sorted(set(table.rows) - set(matched.values())) if table is not None else []
@@ -173,6 +172,15 @@ def _run(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _reasons(report: ConvertReport) -> list[str]:
+    """Return why nothing was left, three clips of each kind at most."""
+    said = [reason if name in reason else f"{name}: {reason}" for name, reason in list(report.failed.items())[:3]]
+    if report.short:
+        listed = ", ".join(f"{key} ({frames} frames)" for key, frames in list(report.short.items())[:3])
+        said.append(f"{len(report.short)} clip(s) are too short: {listed}.")
+    return said
 
 
 def _check_names(sources: Sequence[ClipSource], target: Target) -> None:
