@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
         paths: Annotated[
             list[str] | None,
             typer.Argument(
-                metavar="[PATH...]", help="Motion files, folders of them, dataset folders, or the word starter."
+                metavar="PATH", help="Motion files, folders of them, dataset folders, or the word starter."
             ),
         ] = None,
         html: Annotated[

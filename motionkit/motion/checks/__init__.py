@@ -3,6 +3,6 @@
 from motionkit.motion.checks._check import check_motion
 from motionkit.motion.checks._finding import KINDS, Finding, longest_clean_run
 from motionkit.motion.checks._floor import floor_height
-from motionkit.motion.checks._glitches import jumps, starts_at_rest
+from motionkit.motion.checks._rest import starts_at_rest
 
-__all__ = ["KINDS", "Finding", "check_motion", "floor_height", "jumps", "longest_clean_run", "starts_at_rest"]
+__all__ = ["KINDS", "Finding", "check_motion", "floor_height", "longest_clean_run", "starts_at_rest"]

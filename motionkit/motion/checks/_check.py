@@ -9,8 +9,8 @@ from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.checks._body import bone_finding, scale_finding
 from motionkit.motion.checks._finding import Finding, ranges, words
 from motionkit.motion.checks._floor import floor_findings
-from motionkit.motion.checks._glitches import starts_at_rest
 from motionkit.motion.checks._jumps import frozen, speed_jumps, turn_jumps
+from motionkit.motion.checks._rest import starts_at_rest
 
 FPS_RANGE = (5.0, 480.0)
 """Below, no step of a walk has two frames; above, no motion capture is stored."""
@@ -49,8 +49,8 @@ def check_motion(
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
         index = _nearest_sound(whole)
-        if starts_at_rest(places[index], 1.0):
-            text = "frame 0 is a rest pose (T-pose) that the motion does not start from."
+        if starts_at_rest(places[index], fps=fps):
+            text = "frame 0 is a rest pose (T-pose), or mixed with one: the motion does not start from it."
             found.append(Finding("rest-pose", ((0, 1),), text))
             index[0] = index[1]
         sound = places[index]
