@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import ReadOptions, read_bvh
@@ -15,6 +18,11 @@ def nested(depth: int) -> str:
     opening = "".join(f"JOINT j{k}\n{{\nOFFSET 0 1 0\n" for k in range(depth))
     return "HIERARCHY\nROOT r\n{\n" + opening + "}\n" * (depth + 1) + "MOTION\nFrames: 1\nFrame Time: 1\n"
 
+
+SCRAPS = [
+    "", " ", "\n", "\r", "\0", "{", "}", "JOINT ", "End Site", "OFFSET", "CHANNELS", "MOTION", "Frames:", "-1", "1e400",
+    "1e-320", "nan", ",", "#", "9" * 400, "0x1", "Zrotation", "\u0663", "\u2028", "1 1 1",
+]  # fmt: skip
 
 DAMAGE = {
     "empty": (lambda t: "", "not a BVH file"),
@@ -31,6 +39,10 @@ DAMAGE = {
     "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], "has 44: 2 whole frames and 12 values more"),
     "no-values": (lambda t: t[: t.index("10 1 20")] + " \n" * 100, "are 48, and has 0: 0 whole frames"),
     "no-seconds": (lambda t: t.replace("0.0083333", "0"), "'Frame Time: 0' is no number of seconds"),
+    **{
+        f"{seconds} seconds": (lambda t, s=seconds: t.replace("0.0083333", s), "is no number of seconds per frame")
+        for seconds in ("1e-320", "1e300", "-0.01", "inf", "1e-5", "11")
+    },
     "nan-seconds": (lambda t: t.replace("0.0083333", "nan"), "'Frame Time: nan' is no number"),
     "nan": (lambda t: t.replace("-170", "nan"), "not finite.*frame 1, at My Hips Zrotation; 1 in all"),
     "overflow": (lambda t: t.replace("-170", "1e999"), "not finite.*frame 1"),
@@ -91,6 +103,26 @@ def test_noise_is_refused(tmp_path):
         path.write_bytes(generator.bytes(size))
         with pytest.raises(MotionkitError, match="not a BVH file"):
             read_bvh(path)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 1500), st.integers(0, 20), st.sampled_from(SCRAPS)), min_size=1, max_size=3
+    )
+)
+def test_whatever_is_changed_it_reads_or_is_refused(tmp_path, changes):
+    path = write_odd(tmp_path / "a.bvh")
+    text = path.read_text()
+    for place, length, scrap in changes:
+        text = text[:place] + scrap + text[place + length :]
+    path.write_text(text)
+    try:
+        (clip,) = read_bvh(path)
+    except MotionkitError:
+        return
+    assert torch.isfinite(clip.motion.positions()).all()
+    assert len(set(clip.motion.names)) == len(clip.motion.names)
 
 
 def test_huge_files_are_refused_unread(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 
@@ -16,6 +15,9 @@ Values = npt.NDArray[np.float64]
 
 _WORD = re.compile(r":|[^\s:]+")
 _BLANK = re.compile(r"\s*\Z")
+_SECONDS = 1e-4, 10.0
+"""Seconds per frame that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+
 _USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
 """Frame rates of cameras and screens, the commonest first."""
 
@@ -86,9 +88,9 @@ def _header(text: str, start: int) -> tuple[int, float, int]:
     if not re.fullmatch(r"[0-9]{1,18}", words[1]) or int(words[1]) < 1:
         raise MotionkitError(f"'Frames: {words[1][:40]}' is no number of frames.", fix="export the file again.")
     seconds = parse_number(words[4])
-    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
-        why, fix = COMMAS if "," in words[4] else ("", "export the file again.")
-        raise MotionkitError(f"'Frame Time: {words[4][:40]}' is no number of seconds.", why=why, fix=fix)
+    if seconds is None or not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        why, fix = COMMAS if "," in words[4] else (f"{_SECONDS[0]} to {_SECONDS[1]:g} s are read.", "export it again.")
+        raise MotionkitError(f"'Frame Time: {words[4][:40]}' is no number of seconds per frame.", why=why, fix=fix)
     end = next(match.end() for match in reversed(found) if match[0] == words[4])
     return int(words[1]), frame_rate(words[4]), end
 
