@@ -1,13 +1,5 @@
 """Where datasets keep what takes seconds to compute."""
 
-from __future__ import annotations
+from motionkit.config import cache_folder
 
-import os
-from pathlib import Path
-
-
-def cache_folder() -> Path:
-    """Return ``$MOTIONKIT_CACHE``, else ``$XDG_CACHE_HOME/motionkit``, else ``~/.cache/motionkit``."""
-    if own := os.environ.get("MOTIONKIT_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
+__all__ = ["cache_folder"]

@@ -12,17 +12,16 @@ from torch import Tensor
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.datasets.composite import CompositeOptions
+from motionkit.datasets.composite._agree import longest, one_fps, one_skeleton, refuse_twins, shared_clips
 from motionkit.datasets.composite._arrays import Arrays, read_arrays
 from motionkit.datasets.composite._motion import reference_features
 from motionkit.datasets.composite._read import CompositeFile, find_files
-from motionkit.datasets.composite._schema import Metadata
 from motionkit.datasets.humanml import HumanMLOptions, KitOptions, humanml, kit
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
+from motionkit.motion import KIT, Normalizer
 from motionkit.text import Prompt
 
 _log = logging.getLogger("motionkit.datasets")
-_BODIES: dict[str, Skeleton] = {"humanml": HUMANML, "t2m": HUMANML, "starter": HUMANML, "kit": KIT}
 _STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or compose the set again."
 
 
@@ -50,13 +49,16 @@ class Composite:
                 fix="leave --random-crop out; it is off by itself here.",
             )
         self._files = find_files(options.path)
-        self._refuse_twins()
-        self.skeleton = self._one_skeleton()
-        self.fps = self._one_fps(options.fps)
-        self.max_length = self._longest(options.max_length)
+        refuse_twins(self._files)
+        self.skeleton = one_skeleton(self._files)
+        self.fps = one_fps(self._files, options.fps)
+        self.max_length = longest(self._files, options.max_length)
         self._source = self._open_source(options)
         self._arrays: dict[Path, Arrays] = {}
-        self._warn_about_shared_clips()
+        if shared := shared_clips(self._files):
+            _log.warning(
+                "%d source clip(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
+            )
         _log.info("composite data: every segment has its own length, so random crops are off.")
 
     @property
@@ -173,65 +175,9 @@ class Composite:
             self._arrays[file.path] = read_arrays(file, self.skeleton)
         return self._arrays[file.path]
 
-    def _metadata(self) -> list[Metadata]:
-        return [file.document.metadata for file in self._files]
-
-    def _refuse_twins(self) -> None:
-        seen: dict[tuple[str, int], CompositeFile] = {}
-        for file in self._files:
-            key = (file.document.metadata.split, file.document.metadata.k_segments)
-            if key in seen:
-                raise MotionkitError(
-                    f"{seen[key].path} and {file.path} both hold {key[0]} prompts of {key[1]} segments.",
-                    fix="name one of them with --dataset.path.",
-                )
-            seen[key] = file
-
-    def _one_skeleton(self) -> Skeleton:
-        names = sorted({each.skeleton or each.dataset_name for each in self._metadata()})
-        bodies = {_BODIES.get(name) for name in names}
-        if None in bodies or len(bodies) != 1:
-            raise MotionkitError(
-                f"the composite files are of {', '.join(map(repr, names))}, which is not one known body.",
-                fix="name files of one dataset: humanml (22 joints) or kit (21).",
-            )
-        return next(body for body in bodies if body is not None)
-
-    def _one_fps(self, wanted: float | None) -> float:
-        found = sorted({each.fps for each in self._metadata()} | ({wanted} if wanted is not None else set()))
-        if len(found) > 1:
-            raise MotionkitError(
-                f"frames per second differ: {', '.join(f'{value:g}' for value in found)}.",
-                why="segment lengths are in frames of the rate they were composed at.",
-                fix=f"leave --dataset.fps out, or make it {self._metadata()[0].fps:g}.",
-            )
-        return found[0]
-
-    def _longest(self, wanted: int | None) -> int:
-        longest = max(sample.total_frames for file in self._files for sample in file.document.samples)
-        if wanted is not None and longest > wanted:
-            raise MotionkitError(
-                f"a composite prompt asks for {longest} frames, more than dataset.max_length {wanted}.",
-                fix=f"--dataset.max-length {longest}, or compose with a smaller --target-length.",
-            )
-        return wanted or max(longest, *(each.target_length for each in self._metadata()))
-
     def _open_source(self, options: CompositeOptions) -> TextMotionDataset | None:
         if options.root is None:
             return None
         chosen, kind = (kit, KitOptions) if self.skeleton is KIT else (humanml, HumanMLOptions)
         source: TextMotionDataset = chosen.build(kind(root=options.root))
         return source
-
-    def _warn_about_shared_clips(self) -> None:
-        owners: dict[str, str] = {}
-        shared: set[str] = set()
-        for file in self._files:
-            split = file.document.metadata.split
-            for name in {name for sample in file.document.samples for name in sample.source_ids}:
-                if owners.setdefault(name, split) != split:
-                    shared.add(name)
-        if shared:
-            _log.warning(
-                "%d source clip(s), such as %s, are in the composite prompts of two splits.", len(shared), min(shared)
-            )

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motionkit.datasets.composite._arrays import pack
+from motionkit.datasets.composite._plan import Plan
 from motionkit.datasets.composite._schema import KIND, SCHEMA
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
 if TYPE_CHECKING:
-    from motionkit.datasets.composite.building import Composed, Plan
+    from motionkit.datasets.composite.building import Composed
 
 _LEGACY_SAMPLE = (
     "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",

@@ -10,61 +10,25 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from motionkit.datasets.base import Split, TextMotionDataset
+from motionkit.datasets.base import TextMotionDataset
 from motionkit.datasets.composite._arrays import Arrays
 from motionkit.datasets.composite._draw import Draw, extremes
 from motionkit.datasets.composite._motion import reference_joints
+from motionkit.datasets.composite._plan import Plan
+from motionkit.datasets.composite._reasons import ATTEMPTS, BIN, impossible, leaks, too_few
 from motionkit.datasets.composite._schema import TMR_LEAST, Metadata, Sample, Tower
-from motionkit.datasets.composite._sources import Source, fingerprint, read_sources, shared_groups
+from motionkit.datasets.composite._sources import Source, fingerprint, read_sources
 from motionkit.datasets.composite._tower import EncoderTower, TextTower, TmrTower, similarities
 from motionkit.datasets.composite._write import Written, planned_files, write_composed
-from motionkit.datasets.joining import MIN_SEGMENT, join_texts
+from motionkit.datasets.joining import join_texts
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
-
-ATTEMPTS = 200
-"""Draws per sample asked for, at most; the original code's figure."""
 
 _STALE = 50
 """Draws in a row, per sample found so far, that bring nothing new before the search ends. With N combinations in all,
 the last one is overlooked with a chance of exp(-50)."""
 
-_BIN = 20
-
 _log = logging.getLogger("motionkit.datasets")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be composed.
-
-    Attributes:
-        split: Split the clips come from.
-        k_segments: Clips per sample, at least 2.
-        target_length: Longest total in frames.
-        tolerance: Totals are at least ``target_length - tolerance``.
-        max_samples: Samples wanted.
-        seed: Another seed, other samples.
-        crop: Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
-    """
-
-    split: Split = "train"
-    k_segments: int = 3
-    target_length: int = 196
-    tolerance: int = 20
-    max_samples: int = 1000
-    seed: int = 0
-    crop: bool | None = None
-
-    @property
-    def cuts(self) -> bool:
-        """Whether clips may be cut."""
-        return self.k_segments >= 4 if self.crop is None else self.crop
-
-    @property
-    def low(self) -> int:
-        """Smallest total in frames."""
-        return max(self.target_length - self.tolerance, 1)
 
 
 @dataclass(frozen=True)
@@ -115,10 +79,10 @@ def compose(
         raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")
     sources = read_sources(dataset, plan.split)
     drawn, attempts = _draw(sources, plan, dataset.name)
-    warnings = _leaks(dataset, plan.split, sources)
-    histogram = dict(sorted(Counter(source.frames // _BIN * _BIN for source in sources).items()))
+    warnings = leaks(dataset, plan.split, sources)
+    histogram = dict(sorted(Counter(source.frames // BIN * BIN for source in sources).items()))
     if len(drawn) < plan.max_samples:
-        warnings.append(_too_few(len(drawn), plan, attempts, sources, histogram))
+        warnings.append(too_few(len(drawn), plan, attempts, sources, histogram))
     captions = random.Random(f"compose captions {plan.seed} {plan.split} {plan.k_segments}")
     samples, joints = [], []
     for number, (chosen, windows) in enumerate(drawn):
@@ -170,7 +134,7 @@ def _draw(sources: Sequence[Source], plan: Plan, name: str) -> tuple[_Drawn, int
             fix=f"--k-segments {groups} or fewer." if groups > 1 else "",
         )
     if reach[0] > plan.target_length or reach[1] < plan.low:
-        raise _impossible(plan, reach, name)
+        raise impossible(plan, reach, name)
     seed = f"compose {plan.seed} {plan.split} {plan.k_segments}"
     draw = Draw(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts, seed=seed)
     found: _Drawn = []
@@ -189,7 +153,7 @@ def _draw(sources: Sequence[Source], plan: Plan, name: str) -> tuple[_Drawn, int
             found.append((chosen, windows))
             stale = 0
     if not found:
-        raise _impossible(plan, reach, name)
+        raise impossible(plan, reach, name)
     return found, attempts
 
 
@@ -230,49 +194,6 @@ def _motion(parts: Sequence[Source], windows: Sequence[tuple[int, int]], dataset
         broken = next(part.clip.key for part, piece in zip(parts, pieces, strict=True) if not piece.isfinite().all())
         raise MotionkitError(f"clip {broken} of {dataset.name} is not finite (NaN or infinite).")
     return joints.float()
-
-
-def _impossible(plan: Plan, reach: tuple[int, int], name: str) -> MotionkitError:
-    """Return the error for a plan that nothing fits, with the targets that something would fit."""
-    smallest, largest = reach[0], reach[1] + plan.tolerance
-    least = f"a window has at least {MIN_SEGMENT} frames, and " if plan.cuts else ""
-    fix = f"--target-length {smallest} is the smallest that fits {plan.k_segments} segments, {largest} the largest"
-    if smallest > plan.target_length:
-        if not plan.cuts and plan.target_length >= MIN_SEGMENT * plan.k_segments:
-            fix += "; or --crop, which cuts clips to windows"
-        if plan.k_segments > 2:
-            fix += "; or use fewer segments"
-    elif largest < plan.target_length:
-        fix += "; or use more segments"
-    else:
-        fix += "; or use a larger --tolerance"
-    return MotionkitError(
-        f"no {plan.k_segments} clips of the {plan.split} split of {name} add up to {plan.low}..{plan.target_length} "
-        "frames.",
-        why=f"{least}{plan.k_segments} different clips have {reach[0]} to {reach[1]} frames together.",
-        fix=fix + ".",
-    )
-
-
-def _too_few(count: int, plan: Plan, attempts: int, sources: Sequence[Source], histogram: dict[int, int]) -> str:
-    bins = ", ".join(f"{start}-{start + _BIN - 1}: {clips}" for start, clips in histogram.items())
-    reason = (
-        f"the limit of {ATTEMPTS} draws per sample was reached"
-        if attempts >= ATTEMPTS * plan.max_samples
-        else "further draws brought no new combination"
-    )
-    return (
-        f"{count} samples instead of {plan.max_samples}: {reason} ({attempts} draws from {len(sources)} clips). "
-        f"Clips by length in frames: {bins}."
-    )
-
-
-def _leaks(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> list[str]:
-    return [
-        f"{len(groups)} motion(s) of the {split} split are in the {other} split too (such as {groups[0]}): what is "
-        "trained on one would be measured on itself in the other."
-        for other, groups in shared_groups(dataset, split, sources).items()
-    ]
 
 
 def _physics(dataset: TextMotionDataset) -> tuple[float, float] | None:

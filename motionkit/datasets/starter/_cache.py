@@ -21,11 +21,10 @@ _VERSION = 1
 def _source() -> str:
     """Fingerprint of the code that generates clips and turns them into features."""
     digest = hashlib.sha256(str(_VERSION).encode())
-    for package, chosen in (("motionkit.starter", ()), ("motionkit.motion.features", ("_extract.py", "_retarget.py"))):
-        folder = files(package)
-        every = [item.name for item in folder.iterdir() if item.name.endswith(".py")]
-        for name in sorted(chosen or every):  # one that was moved away is an error, not a fingerprint without it
-            digest.update(name.encode() + (folder / name).read_bytes())
+    for package in ("motionkit.starter", "motionkit.motion.features"):
+        for item in sorted(files(package).iterdir(), key=lambda item: item.name):
+            if item.name.endswith(".py"):
+                digest.update(item.name.encode() + item.read_bytes())
     return digest.hexdigest()
 
 
