@@ -147,6 +147,12 @@ function figureParts(axes, look, track, pose, overlay) {
       parts.push({ depth: ball[2], ends: [x, y, r, x, y, r], colour: boneColour(look, track, '-', overlay) });
     }
   }
+  // The far side of a body is paler.
+  const middle = seen[track.root][2];
+  for (const part of parts) {
+    const far = (part.depth - middle) / (2.2 * track.reach) + 0.25;
+    part.colour = mix(part.colour, look.stage, Math.min(Math.max(far, 0), 1) * 0.5);
+  }
   return parts;
 }
 
@@ -170,11 +176,10 @@ function drawShadow(context, axes, look, track, pose) {
   context.stroke(path);
 }
 
-function drawParts(context, look, parts, distance, reach) {
+function drawParts(context, look, parts) {
   parts.sort((a, b) => b.depth - a.depth);
-  for (const { depth, ends, colour } of parts) {
+  for (const { ends, colour } of parts) {
     const [x1, y1, r1, x2, y2, r2] = ends;
-    const part = Math.min(Math.max((depth - distance) / (2.2 * reach) + 0.25, 0), 1) * 0.5;
     // A rim of the background beside each bone keeps crossing limbs apart; it ends before the joints.
     const length = Math.hypot(x2 - x1, y2 - y1);
     context.strokeStyle = look.stage;
@@ -187,7 +192,7 @@ function drawParts(context, look, parts, distance, reach) {
       context.lineTo(x2 - (x2 - x1) * inset, y2 - (y2 - y1) * inset);
       context.stroke();
     }
-    context.fillStyle = mix(colour, look.stage, part);
+    context.fillStyle = colour;
     capsule(context, x1, y1, Math.max(r1, 0.9), x2, y2, Math.max(r2, 0.9));
   }
 }
@@ -197,14 +202,12 @@ function drawScene(context, camera, look, tracks, time, overlay) {
   const axes = cameraAxes(camera);
   drawFloor(context, axes, look, [camera.target[0], camera.target[2]], camera.distance);
   const parts = [];
-  let reach = 0.1;
   for (const track of tracks) {
     drawTrail(context, axes, look, track, time, overlay ? track.shade : look.trail);
     const pose = new Float32Array(track.joints * 3);
     if (!poseAt(track, time, pose)) continue;
     drawShadow(context, axes, look, track, pose);
     parts.push(...figureParts(axes, look, track, pose, overlay));
-    reach = Math.max(reach, track.reach);
   }
-  drawParts(context, look, parts, camera.distance, reach);
+  drawParts(context, look, parts);
 }

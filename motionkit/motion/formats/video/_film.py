@@ -65,12 +65,11 @@ class Film:
             self.actors.append(Actor(figure, figure.positions.numpy(), figure.follow.numpy(), track.fps, shade))
         self.duration = max(track.duration for track in tracks)
         self.smooth = SMOOTH if size[0] * size[1] <= _LARGE else 2
-        unit = min(size)
-        self.letters = Letters(min(max(round(unit / 30), 11), 30))
-        self.small = Letters(max(round(self.letters.size * 0.8), 10))
-        self.top = round(self.letters.line * 1.7) if title else 0
-        self.bottom = max(round(unit / 120), 3)
+        self.heading = Letters(_letter_size(min(size)))
+        self.top = round(self.heading.line * 1.7) if title else 0
+        self.bottom = max(round(min(size) / 120), 3)
         self.columns, self.rows = (1, 1) if self.overlay else panels(len(tracks), size[0], self._free)
+        self.letters = Letters(_letter_size(min(size[0] / self.columns, self._free / self.rows)))
         self.cells = [[index] for index in range(len(tracks))]
         if self.overlay:
             self.cells = [list(range(len(tracks)))]
@@ -109,10 +108,9 @@ class Film:
                 pen.line([(x, y), (x + width, y)], fill=line)
             self._write(pen, cell, (x, y, width, height), time)
         if self.title:
-            room = self.size[0] - 2 * self.letters.size
-            base = round(self.top * 0.66)
-            heading = self.letters.cut(self.title, room)
-            self.letters.draw(pen, (self.letters.size, base), heading, self.look["text"])
+            room = self.size[0] - 2 * self.heading.size
+            text = self.heading.cut(self.title, room)
+            self.heading.draw(pen, (self.heading.size, round(self.top * 0.66)), text, self.look["text"])
         self._progress(pen, time)
         return whole
 
@@ -194,3 +192,8 @@ class Film:
                 x = start / self.duration * width
                 if 1 < x < width:
                     pen.rectangle([x - 1, top, x + 1, height], fill=self.look["stage"])
+
+
+def _letter_size(side: float) -> int:
+    """Return a readable height of letters for a picture whose shorter side has so many pixels."""
+    return min(max(round(side / 30), 11 if side < 300 else 13), 30)

@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion.formats.video._film import Film
 from motionkit.runs import write_bytes_atomic
 
-MAX_PIXELS = 2_000_000_000
+MAX_PIXELS = 600_000_000
 """Frames times pixels; a GIF is held in memory until it is written."""
 
 FASTEST = 50.0

@@ -104,18 +104,15 @@ def draw_scene(brush: Brush, camera: Camera, actors: Sequence[Actor], time: floa
             _shadow(brush, camera, actor, pose)
     _floor(brush, camera)
     parts = []
-    reach = 0.1
     for actor, pose in zip(actors, poses, strict=True):
         _trail(brush, camera, actor, time, actor.shade if overlay else brush.look["trail"])
         if pose is not None:
             parts += _parts(brush, camera, actor, pose, overlay=overlay)
-            reach = max(reach, actor.figure.reach)
-    for depth, ends, colour in sorted(parts, key=lambda part: -part[0]):
+    for _, ends, colour in sorted(parts, key=lambda part: -part[0]):
         _rim(brush, ends)
         x1, y1, r1, x2, y2, r2 = ends
-        far = min(max((depth - camera.distance) / (2.2 * reach) + 0.25, 0.0), 1.0) * 0.5
         least = 0.9 * brush.scale
-        brush.capsule((x1, y1, max(r1, least), x2, y2, max(r2, least)), mix(colour, brush.look["stage"], far))
+        brush.capsule((x1, y1, max(r1, least), x2, y2, max(r2, least)), colour)
 
 
 def _floor(brush: Brush, camera: Camera) -> None:
@@ -184,7 +181,7 @@ def _shadow(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> None:
 def _parts(
     brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay: bool
 ) -> list[tuple[float, tuple[float, ...], str]]:
-    """Return bones and head with their depths, in pixels."""
+    """Return bones and head with their depths, in pixels; the far side of a body is paler."""
     figure = actor.figure
     seen = camera.see(pose)
     parts: list[tuple[float, tuple[float, ...], str]] = []
@@ -212,7 +209,9 @@ def _parts(
             x, y = camera.place(middle)
             r = camera.focal * figure.head.radius / middle[2]
             parts.append((middle[2], (x, y, r, x, y, r), _colour(brush.look, actor.shade, "-", overlay=overlay)))
-    return parts
+    middle, stage = seen[figure.root, 2], brush.look["stage"]
+    pale = [min(max((depth - middle) / (2.2 * figure.reach) + 0.25, 0.0), 1.0) * 0.5 for depth, _, _ in parts]
+    return [(depth, ends, mix(colour, stage, far)) for (depth, ends, colour), far in zip(parts, pale, strict=True)]
 
 
 def _colour(look: dict[str, Any], shade: str, side: str, *, overlay: bool) -> str:
