@@ -151,7 +151,7 @@ class Measure:
         facing: Where it faces, relative to its first frame.
         yaw_bins: ``[25]`` frames by that direction.
         travel_bins: ``[25]`` frames by the direction of travel relative to the front, where it moves.
-        speed: Speed in m/s over its steps.
+        speed: Speed in m/s: the file's own root velocity, else over the root's steps.
         speed_bins: Steps by speed.
         bone_angle: Degrees of local rotations, root and end sites left out.
         angles: ``[J, 90]`` frames by angle, per joint; empty without rotations.
@@ -194,7 +194,7 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
     facing = body_yaw(motion, positions, roles) if len(positions) else None
     yaw, since = _yaw(motion, facing)
     velocity = _velocity(motion, positions)
-    speed = velocity.norm(dim=-1)
+    speed = _speed(motion, velocity)
     contacts = _contacts(motion, positions, roles)
     floor = floor_height(positions, motion.fps) if len(positions) else 0.0
     skate, jerk = _physics(motion, positions, roles, floor)
@@ -253,6 +253,14 @@ def _yaw(motion: Motion | JointMotion, facing: Tensor | None) -> tuple[Tensor | 
 def _velocity(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
     """Return the root's velocity along the floor ``[T-1, 2]`` (x, z) in m/s."""
     return (positions[1:, 0] - positions[:-1, 0])[:, [0, 2]] * motion.fps
+
+
+def _speed(motion: Motion | JointMotion, velocity: Tensor) -> Tensor:
+    """Return the speed along the floor: of the file's own root velocity ``[T]``, else of the root's steps ``[T-1]``."""
+    given = motion.tracks.get("root_velocity")
+    if given is not None and given.shape == (motion.frames, 2):
+        return given.double().norm(dim=-1)
+    return velocity.norm(dim=-1)
 
 
 def _travel(velocity: Tensor, facing: Tensor | None) -> Tensor:

@@ -320,7 +320,7 @@ _DEFINITIONS = {
     "since the clip's first frame (line across hips and shoulders).",
     "yaw_circular_*": "of the direction faced since the first frame: circular mean, std = sqrt(-2 ln R), R = length of "
     "the mean vector.",
-    "speed_mean, speed_std": "m/s of the root along the floor, over all steps between frames.",
+    "speed_mean, speed_std": "m/s of the root along the floor: RootVelocityXY where a file has it, else its steps.",
     "bone_angle_*": "degrees between each joint's local rotation and the rest pose, root and end sites left out; only "
     "for files with rotations.",
     "contact_ratio": "part of both feet's frames whose soft contact is above 0.5.",

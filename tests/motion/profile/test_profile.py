@@ -65,11 +65,14 @@ def test_a_body_without_known_names_turns_by_its_root() -> None:
     assert bare.row.skate is None
 
 
-def test_a_file_s_own_yaw_and_contacts_are_taken() -> None:
+def test_a_file_s_own_yaw_velocity_and_contacts_are_taken() -> None:
     yaw = torch.linspace(0.5, 1.5, 121)
     contacts = torch.zeros(121, 2)
     contacts[:30, 0], contacts[20:60, 1] = 0.9, 0.8
-    one = measure(with_track(with_track(walk(121), "root_yaw", yaw), "contacts", contacts), "a", "a")
+    clip = with_track(with_track(walk(121), "root_yaw", yaw), "contacts", contacts)
+    one = measure(with_track(clip, "root_velocity", torch.tensor([3.0, 4.0]).repeat(121, 1)), "a", "a")
+    assert one.speed.mean == pytest.approx(5.0)
+    assert one.speed.count == 121
     assert one.yaw.mean == pytest.approx(math.degrees(1.0), abs=1e-3)
     assert one.facing.mean_deg == pytest.approx(math.degrees(0.5), abs=0.01)  # since the first frame
     assert (one.contacts.left, one.contacts.right, one.contacts.both, one.contacts.neither) == (30, 40, 10, 61)
