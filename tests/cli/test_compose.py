@@ -167,7 +167,7 @@ def test_grpo_learns_from_a_composite_set(cli: Cli, tiny: Any, folder: Path) -> 
     [
         ("composite_k2_train.json", (), "no composite prompts of the val split"),
         ("composite_k2_val.json", (), "no composite prompts of the train split"),
-        ("", ("--k-segments", 3), "--k-segments 3 does not fit the train prompts, which have K = 2"),
+        ("", ("--k-segments", 3), "K = 3 segments are wanted (--k-segments), the train prompts have K = 2"),
         ("", ("--random-crop",), "cannot be cropped at random"),
         ("", ("--dataset.fps", 12.5), "frames per second differ"),
         ("missing.json", (), "cannot be opened"),
@@ -180,6 +180,15 @@ def test_grpo_refuses_what_does_not_fit(
     assert result.exit_code == 2
     assert message in said(result)
     assert not Path("run").exists()
+
+
+def test_what_is_measured_has_as_many_segments_as_what_is_trained(cli: Cli, tiny: Any, folder: Path) -> None:
+    assert compose(cli, "--split", "val", "out").exit_code == 0
+    files = ("--dataset.path", folder / "composite_k2_train.json", "--dataset.path", "out/composite_k3_val.json")
+    result = cli(*grpo(tiny, "--dataset", "composite", *files))
+    assert result.exit_code == 2
+    assert "K = 2 segments are wanted" in said(result)
+    assert "the val prompts have K = 3 in out/composite_k3_val.json" in said(result)
 
 
 def test_grpo_without_a_held_out_file(cli: Cli, tiny: Any, folder: Path) -> None:
@@ -224,7 +233,7 @@ def test_generate_asks_the_prompts_of_a_file(cli: Cli, tiny: Any, folder: Path) 
         (("out", "--dataset", "composite"), "dataset.path is not set"),
         (("a man walks", "out", "--set", "dataset.root=x"), "no dataset is chosen"),
         (("out", "--dataset", "composite", "--dataset.path", "FOLDER", "--split", "test"), "of the test split"),
-        (("out", "--dataset", "composite", "--dataset.path", "FOLDER", "--k-segments", 3), "which have K = 2"),
+        (("out", "--dataset", "composite", "--dataset.path", "FOLDER", "--k-segments", 3), "have K = 2"),
     ],
 )
 def test_generate_refusals(cli: Cli, folder: Path, words: tuple[object, ...], message: str) -> None:

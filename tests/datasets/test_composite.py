@@ -347,7 +347,9 @@ def test_splits_never_stand_in_for_each_other(made: Path) -> None:
 
 
 def test_another_number_of_segments_is_refused_or_chosen(made: Path, tmp_path: Path, singles: Any) -> None:
-    with pytest.raises(MotionkitError, match="--k-segments 4 does not fit the train prompts, which have K = 3"):
+    with pytest.raises(
+        MotionkitError, match=r"K = 4 segments are wanted .--k-segments., the train prompts have K = 3 in"
+    ):
         opened(made).prompts("train", k_segments=4)
     both = Path(shutil.copytree(made, tmp_path / "both"))
     write(singles, Plan("train", 2, 160, max_samples=4), both)

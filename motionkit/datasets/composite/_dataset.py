@@ -164,9 +164,10 @@ class Composite:
             )
         if k_segments not in counts:
             raise MotionkitError(
-                f"--k-segments {k_segments} does not fit the {split} prompts, which have K = {listed}.",
+                f"prompts of K = {k_segments} segments are wanted (--k-segments), the {split} prompts have K = "
+                f"{listed}.",
                 why="the segments of a composite prompt are fixed when it is composed.",
-                fix=f"leave --k-segments out, or motionkit compose --k-segments {k_segments} ...",
+                fix=f"use the file's K, or motionkit compose --k-segments {k_segments} --split {split} ...",
             )
         return counts[k_segments]
 

@@ -85,7 +85,10 @@ class GrpoTrainer:
         if judge is None:
             _logger.info("no judge: %s", why)
         # The questions are the same for every training seed, so that runs can be compared.
-        asked = dataset.prompts(settings.split, k_segments=self.settings.prompts.k_segments, seed=0)
+        trained = {len(prompt.segments) for prompt in self.cursor.prompts}
+        # With one number of segments in training, another one in the measurement would say little.
+        k_segments = self.settings.prompts.k_segments or (trained.pop() if len(trained) == 1 else 0)
+        asked = dataset.prompts(settings.split, k_segments=k_segments, seed=0)
         if not asked:
             raise MotionkitError(
                 f"the {settings.split} split of {dataset.name} has no prompts to measure on.",
