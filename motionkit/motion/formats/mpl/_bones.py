@@ -192,7 +192,7 @@ def _offsets(skeleton: Mapping[str, Any], count: int, origin: str) -> Tensor | N
         if (listed := skeleton.get(name)) is not None:
             try:
                 offsets = torch.tensor(listed, dtype=torch.float64)
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (TypeError, ValueError, RuntimeError, OverflowError) as error:
                 raise MotionkitError(f"{origin}: meta.skeleton.{name} is no table of numbers.") from error
             _check_count(len(offsets) if offsets.ndim else 0, count, name, origin)
             if offsets.shape != (count, 3) or not offsets.isfinite().all():
@@ -248,7 +248,7 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
     for place, bone in enumerate(listed):
         try:
             name, values = str(bone["Name"]), [float(value) * UNITS[unit] for value in bone["Offset"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise MotionkitError(f"{path}: bone {place} has no Name or no Offset of three numbers.") from error
         if len(values) != 3 or not torch.tensor(values).isfinite().all():
             raise MotionkitError(f"{path}: Offset of bone {name} is not three finite numbers.")

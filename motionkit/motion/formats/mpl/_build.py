@@ -19,6 +19,10 @@ from motionkit.motion.formats.mpl._root import Root, read_root, turns_twice
 from motionkit.motion.formats.mpl._sixes import Sixes, doubt, sixes_of
 
 
+_FAR = 1e6
+"""Metres beyond which nobody walks."""
+
+
 @dataclass(frozen=True)
 class Built:
     """A motion, and what was found out on the way.
@@ -71,6 +75,8 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         absolute = True
         warnings.append("the root bone turns with RootYaw by itself; the turn was counted once.")
     motion = _assemble(bones, order, rotations, root, axes, fps, absolute=absolute)
+    if not bool((motion.translations.abs() < _FAR).all()):
+        raise MotionkitError(f"{fields.origin}: its numbers are too large to be places of a body.")
     motion = replace(motion, tracks=_own_tracks(fields, root, axes))
     notes = {
         "unit": str(fields.meta.get("units") or "meters"),

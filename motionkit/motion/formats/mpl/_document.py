@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import torch
@@ -178,9 +178,17 @@ def frame_rate(document: Fields, given: float) -> tuple[float, list[str]]:
         if given > 0:
             return given, [f"the file has no FPS; {given:g} frames per second were taken, as given."]
         raise MotionkitError(f"{document.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
-    if isinstance(fps, bool) or not isinstance(fps, int | float) or not math.isfinite(fps) or fps <= 0:
+    if not is_number(fps) or fps <= 0:
         raise MotionkitError(f"{document.origin}: FPS is {fps!r}; a number above 0 was expected.")
     return float(fps), []
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value from a file is a finite number that a float can hold."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 _EXPECTED = "a motion is a table with FPS and Frames, a list of tables with BoneRotations."

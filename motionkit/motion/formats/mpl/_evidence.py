@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.contacts import ContactSpec, contact_score
-from motionkit.motion.formats.mpl._document import Document
+from motionkit.motion.formats.mpl._document import Document, is_number
 
 ACTIONS = ("Idle", "Walk", "Run", "Jump")
 """What the four ActionBits stand for."""
@@ -70,25 +70,21 @@ def _spec(document: Document) -> tuple[ContactSpec, bool]:
     table = table.get("soft_score_spec") if isinstance(table, Mapping) else None
     if not isinstance(table, Mapping):
         return ContactSpec(), False
-    named = {field.name: table[field.name] for field in fields(ContactSpec) if _number(table.get(field.name))}
+    named = {field.name: table[field.name] for field in fields(ContactSpec) if is_number(table.get(field.name))}
     return ContactSpec(**named), bool(table.get("gate_by_hit"))
 
 
 def _score(foot: Mapping[str, object], spec: ContactSpec, gated: bool, origin: str) -> float:
     score = foot.get("soft_contact_score")
     if score is not None:
-        if not isinstance(score, int | float) or not math.isfinite(score):
+        if not is_number(score):
             raise MotionkitError(f"{origin}: soft_contact_score is {score!r}; a number from 0 to 1 was expected.")
         return float(score)
     measured = [foot.get(name) for name in ("dist_to_ground_m", "vz_mps", "vxy_mps")]
-    numbers = [float(value) for value in measured if isinstance(value, int | float) and _number(value)]
+    numbers = [float(value) for value in measured if is_number(value)]
     if len(numbers) < len(measured):
         return math.nan
     if gated and foot.get("hit_flag") == 0:
         return 0.0
     distance, vertical, horizontal = torch.tensor(numbers, dtype=torch.float64)
     return float(contact_score(distance, vertical, horizontal, spec))
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.formats.mpl._axes import Axes
-from motionkit.motion.formats.mpl._document import Fields
+from motionkit.motion.formats.mpl._document import Fields, is_number
 
 _SWING = math.radians(30.0)
 """Turns smaller than this say nothing about whether the root bone turns with them."""
@@ -78,7 +78,7 @@ def read_root(document: Fields, axes: Axes, fps: float) -> Root:
     else:
         warnings.append("there is no RootYaw: the root bone was taken to turn by its own rotation.")
     degrees = table.get("forward_axis_offset_deg", 0.0) if table.get("planar_alignment_applied") else 0.0
-    if not isinstance(degrees, int | float) or not math.isfinite(degrees):
+    if not is_number(degrees):
         raise MotionkitError(f"{document.origin}: meta.root_motion.forward_axis_offset_deg is {degrees!r}.")
     if degrees:
         notes["forward offset"] = f"{degrees:g} degrees"
