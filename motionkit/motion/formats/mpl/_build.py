@@ -18,7 +18,6 @@ from motionkit.motion.formats.mpl._document import Fields, frame_rate
 from motionkit.motion.formats.mpl._root import Root, read_root, turns_twice
 from motionkit.motion.formats.mpl._sixes import Sixes, doubt, sixes_of
 
-
 _FAR = 1e6
 """Metres beyond which nobody walks."""
 
