@@ -1,5 +1,6 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
+from motionkit.config._folders import cache_folder
 from motionkit.config._group import Cli, Group
 from motionkit.config._jsonc import parse_jsonc, plain_json, read_jsonc
 from motionkit.config._problems import Problem, SettingsError
@@ -34,6 +35,7 @@ __all__ = [
     "RunSettings",
     "SettingsError",
     "TrainerSettings",
+    "cache_folder",
     "leaves",
     "parse_jsonc",
     "plain_json",

@@ -25,7 +25,7 @@ from motionkit.config._slots import slot_of
 from motionkit.errors import MotionkitError
 
 PREFIX = "MOTIONKIT_"
-NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG")
+NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")
 
 
 @dataclass(frozen=True)

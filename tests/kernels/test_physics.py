@@ -14,7 +14,7 @@ FEET = (1, 2)
 
 
 def lengths(*values):
-    return torch.tensor(values)
+    return torch.tensor(values, dtype=torch.int64)
 
 
 def slide(speed, height, frames=20, fps=20.0):

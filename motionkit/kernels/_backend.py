@@ -1,0 +1,130 @@
+"""Which implementation runs: the CUDA kernels or plain torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.kernels._driver import CudaDriver, Driver
+from motionkit.kernels._specs import physics_spec, recover_spec
+
+BACKENDS = ("auto", "cuda", "torch")
+VARIABLE = "MOTIONKIT_KERNELS"
+
+_log = logging.getLogger("motionkit.kernels")
+_drivers: dict[str, Driver] = {"cuda": CudaDriver()}
+_failed: set[tuple[str, str]] = set()
+
+
+def driver_of(device: torch.device) -> Driver:
+    """Return what launches kernels on `device`.
+
+    Raises:
+        MotionkitError: Nothing does.
+    """
+    if device.type not in _drivers:
+        raise MotionkitError(
+            f"the cuda backend got a tensor on {device}.",
+            why="it runs on CUDA devices only.",
+            fix="move the tensors to a CUDA device, or choose the backend auto or torch.",
+        )
+    return _drivers[device.type]
+
+
+@contextmanager
+def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
+    """Run kernels for tensors on `device_type` through another driver, for as long as the context lasts."""
+    before, failures = dict(_drivers), set(_failed)
+    _drivers[device_type] = driver
+    _failed.clear()
+    try:
+        yield
+    finally:
+        _drivers.clear()
+        _drivers.update(before)
+        _failed.clear()
+        _failed.update(failures)
+
+
+def requested(backend: str = "auto") -> str:
+    """Return `backend`, or what ``$MOTIONKIT_KERNELS`` says when it is ``auto``.
+
+    Raises:
+        MotionkitError: Neither `auto`, `cuda` nor `torch`.
+    """
+    value, origin = backend, "backend"
+    if backend == "auto" and (given := os.environ.get(VARIABLE)):
+        value, origin = given, VARIABLE
+    if value not in BACKENDS:
+        raise MotionkitError(f"{origin} must be one of {', '.join(BACKENDS)}, got {value!r}.")
+    return value
+
+
+def _use_kernel(
+    kind: str, backend: str, device: str, double: bool, joints: int, feet: tuple[int, ...] | None = None
+) -> bool:
+    """Decide whether a kernel runs, and make it ready if so.
+
+    `auto` takes the kernel on a CUDA device where it can be made ready; where it cannot, one line of log says why.
+
+    Args:
+        kind: ``physics`` or ``recover``.
+        backend: ``auto``, ``cuda`` or ``torch``.
+        device: Device of the tensors, as a string.
+        double: Whether they are float64, which only plain torch computes.
+        joints: Joints of the body.
+        feet: Foot joints, for ``physics``.
+
+    Raises:
+        MotionkitError: `backend` is ``cuda`` and the kernel cannot run.
+    """
+    asked = requested(backend)
+    place = torch.device(device)
+    if asked == "torch" or (asked == "auto" and (place.type not in _drivers or double)):
+        return False
+    if double:
+        raise MotionkitError(
+            "the cuda backend got float64.", why="the kernels compute in float32.", fix="choose the backend torch."
+        )
+    driver = driver_of(place)
+    if asked == "auto" and (kind, device) in _failed:
+        return False
+    try:
+        spec = physics_spec(joints, feet or ()) if kind == "physics" else recover_spec(joints)
+        driver.load(spec, place)
+    except MotionkitError as error:
+        if asked == "cuda":
+            raise
+        _failed.add((kind, device))
+        _log.warning("plain torch instead of the %s kernel on %s: %s %s", kind, device, error.message, error.why)
+        return False
+    return True
+
+
+use_kernel: Callable[..., bool] = torch.compiler.assume_constant_result(_use_kernel)
+"""`_use_kernel`, which torch.compile calls once while it traces, with the values it has then."""
+
+
+def backend_report() -> tuple[bool, str]:
+    """Return whether what is asked for can be had, and one line that says what runs and why."""
+    asked = requested()
+    if asked == "torch":
+        return True, f"torch ({VARIABLE}=torch)"
+    if not torch.cuda.is_available():
+        return asked == "auto", "torch: no CUDA device"
+    from motionkit.kernels._cubins import cubin_folder
+    from motionkit.kernels._nvrtc import choose_arch, compiler_version
+
+    device = torch.device("cuda", torch.cuda.current_device())
+    try:
+        driver_of(device).load(physics_spec(22, (7, 10, 8, 11)), device)
+        arch = choose_arch(torch.cuda.get_device_capability(device))
+        version = ".".join(str(part) for part in compiler_version())
+    except MotionkitError as error:
+        return False, f"torch: {error.message} {error.why}".rstrip()
+    return True, f"cuda: NVRTC {version}, sm_{arch}, compiled kernels in {cubin_folder()}"

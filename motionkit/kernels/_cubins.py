@@ -1,0 +1,56 @@
+"""Compiled kernels on disk, under a hash of all that went into them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from motionkit.config import cache_folder
+from motionkit.kernels._nvrtc import OPTIONS, compile_cubin, compiler_version
+from motionkit.kernels._specs import Spec
+from motionkit.runs import write_bytes_atomic
+
+_MAGIC = b"motionkit cubin 1\n"
+_log = logging.getLogger("motionkit.kernels")
+
+
+def cubin_folder() -> Path:
+    """Return the folder that holds compiled kernels."""
+    return cache_folder() / "kernels"
+
+
+def cubin_for(spec: Spec, arch: int) -> bytes:
+    """Return the machine code of `spec` for sm_`arch`: from the cache when it is there and whole, else compiled.
+
+    Many processes may ask at once; each file appears whole or not at all. A folder that cannot be written is no
+    error: the code is then compiled once per process.
+
+    Raises:
+        MotionkitError: It must be compiled and NVRTC is missing or refuses.
+    """
+    text, macros = spec.text(), spec.macros(arch)
+    recipe = json.dumps([text, macros, arch, compiler_version(), OPTIONS])
+    path = cubin_folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()}.cubin"
+    return _kept(path, lambda: compile_cubin(text, spec.source, macros, arch)[0])
+
+
+def _kept(path: Path, build: Callable[[], bytes]) -> bytes:
+    try:
+        found = path.read_bytes()
+    except OSError:
+        found = b""
+    head = len(_MAGIC) + 32
+    if found.startswith(_MAGIC) and hashlib.sha256(found[head:]).digest() == found[len(_MAGIC) : head]:
+        return found[head:]
+    if found:
+        _log.warning("%s is damaged; compiling it again", path)
+    cubin = build()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes_atomic(path, _MAGIC + hashlib.sha256(cubin).digest() + cubin)
+    except OSError as error:
+        _log.info("compiled kernels are not kept: %s", error)
+    return cubin

@@ -1,0 +1,182 @@
+"""The functions that motionkit calls: the kernel where there is one, the plain-torch definition elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.kernels._backend import use_kernel
+from motionkit.kernels._chunks import in_chunks
+from motionkit.kernels._launch import check_length_values
+from motionkit.kernels._physics import physics_definition
+from motionkit.kernels._physics_op import physics_kernel
+from motionkit.kernels._recover_op import recover_kernel
+from motionkit.kernels.recovery import columns_in_use, recover_definition, upcast
+
+CONTACT_HEIGHT = 0.05
+"""Height in metres below which a foot counts as being on the floor."""
+
+
+class PhysicsTerms(NamedTuple):
+    """Skate and jerk per frame, which whoever knows the frame rate scales.
+
+    Attributes:
+        skate: ``[N]`` metres per frame; times fps: m/s.
+        jerk: ``[N]`` metres per frame^3; times fps^3: m/s^3.
+        contact: ``[N]`` sum of the soft contacts over feet and frame pairs.
+        length: ``[N]`` frames that counted, in the dtype of the others; no gradient.
+    """
+
+    skate: Tensor
+    jerk: Tensor
+    contact: Tensor
+    length: Tensor
+
+
+def physics_terms(
+    joints: Tensor,
+    lengths: Tensor,
+    *,
+    feet: Sequence[int],
+    heights: float | Sequence[float] = CONTACT_HEIGHT,
+    backend: str = "auto",
+    check: bool = False,
+) -> PhysicsTerms:
+    """Measure foot skate and jerk of N motions per frame. Differentiable in `joints`, once where the kernel runs.
+
+    Args:
+        joints: ``[N, T, J, 3]`` metres, Y up, floor at y = 0; frames past a length may hold anything, NaN included.
+            Half precision is computed in float32; autocast has no effect.
+        lengths: ``[N]`` int64 or int32 on the device of `joints`. Values outside 0..T count as 0 or T.
+        feet: Indices of the foot joints, distinct.
+        heights: Contact height in metres, one for all feet or one per foot.
+        backend: ``auto`` (``$MOTIONKIT_KERNELS``, else the kernel for float32 on a CUDA device), ``cuda`` or ``torch``.
+        check: Refuse lengths outside 0..T instead of clamping them; waits for the device.
+
+    Returns:
+        The four terms, float32 or float64. A motion shorter than two frames has skate 0, one shorter than four frames
+        has jerk 0; a non-finite value inside the length makes that motion's terms NaN or infinite and no other's.
+
+    Raises:
+        MotionkitError: Wrong shapes, feet or heights, or `backend` is ``cuda`` and the kernel cannot run.
+    """
+    limits = _check_body(joints, lengths, feet, heights)
+    if check:
+        check_length_values(lengths, joints.shape[1])
+    joints = upcast(joints)
+    chosen = tuple(int(foot) for foot in feet)
+    with torch.autocast(joints.device.type, enabled=False):
+        if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, joints.shape[2], chosen):
+            return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
+
+        def define(joints: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+            return physics_definition(joints, lengths, chosen, limits)
+
+        return PhysicsTerms(*in_chunks(define, joints, lengths))
+
+
+def physics_sums(
+    joints: Tensor,
+    lengths: Tensor,
+    *,
+    fps: float,
+    feet: Sequence[int],
+    heights: float | Sequence[float] = CONTACT_HEIGHT,
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """Return the skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3 of N motions at `fps` frames per second.
+
+    Everything else is as in `physics_terms`.
+    """
+    terms = physics_terms(joints, lengths, feet=feet, heights=heights, backend=backend)
+    return terms.skate * fps, terms.jerk * fps**3
+
+
+def features_to_joints(
+    features: Tensor,
+    *,
+    joints: int,
+    unit: float = 1.0,
+    lengths: Tensor | None = None,
+    mean: Tensor | None = None,
+    std: Tensor | None = None,
+    backend: str = "auto",
+    check: bool = False,
+) -> Tensor:
+    """Recover joint positions from the stored positions of HumanML3D-style features.
+
+    Differentiable in `features`, once where the kernel runs; never in `mean` and `std`. A frame whose root or positions
+    are not finite makes itself and the frames after it NaN and nothing else.
+
+    Args:
+        features: ``[..., T, D]``; normalised if `mean` and `std` are given. Half precision is computed in float32;
+            autocast has no effect.
+        joints: Joints of the body, J; the first 4 + 3 (J-1) columns are read.
+        unit: Metres per unit of the features.
+        lengths: ``[...]`` int64 or int32. When given, frames past a sample's length are computed from zeros; values
+            outside 0..T count as 0 or T.
+        mean: ``[D]``, what normalised features are shifted by.
+        std: ``[D]``, what normalised features are scaled by.
+        backend: As in `physics_terms`.
+        check: Refuse lengths outside 0..T instead of clamping them; waits for the device.
+
+    Returns:
+        ``[..., T, J, 3]`` metres, Y up, frame 0 at x = z = 0 and facing +Z; float32 or float64.
+
+    Raises:
+        MotionkitError: Too few columns, mean without std, other shapes, or `backend` is ``cuda`` and the kernel cannot
+            run.
+    """
+    _check_features(features, lengths, mean, std, joints)
+    if check and lengths is not None:
+        check_length_values(lengths, features.shape[-2])
+    features = upcast(features)
+    with torch.autocast(features.device.type, enabled=False):
+        if use_kernel("recover", backend, str(features.device), features.dtype == torch.float64, joints):
+            flat = features.reshape(-1, *features.shape[-2:]).contiguous()
+            sizes = None if lengths is None else lengths.reshape(-1).contiguous()
+            centre, scale = (None if values is None else values.detach().float().contiguous() for values in (mean, std))
+            made = recover_kernel(flat, sizes, centre, scale, joints, float(unit))
+            return made.reshape(*features.shape[:-1], joints, 3)
+
+        def define(features: Tensor, lengths: Tensor | None) -> tuple[Tensor]:
+            return (recover_definition(features, lengths, mean, std, joints, unit),)
+
+        if features.ndim < 3:
+            return define(features, lengths)[0]
+        return in_chunks(define, features, lengths)[0]
+
+
+def _check_body(
+    joints: Tensor, lengths: Tensor, feet: Sequence[int], heights: float | Sequence[float]
+) -> tuple[float, ...]:
+    if joints.ndim != 4 or joints.shape[-1] != 3 or not joints.is_floating_point():
+        raise MotionkitError(f"joints must be floating point [N, T, J, 3], got {joints.dtype} {list(joints.shape)}.")
+    if tuple(lengths.shape) != (joints.shape[0],) or lengths.dtype not in (torch.int32, torch.int64):
+        shape = list(lengths.shape)
+        raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
+    if len(set(feet)) != len(feet) or not all(0 <= foot < joints.shape[2] for foot in feet):
+        raise MotionkitError(f"feet must be distinct joints of 0..{joints.shape[2] - 1}, got {list(feet)}.")
+    limits = [float(heights)] * len(feet) if isinstance(heights, (int, float)) else [float(value) for value in heights]
+    if len(limits) != len(feet):
+        raise MotionkitError(f"{len(feet)} feet need one contact height or {len(feet)}, got {len(limits)}.")
+    return tuple(limits)
+
+
+def _check_features(
+    features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, joints: int
+) -> None:
+    if features.ndim < 2 or not features.is_floating_point() or features.shape[-1] < columns_in_use(joints):
+        need = f"floating point [..., T, {columns_in_use(joints)} or more]"
+        raise MotionkitError(f"features must be {need}, got {features.dtype} {list(features.shape)}.")
+    if lengths is not None and lengths.shape != features.shape[:-2]:
+        raise MotionkitError(f"lengths must be {list(features.shape[:-2])}, got {list(lengths.shape)}.")
+    if (mean is None) != (std is None):
+        raise MotionkitError("mean and std come together or not at all.")
+    for name, values in (("mean", mean), ("std", std)):
+        if values is not None and tuple(values.shape) != (features.shape[-1],):
+            raise MotionkitError(f"{name} must be [{features.shape[-1]}], got {list(values.shape)}.")

@@ -1,0 +1,118 @@
+"""Which sources are compiled with which numbers: everything that is fixed before a kernel meets a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+
+_SHARED_BYTES = 47 * 1024  # of the 48 KiB that every device gives a block without asking
+_MOST_THREADS = 1024
+_OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on everything newer
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One kernel source, specialised.
+
+    Attributes:
+        source: File name inside this package.
+        defines: Macros that do not depend on the device.
+        kernels: Names of its kernels.
+        threads: Threads of a block, one number per kernel.
+        bounds: Macro of each kernel's launch bounds, where the source asks for them.
+    """
+
+    source: str
+    defines: tuple[tuple[str, str], ...]
+    kernels: tuple[str, ...]
+    threads: tuple[int, ...]
+    bounds: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return the CUDA C++ source."""
+        return (Path(__file__).parent / self.source).read_text(encoding="utf-8")
+
+    def macros(self, arch: int) -> dict[str, str]:
+        """Return every macro for compute capability `arch` (75, 90, ...)."""
+        limits = {name: launch_bounds(size, arch) for name, size in zip(self.bounds, self.threads, strict=False)}
+        return {**dict(self.defines), **limits}
+
+
+def launch_bounds(threads: int, arch: int) -> str:
+    """Return ``"threads,blocks"`` for ``__launch_bounds__``: at most 64 registers a thread on every device.
+
+    A multiprocessor has 65536 registers, so asking for room for at least 1024 threads is asking for at most 64.
+    """
+    if arch <= _OLDEST or threads > 512:
+        threads = 1 << (threads - 1).bit_length()  # more than 1024 threads cannot be asked for
+        return f"{threads},{_MOST_THREADS // threads}"
+    return f"{threads},{-(-_MOST_THREADS // threads)}"
+
+
+@lru_cache(maxsize=64)
+def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (52, 28)) -> Spec:
+    """Return the skate and jerk kernels for a body.
+
+    Args:
+        joints: Joints of the body.
+        feet: Distinct foot joints, at least one.
+        tiles: Frames per step wanted in the forward and backward kernel. 52 makes four steps of 196 frames with four
+            blocks on a multiprocessor; 28 divides 196. Larger bodies get shorter steps.
+
+    Raises:
+        MotionkitError: No foot, or a body too large for a block's shared memory.
+    """
+    if not feet:
+        raise MotionkitError("the physics kernel needs at least one foot joint.")
+    forward = _tile(tiles[0], joints, len(feet), lambda tile: (tile + 3) * 12 * joints)
+    backward = _tile(tiles[1], joints, len(feet), lambda tile: (2 * tile + 6) * 12 * joints)
+    sizes = tuple(_warps(tile // 4 * (joints + len(feet))) for tile in (forward, backward))
+    defines: dict[str, int | str] = {
+        "MK_JOINTS": joints,
+        "MK_FEET": len(feet),
+        "MK_FOOT_LIST": ",".join(str(foot) for foot in feet),
+        "MK_FWD_TILE": forward,
+        "MK_BWD_TILE": backward,
+        "MK_FWD_THREADS": sizes[0],
+        "MK_BWD_THREADS": sizes[1],
+    }
+    return Spec(
+        "physics.cu", _frozen(defines), ("mk_physics_fwd", "mk_physics_bwd"), sizes, ("MK_FWD_BOUNDS", "MK_BWD_BOUNDS")
+    )
+
+
+@lru_cache(maxsize=64)
+def recover_spec(joints: int, threads: int = 256) -> Spec:
+    """Return the joint recovery kernels for a body of `joints` joints.
+
+    Raises:
+        MotionkitError: A body too large for a block's shared memory.
+    """
+    if joints < 2 or 32 * (6 * joints + 12) * 4 > _SHARED_BYTES:
+        raise MotionkitError(f"the joint recovery kernel takes 2 to 60 joints, not {joints}.")
+    defines = {"MK_JOINTS": joints, "MK_RECOVER_THREADS": threads}
+    return Spec("recover.cu", _frozen(defines), ("mk_recover_fwd", "mk_recover_bwd"), (threads, threads))
+
+
+def tile_of(spec: Spec, macro: str) -> int:
+    """Return a number that `spec` defines."""
+    return int(dict(spec.defines)[macro])
+
+
+def _tile(wanted: int, joints: int, feet: int, shared: Callable[[int], int]) -> int:
+    for tile in range(wanted // 4 * 4, 0, -4):
+        if tile // 4 * (joints + feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
+            return tile
+    raise MotionkitError(f"the physics kernel cannot hold a body of {joints} joints in a block's shared memory.")
+
+
+def _warps(threads: int) -> int:
+    return -(-threads // 32) * 32
+
+
+def _frozen(defines: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in defines.items())
