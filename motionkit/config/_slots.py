@@ -124,12 +124,16 @@ class Slot:
         return Chosen(self.kind, name, component.options.model_validate(options), weight)
 
 
-def slot(kind: str, default: str | None) -> Any:
-    """Declare a field that holds one plugin of `kind`; `default` is chosen when nobody says otherwise.
+def slot(kind: str, default: str | None, *, description: str = "") -> Any:
+    """Declare a field that holds one plugin of `kind`.
 
-    With None as `default` the field may stay empty: ``dataset: Chosen | None = slot("datasets", None)``.
+    Args:
+        kind: Plugin kind.
+        default: Chosen when nobody says otherwise; with None the field may stay empty:
+            ``dataset: Chosen | None = slot("datasets", None)``.
+        description: For help, where "Which dataset to use." says too little.
     """
-    return _field(Slot(kind, many=False, default=() if default is None else (default,)), default)
+    return _field(Slot(kind, many=False, default=() if default is None else (default,)), default, description)
 
 
 def slots(kind: str, default: tuple[str, ...]) -> Any:
@@ -179,8 +183,8 @@ def _items(value: Any) -> Iterable[Any]:
     return [value]
 
 
-def _field(mark: Slot, default: Any) -> Any:
-    field = Field(default)
+def _field(mark: Slot, default: Any, description: str = "") -> Any:
+    field = Field(default, description=description or None)
     if not isinstance(field, FieldInfo):  # `Field` is typed Any
         raise TypeError("pydantic.Field no longer returns a FieldInfo")
     field.metadata.append(mark)

@@ -58,7 +58,7 @@ class GenerateSettings(Group):
     """Everything `motionkit generate` can be told."""
 
     policy: Chosen = slot("policies", "mdm")
-    dataset: Chosen | None = slot("datasets", None)
+    dataset: Chosen | None = slot("datasets", None, description="Dataset whose prompts are asked, instead of TEXT.")
     prompts: PromptSettings = PromptSettings()
     sampler: SamplerSettings = SamplerSettings()
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampling")] = Field(
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
         texts: Annotated[
             list[str] | None,
             typer.Argument(
-                metavar="[TEXT...]",
+                metavar="TEXT",
                 help="What to do; ' | ' separates actions that follow. None with --dataset, which asks its prompts.",
                 show_default=False,
             ),
