@@ -86,6 +86,15 @@ def test_channels_and_ends_are_where_they_belong(tmp_path):
         torch.testing.assert_close(bones[ends.index(joint)] / bones[ends.index(joint)].norm(), above / above.norm())
 
 
+def test_an_end_that_moves_is_a_joint(tmp_path):
+    motion = loose()
+    motion.translations[:, 8] += torch.linspace(0, 1, motion.frames).double()[:, None]
+    write_bvh(tmp_path / "a.bvh", motion)
+    (clip,) = read_bvh(tmp_path / "a.bvh", ReadOptions(up="y", unit="cm"))
+    found = clip.motion.positions()[:, clip.motion.names.index("C_End")]
+    torch.testing.assert_close(found, motion.positions()[:, 8], atol=1e-5, rtol=0)
+
+
 def test_names_stay_apart(tmp_path):
     motion = replace(loose(), names=("R", "a b", "a_b", "a b End", "{}", "a b 2 End", "{ }", "a\nb", "{} End"))
     write_bvh(tmp_path / "a.bvh", motion)

@@ -61,9 +61,10 @@ class _Tree:
         for joint, parent in enumerate(motion.parents):
             if parent >= 0:
                 self.children[parent].append(joint)
-        self.names = _legal(motion.names)
         self.moving = (motion.translations - motion.offsets).abs().amax(dim=(0, 2)).gt(_MOVES).tolist()
         self.moving[motion.parents.index(-1)] = True
+        solid = [joint for joint in range(len(motion.names)) if not self.is_end(joint)]
+        self.names = dict(zip(solid, _legal([motion.names[joint] for joint in solid]), strict=True))
         self.joints: list[int] = []
 
     def lines(self) -> list[str]:
@@ -133,13 +134,9 @@ def _legal(names: Sequence[str]) -> list[str]:
     """Replace what readers stumble over (blanks, braces), and keep names apart that this makes equal."""
     legal: list[str] = []
     for name in names:
-        plain = re.sub(r"[\s{}]+", "_", name.removesuffix(END)).strip("_") or "joint"
-        if not name.endswith(END):
-            number, unique = 2, plain
-            while unique in legal:
-                unique, number = f"{plain}_{number}", number + 1
-            plain = unique
-        else:
-            plain += END
-        legal.append(plain)
+        plain = re.sub(r"[\s{}]+", "_", name).strip("_") or "joint"
+        number, unique = 2, plain
+        while unique in legal:
+            unique, number = f"{plain}_{number}", number + 1
+        legal.append(unique)
     return legal
