@@ -2,7 +2,8 @@
 
 from motionkit.motion.features._after import frame_after, with_frame_after
 from motionkit.motion.features._crop import crop_range
-from motionkit.motion.features._extract import facing, foot_contacts, joints_to_features
+from motionkit.motion.features._extract import foot_contacts, joints_to_features
+from motionkit.motion.features._facing import facing
 from motionkit.motion.features._files import read_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
 from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text

@@ -38,6 +38,6 @@ def frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return all T + 1 frames that T rows of features were made of, ``[..., T + 1, J, 3]`` metres; see `frame_after`."""
+    """Return all T + 1 frames that T rows were made of, ``[..., T + 1, J, 3]`` metres; see `frame_after`."""
     after = frame_after(features, skeleton)
     return torch.cat([features_to_joints(features, skeleton), after[..., None, :, :]], dim=-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -28,24 +30,51 @@ def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) ->
     Raises:
         MotionkitError: The body has no target bones and none were given, or a leg of frame 0 has no length.
     """
+    bones = target_bones(skeleton, bones).to(joints)
+    source = bones_from_positions(joints, skeleton.parents)
+    lengths = source.norm(dim=-1, keepdim=True)
+    leg = list(skeleton.leg_joints)
+    source_leg = lengths[..., :1, leg, 0].sum(dim=-1)
+    check_legs(source_leg)
+    scale = bones[leg].sum() / source_leg
+    directions = source / lengths.clamp_min(torch.finfo(joints.dtype).tiny)
+    moved = directions * bones[:, None]
+    root = joints[..., :1, :] * scale[..., None, None]
+    return positions_from_bones(torch.cat([root, moved[..., 1:, :]], dim=-2), skeleton.parents)
+
+
+def target_bones(skeleton: Skeleton, bones: Tensor | None) -> Tensor:
+    """Return ``[J]`` target bone lengths in metres: `bones`, or the skeleton's own.
+
+    Raises:
+        MotionkitError: There are none, or not J of them.
+    """
     if bones is None:
         if skeleton.target_offsets is None:
             raise MotionkitError(
                 f"the {skeleton.name} body has no published target bones.",
                 fix="pass bones (kit_bones() has some), or extract with target=False.",
             )
-        bones = joints.new_tensor(skeleton.target_offsets).norm(dim=-1)
-    source = bones_from_positions(joints, skeleton.parents)
-    lengths = source.norm(dim=-1, keepdim=True)
-    leg = list(skeleton.leg_joints)
-    source_leg = lengths[..., :1, leg, 0].sum(dim=-1)
-    if not bool((source_leg > 0).all()):
+        return _own_bones(skeleton)
+    if bones.shape != (skeleton.joints,):
+        raise MotionkitError(f"bones have shape {list(bones.shape)}; the {skeleton.name} body has {skeleton.joints}.")
+    return bones
+
+
+@lru_cache(maxsize=4)
+def _own_bones(skeleton: Skeleton) -> Tensor:
+    bones: Tensor = torch.tensor(skeleton.target_offsets, dtype=torch.float64).norm(dim=-1)
+    return bones
+
+
+def check_legs(lengths: Tensor) -> None:
+    """Refuse leg lengths that no scale can be taken from.
+
+    Raises:
+        MotionkitError: One is zero, or not known (NaN).
+    """
+    if not bool((lengths > 0).all()):
         raise MotionkitError("the legs have no length in the first frame.", why="the body's scale is taken from them.")
-    scale = bones.to(joints)[leg].sum() / source_leg
-    directions = source / lengths.clamp_min(torch.finfo(joints.dtype).tiny)
-    moved = directions * bones.to(joints)[:, None]
-    root = joints[..., :1, :] * scale[..., None, None]
-    return positions_from_bones(torch.cat([root, moved[..., 1:, :]], dim=-2), skeleton.parents)
 
 
 def canonicalise(joints: Tensor, skeleton: Skeleton) -> Tensor:

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.geometry import bones_from_positions, matrix_to_6d, rotation_between, yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,
     canonicalise,
+    facing,
     feature_layout,
     feature_width,
     features_to_joints,
@@ -117,3 +119,43 @@ def test_bad_joints_are_refused():
         joints_to_features(walker(20, skeleton=KIT), KIT)
     with pytest.raises(MotionkitError, match="legs have no length"):
         joints_to_features(torch.zeros(10, 22, 3), HUMANML)
+
+
+def test_bones_against_their_rest_direction():
+    """Arms straight up and a bone without length: turns are those of `rotation_between`, and nothing is NaN."""
+    joints = canonicalise(walker(30, seed=2), HUMANML)
+    for t, lean in ((3, 0.0), (4, 1e-9), (5, 1e-5), (6, 1e-3), (7, 0.1)):
+        shoulder, elbow = HUMANML.index("left_shoulder"), HUMANML.index("left_elbow")
+        joints[t, elbow] = joints[t, shoulder] + torch.tensor([lean, 0.3, 0.0], dtype=torch.float64)
+    joints[8, HUMANML.index("head")] = joints[8, HUMANML.index("neck")]
+    features = joints_to_features(joints, HUMANML, target=False, align=False)
+    assert torch.isfinite(features).all()
+    angle = 2.0 * facing(joints, HUMANML)
+    rest = joints.new_tensor(HUMANML.raw_offsets)[1:]
+    world = rotation_between(rest, bones_from_positions(joints, HUMANML.parents)[:, 1:])
+    world = torch.cat([yaw_matrix(angle)[:, None], world], dim=1)
+    before = world[:, list(HUMANML.rotation_parents[1:])]
+    slow = matrix_to_6d(before.transpose(-1, -2) @ world[:, 1:]).flatten(1)[:-1]
+    made = features[:, feature_layout(HUMANML).rotations]
+    error = (made - slow).abs().amax(dim=1)
+    # A billionth off straight up, the two disagree about rounding; elsewhere they agree.
+    assert float(error[[3, *range(5, 29)]].max()) < 1e-8
+    assert float(error[:3].max()) < 1e-12
+
+
+def test_one_clip_equals_itself_in_a_batch():
+    """Clips go through in passes; a pass is cut where it must not show."""
+    clips = torch.stack([walker(300, seed=seed, turn=0.01 * seed) for seed in range(11)])
+    batch = joints_to_features(clips.reshape(11, 1, 300, 22, 3), HUMANML)
+    assert batch.shape == (11, 1, 299, 263)
+    for clip, row in zip(clips, batch, strict=True):
+        np.testing.assert_allclose(row[0], joints_to_features(clip, HUMANML), atol=1e-12)
+    assert joints_to_features(clips[:0], HUMANML).shape == (0, 299, 263)
+
+
+def test_extraction_passes_gradients_on():
+    joints = walker(12).requires_grad_(True)
+    joints_to_features(joints, HUMANML)[..., :-4].square().sum().backward()
+    assert joints.grad is not None
+    assert torch.isfinite(joints.grad).all()
+    assert float(joints.grad.abs().max()) > 0
