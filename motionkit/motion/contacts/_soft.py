@@ -35,6 +35,9 @@ class ContactSpec:
 PLAIN = ContactSpec()
 """The exporter's numbers before it adapts the speeds to a clip."""
 
+_AT_ONCE = 4_000_000
+"""Heights that are sorted at a time; torch refuses more than 16 million."""
+
 _UNEVEN = 0.03
 """Metres by which the height of a standing foot varies in captured motion."""
 
@@ -140,7 +143,8 @@ def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
     step, reach = max(1, round(fps / 10.0)), max(1, round(fps))
     edge = height.new_full((reach,), torch.nan)
     known = torch.cat([edge, torch.where(still, height, torch.nan), edge])
-    windows = known.unfold(0, 2 * reach + 1, step)
-    low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN
-    levels = torch.where(low, windows, torch.nan).nanquantile(0.8, dim=-1)
-    return levels.repeat_interleave(step)[: len(height)]
+    levels = []
+    for windows in known.unfold(0, 2 * reach + 1, step).split(max(1, _AT_ONCE // (2 * reach + 1))):
+        low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN
+        levels.append(torch.where(low, windows, torch.nan).nanquantile(0.8, dim=-1))
+    return torch.cat(levels).repeat_interleave(step)[: len(height)]

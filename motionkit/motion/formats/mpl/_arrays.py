@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.weights import read_array
 
 LIMIT = 2 << 30
-"""Bytes an npz may unpack to: some 70 hours of 46 bones at 60 frames per second would be more."""
+"""Bytes that the known arrays of an npz may unpack to: four hours of 46 bones at 60 frames per second."""
 
 _FIELDS = {
     "BoneRotations": ("rot6d", "bone_rot6d"),

@@ -15,8 +15,8 @@ from torch import Tensor
 from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 
-LIMIT = 256 << 20
-"""Bytes of JSON that are read: about 25,000 frames of 46 bones."""
+LIMIT = 512 << 20
+"""Bytes of JSON that are read: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
 
 _OTHERS = (
     ({"MuX", "StdX"}, "a normalisation bundle (MuX, StdX, ...)"),
