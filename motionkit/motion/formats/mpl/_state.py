@@ -159,7 +159,7 @@ _META: Mapping[str, object] = {
 
 
 def _contacts(motion: Motion) -> tuple[Tensor, str]:
-    """Return contacts and where they come from: ``clip`` (its own track), ``synthesised``, or ``unknown`` (0.5 everywhere)."""
+    """Return contacts and their origin: ``clip`` (its own track), ``synthesised``, or ``unknown`` (0.5 everywhere)."""
     if "contacts" in motion.tracks:
         return motion.tracks["contacts"].double(), "clip"
     feet = find_feet(motion.names, motion.parents)
