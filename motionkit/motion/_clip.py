@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.corpus._captions import Caption
 
-Unit = Literal["auto", "m", "dm", "cm", "mm", "in"]
+Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 
 
@@ -22,7 +22,7 @@ class ReadOptions:
 
     Attributes:
         up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
-        unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
         fps: Frames per second of files that do not say (joint arrays); 0 takes 20.
         rot6d_columns: Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what
             ``meta.rot6d_spec`` says, else xy.

@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--up", help="Vertical axis of the files.", rich_help_panel=_READ),
         ] = "auto",
         units: Annotated[
-            Literal["auto", "m", "dm", "cm", "mm", "in"],
+            Literal["auto", "m", "dm", "cm", "mm", "in", "asf"],
             typer.Option("--units", help="Unit of the files.", rich_help_panel=_READ),
         ] = "auto",
         source_fps: Annotated[

@@ -27,9 +27,7 @@ def register(app: typer.Typer) -> None:
     def profile(
         paths: Annotated[
             list[str] | None,
-            typer.Argument(
-                metavar="PATH", help="Motion files, folders of them, dataset folders, or the word starter."
-            ),
+            typer.Argument(metavar="PATH", help="Motion files, folders of them, dataset folders, or the word starter."),
         ] = None,
         html: Annotated[
             Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, one file.")
