@@ -15,7 +15,7 @@ from motionkit.motion._clip import Clip
 from motionkit.motion._motion import END, JointMotion, Motion
 from motionkit.motion.checks import Finding, check_motion, floor_height, longest_clean_run
 from motionkit.motion.contacts import soft_contacts
-from motionkit.motion.profile._moments import Bins, Circle, Moments
+from motionkit.motion.profile._moments import Bins, Circle, Counts, Moments
 from motionkit.motion.profile._roles import Roles, body_roles, body_yaw, unwrap
 
 SPEED_BINS = Bins(0.0, 0.05, 200)
@@ -165,14 +165,14 @@ class Measure:
     texts: tuple[str, ...]
     yaw: Moments
     facing: Circle
-    yaw_bins: Tensor
-    travel_bins: Tensor
+    yaw_bins: Counts
+    travel_bins: Counts
     speed: Moments
-    speed_bins: Tensor
+    speed_bins: Counts
     bone_angle: Moments
-    angles: Tensor
-    heights: Tensor
-    reaches: Tensor
+    angles: Counts
+    heights: Counts
+    reaches: Counts
     contacts: Contacts
 
 
@@ -226,7 +226,7 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
         texts,
         Moments.of(torch.rad2deg(yaw.abs())) if yaw is not None else Moments(),
         Circle.of(since) if since is not None else Circle(),
-        YAW_BINS.tally(_wrapped(since)) if since is not None else torch.zeros(YAW_BINS.count, dtype=torch.int64),
+        YAW_BINS.tally(_wrapped(since)) if since is not None else YAW_BINS.zeros(),
         _travel(velocity, facing),
         Moments.of(speed),
         SPEED_BINS.tally(speed),
@@ -259,14 +259,15 @@ def _speed(motion: Motion | JointMotion, velocity: Tensor) -> Tensor:
     """Return the speed along the floor: of the file's own root velocity ``[T]``, else of the root's steps ``[T-1]``."""
     given = motion.tracks.get("root_velocity")
     if given is not None and given.shape == (motion.frames, 2):
-        return given.double().norm(dim=-1)
+        own: Tensor = given.double().norm(dim=-1)
+        return own
     return velocity.norm(dim=-1)
 
 
-def _travel(velocity: Tensor, facing: Tensor | None) -> Tensor:
+def _travel(velocity: Tensor, facing: Tensor | None) -> Counts:
     """Tally the direction of travel relative to the front, over the steps that move."""
     if facing is None:
-        return torch.zeros(YAW_BINS.count, dtype=torch.int64)
+        return YAW_BINS.zeros()
     direction = torch.atan2(velocity[:, 0], velocity[:, 1])
     moving = velocity.norm(dim=-1) > _MOVING
     return YAW_BINS.tally(_wrapped((direction - facing[:-1])[moving]))

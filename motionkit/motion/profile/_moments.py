@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -111,18 +115,24 @@ class Bins:
     width: float
     count: int
 
-    def tally(self, values: Tensor) -> Tensor:
+    def tally(self, values: Tensor) -> Counts:
         """Return how many of ``[..., N]`` values fall into each bin, ``[..., count]`` int64."""
         place = ((values - self.start) / self.width).floor().long().clamp(0, self.count - 1)
         counts = torch.zeros(*values.shape[:-1], self.count, dtype=torch.int64)
-        return counts.scatter_add_(-1, place, torch.ones_like(place))
+        # Plain arrays: tensors would go between processes by shared memory, one open file each.
+        return counts.scatter_add_(-1, place, torch.ones_like(place)).numpy()
 
-    def quantile(self, counts: Tensor, part: float) -> Tensor:
-        """Return the value below which `part` of the values lie, ``[...]``, linear inside its bin."""
-        running = counts.double().cumsum(-1)
-        goal = part * running[..., -1:]
-        place = (running < goal).sum(-1, keepdim=True).clamp_max(self.count - 1)
-        inside = counts.double().gather(-1, place).clamp_min(1e-12)
-        before = running.gather(-1, place) - inside
-        share = ((goal - before) / inside).clamp(0.0, 1.0)
-        return (self.start + self.width * (place + share)).squeeze(-1)
+    def zeros(self) -> Counts:
+        """Return the counts of nothing."""
+        return np.zeros(self.count, dtype=np.int64)
+
+    def quantile(self, counts: Counts, part: float) -> list[float]:
+        """Return for each row of ``[J, count]`` the value below which `part` of the values lie, linear in its bin."""
+        running = counts.cumsum(-1, dtype=np.float64)
+        goal = part * running[:, -1:]
+        place = np.minimum((running < goal).sum(-1, keepdims=True), self.count - 1)
+        inside = np.maximum(np.take_along_axis(counts, place, -1), 1e-12)
+        before = np.take_along_axis(running, place, -1) - inside
+        share = np.clip((goal - before) / inside, 0.0, 1.0)
+        values: list[float] = (self.start + self.width * (place + share))[:, 0].tolist()
+        return values

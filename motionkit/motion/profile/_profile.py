@@ -7,9 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 
-import torch
-from torch import Tensor
-
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import END
 from motionkit.motion.profile._captions import CaptionCount
@@ -25,7 +22,7 @@ from motionkit.motion.profile._measure import (
     Row,
     measure,
 )
-from motionkit.motion.profile._moments import Circle, Moments
+from motionkit.motion.profile._moments import Circle, Counts, Moments
 from motionkit.motion.profile._outliers import Outlier, find_outliers
 
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -52,9 +49,9 @@ class JointRange:
 class _RigSums:
     clips: int = 0
     frames: int = 0
-    angles: Tensor = field(default_factory=lambda: torch.zeros(0))
-    heights: Tensor = field(default_factory=lambda: torch.zeros(0))
-    reaches: Tensor = field(default_factory=lambda: torch.zeros(0))
+    angles: Counts = field(default_factory=ANGLE_BINS.zeros)
+    heights: Counts = field(default_factory=ANGLE_BINS.zeros)
+    reaches: Counts = field(default_factory=ANGLE_BINS.zeros)
 
     def add(self, one: Measure) -> None:
         self.clips += 1
@@ -72,9 +69,9 @@ class _RigSums:
         tables = []
         for bins, counts in ((ANGLE_BINS, self.angles), (HEIGHT_BINS, self.heights), (REACH_BINS, self.reaches)):
             columns = [bins.quantile(counts, part) for part in _QUANTILES] if len(counts) else []
-            tables.append(torch.stack(columns, 1).tolist() if columns else [[]] * len(rig.names))
+            tables.append(list(zip(*columns, strict=True)) if columns else [()] * len(rig.names))
         return tuple(
-            JointRange(name, *(tuple(table[place]) for table in tables))
+            JointRange(name, *(table[place] for table in tables))
             for place, name in enumerate(rig.names)
             if not name.endswith(END)
         )
@@ -102,10 +99,10 @@ class Profile:
     failed: dict[str, str] = field(default_factory=dict)
     yaw: Moments = field(default_factory=Moments)
     facing: Circle = field(default_factory=Circle)
-    yaw_bins: Tensor = field(default_factory=lambda: torch.zeros(YAW_BINS.count, dtype=torch.int64))
-    travel_bins: Tensor = field(default_factory=lambda: torch.zeros(YAW_BINS.count, dtype=torch.int64))
+    yaw_bins: Counts = field(default_factory=YAW_BINS.zeros)
+    travel_bins: Counts = field(default_factory=YAW_BINS.zeros)
     speed: Moments = field(default_factory=Moments)
-    speed_bins: Tensor = field(default_factory=lambda: torch.zeros(SPEED_BINS.count, dtype=torch.int64))
+    speed_bins: Counts = field(default_factory=SPEED_BINS.zeros)
     bone_angle: Moments = field(default_factory=Moments)
     contacts: Contacts = field(default_factory=Contacts)
     captions: CaptionCount = field(default_factory=CaptionCount)

@@ -59,10 +59,10 @@ def test_bins_count_every_value_once_and_give_quantiles_back() -> None:
     counts = bins.tally(values)
     assert counts.sum(1).tolist() == [5000] * 3
     expected = np.histogram(np.clip(values[1].numpy(), -1, 0.9999), np.linspace(-1, 1, 21))[0]
-    assert np.abs(counts[1].numpy() - expected).max() <= 1  # an edge may fall either way
+    assert np.abs(counts[1] - expected).max() <= 1  # an edge may fall either way
     for part in (0.05, 0.5, 0.95):
         exact = np.quantile(np.clip(values.numpy(), -1, 1), part, axis=1)
-        assert bins.quantile(counts, part).tolist() == pytest.approx(exact.tolist(), abs=0.02)
+        assert bins.quantile(counts, part) == pytest.approx(exact.tolist(), abs=0.02)
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=40))
