@@ -196,7 +196,9 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
     velocity = _velocity(motion, positions)
     speed = _speed(motion, velocity)
     contacts = _contacts(motion, positions, roles)
-    floor = floor_height(positions, motion.fps) if len(positions) else 0.0
+    # Features have their floor at 0; elsewhere it is where feet stand.
+    known = clip.features is not None or not len(positions)
+    floor = 0.0 if known else floor_height(positions, motion.fps)
     skate, jerk = _physics(motion, positions, roles, floor)
     angles = _angles(motion)
     bones = [joint for joint, name in enumerate(motion.names) if joint and not name.endswith(END)]
@@ -259,9 +261,9 @@ def _speed(motion: Motion | JointMotion, velocity: Tensor) -> Tensor:
     """Return the speed along the floor: of the file's own root velocity ``[T]``, else of the root's steps ``[T-1]``."""
     given = motion.tracks.get("root_velocity")
     if given is not None and given.shape == (motion.frames, 2):
-        own: Tensor = given.double().norm(dim=-1)
-        return own
-    return velocity.norm(dim=-1)
+        velocity = given.double()
+    speed: Tensor = velocity.norm(dim=-1)
+    return speed
 
 
 def _travel(velocity: Tensor, facing: Tensor | None) -> Counts:
