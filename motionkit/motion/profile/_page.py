@@ -189,6 +189,10 @@ def _joints(profile: Profile) -> str:
         rows = [(joint.joint, joint.height_m) for joint in ranges]
         drawn = _svg.spans(rows, label="height above the floor", unit="m", low=0.0)
         charts.append(_figure(drawn, "5 % to 95 % quantile, tick at the median; the floor is estimated per clip."))
+        if not rig.rotations:
+            rows = [(joint.joint, joint.reach_m) for joint in ranges]
+            drawn = _svg.spans(rows, label="distance from the root, along the floor", unit="m", low=0.0)
+            charts.append(_figure(drawn, "5 % to 95 % quantile, tick at the median."))
         head = f"{escape(rig.name)}: {clips} clips, {frames:,} frames"
         inside = f'<div class="grid2">{"".join(charts)}</div>{_range_table(ranges)}'
         # The most used skeleton is shown, the others are a click away.

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from motionkit.motion import KIT
+from motionkit.motion._clip import Clip
+from motionkit.motion._motion import JointMotion
 from motionkit.motion.convert import open_sources
 from motionkit.motion.profile import Profile, _gather, find_outliers, measure, profile_clips, profile_sources
 
+from ..bodies import walker
 from ..bvh_files import write_bvh
 from .sets import Source, joints_only, walk, with_track
 
@@ -63,6 +67,27 @@ def test_a_body_without_known_names_turns_by_its_root() -> None:
     assert bare.yaw.count == 0
     assert bare.row.contact_ratio is None
     assert bare.row.skate is None
+
+
+def test_a_kit_body_has_a_front_and_feet() -> None:
+    joints = walker(100, turn=0.02, skeleton=KIT, sway=0.05)
+    one = measure(Clip(JointMotion(KIT.joint_names, KIT.parents, joints, KIT.fps)), "a", "a")
+    assert one.row.turned_deg == pytest.approx(math.degrees(99 * 0.02), rel=0.1)
+    assert one.row.contact_ratio is not None
+    assert one.rig.name.startswith("21 joints")
+
+
+def test_a_folder_of_features(shared: Path) -> None:
+    folder = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
+    files = sorted((folder / "new_joint_vecs").glob("*.npy"))
+    lengths = [len(np.load(file)) for file in files]
+    profile = profile_sources(open_sources([folder]).sources)
+    assert profile.lengths == lengths
+    assert profile.failed == {}
+    lines = [line for file in files for line in (folder / "texts" / f"{file.stem}.txt").read_text().splitlines()]
+    assert profile.captions.captions == sum(bool(line.strip()) for line in lines)
+    test = (folder / "test.txt").read_text().split()
+    assert profile.splits()["test"] == sum(file.stem in test for file in files)
 
 
 def test_a_file_s_own_yaw_velocity_and_contacts_are_taken() -> None:
