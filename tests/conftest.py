@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import hypothesis
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -17,6 +18,12 @@ from motionkit.plugins import forget
 from motionkit.plugins._discovery import SHIELD
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# The same examples every time: a change that fails here fails for everybody, and one that passes does not fail elsewhere.
+# HYPOTHESIS_PROFILE=search looks at new ones.
+hypothesis.settings.register_profile("house", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 
 
 @pytest.fixture(scope="session")

@@ -176,7 +176,7 @@ def test_noise_of_a_centimetre_flips_nothing():
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
-    size=st.floats(0.0, 1.2),
+    size=st.floats(0.0, 0.9),  # beyond, at 12.5 fps, limbs twist by more than a quarter turn between frames
     frames=st.sampled_from([1, 2, 3, 40]),
     fps=st.sampled_from([12.5, 20.0, 60.0, 120.0]),
 )
