@@ -57,7 +57,9 @@ def register(app: typer.Typer) -> None:
         ] = "auto",
         source_fps: Annotated[
             float,
-            typer.Option("--source-fps", min=0, help="Rate of files that do not say; 0: 20.", rich_help_panel=_READ),
+            typer.Option(
+                "--source-fps", min=0, help="Rate of files that do not say; 0: 20, MPL npz 60.", rich_help_panel=_READ
+            ),
         ] = 0.0,
         rot6d_columns: Annotated[
             Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"],
