@@ -137,7 +137,7 @@ def features_to_joints(
     features = upcast(features)
     with torch.autocast(features.device.type, enabled=False):
         if use_kernel("recover", backend, str(features.device), features.dtype == torch.float64, joints):
-            flat = features.reshape(-1, *features.shape[-2:]).contiguous()
+            flat = (features.flatten(0, -3) if features.ndim > 2 else features[None]).contiguous()
             sizes = None if lengths is None else lengths.reshape(-1).contiguous()
             centre, scale = (None if values is None else values.detach().float().contiguous() for values in (mean, std))
             made = recover_kernel(flat, sizes, centre, scale, joints, float(unit))

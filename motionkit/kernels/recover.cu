@@ -139,8 +139,7 @@ extern "C" __global__ void __launch_bounds__(MK_RECOVER_THREADS, 1024 / MK_RECOV
             turns[2 * (sample * (size_t)frames + (size_t)start) + thread] = (thread & 1) ? now.sin : now.cos;
         }
     }
-    __syncthreads();
-    if (thread == 0) ends[sample] = broken;
+    if (thread == 0) ends[sample] = broken;  // last changed before a barrier of the last step
 }
 
 // One block per sample, steps from the last to the first: heading and path gather from all later frames.

@@ -46,33 +46,52 @@ inline bool reversed = false;  // run the threads of a block in the other order:
 
 #include <pthread.h>
 
+#include <memory>
 #include <thread>
 
 namespace mk_host {
 
 inline thread_local unsigned me;
-inline pthread_barrier_t block_barrier;
-inline std::vector<pthread_barrier_t> warp_barriers;
 
-inline void block_sync() { pthread_barrier_wait(&block_barrier); }
-inline void warp_sync() { pthread_barrier_wait(&warp_barriers[me / 32]); }
+// Two barriers in turn. With one, a thread that wakes up late would seem to have waited for what the others did after
+// the barrier, and races between them would go unseen.
+class Meeting {
+  public:
+    explicit Meeting(unsigned count) {
+        for (auto& barrier : barriers_) pthread_barrier_init(&barrier, nullptr, count);
+    }
+    ~Meeting() {
+        for (auto& barrier : barriers_) pthread_barrier_destroy(&barrier);
+    }
+    void wait(unsigned turn) { pthread_barrier_wait(&barriers_[turn & 1]); }
+
+  private:
+    pthread_barrier_t barriers_[2];
+};
+
+inline thread_local unsigned block_turn, warp_turn;
+inline Meeting* block_meeting;
+inline std::vector<std::unique_ptr<Meeting>> warp_meetings;
+
+inline void block_sync() { block_meeting->wait(block_turn++); }
+inline void warp_sync() { warp_meetings[me / 32]->wait(warp_turn++); }
 
 template <class Body>
 void run_block(const Body& body) {
     const unsigned count = block.size.x;
-    pthread_barrier_init(&block_barrier, nullptr, count);
-    warp_barriers.resize(count / 32);
-    for (auto& barrier : warp_barriers) pthread_barrier_init(&barrier, nullptr, 32);
+    Meeting meeting(count), start(count);
+    block_meeting = &meeting;
+    warp_meetings.clear();
+    for (unsigned i = 0; i < count / 32; ++i) warp_meetings.push_back(std::make_unique<Meeting>(32));
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < count; ++i) {
-        threads.emplace_back([&body, i] {
+        threads.emplace_back([&, i] {
             me = i;
+            start.wait(0);
             body();
         });
     }
     for (auto& thread : threads) thread.join();
-    pthread_barrier_destroy(&block_barrier);
-    for (auto& barrier : warp_barriers) pthread_barrier_destroy(&barrier);
 }
 
 }  // namespace mk_host

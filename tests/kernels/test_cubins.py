@@ -1,0 +1,151 @@
+"""The kernels compiled by NVRTC for real devices, and the cache of what it makes. Needs nvidia-cuda-nvrtc, no GPU."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import re
+
+import pytest
+
+from motionkit.errors import MotionkitError
+from motionkit.kernels import _cubins, _nvrtc
+from motionkit.kernels._cubins import cubin_folder, cubin_for
+from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_version
+from motionkit.kernels._specs import physics_spec, recover_spec
+
+ARCHS = (75, 80, 86, 89, 90, 100, 120)
+SPECS = {
+    "HumanML3D": physics_spec(22, (7, 10, 8, 11)),
+    "KIT": physics_spec(21, (14, 15, 19, 20)),
+    "SMPL-H": physics_spec(52, (7, 10, 8, 11)),
+    "recovery": recover_spec(22),
+    "recovery of a large body": recover_spec(60),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", SPECS)
+def test_compiles_without_spills_in_64_registers(name, arch):
+    spec = SPECS[name]
+    cubin, log = compile_cubin(spec.text(), spec.source, spec.macros(arch), arch)
+    assert cubin.startswith(b"\x7fELF")
+    assert all(kernel.encode() in cubin for kernel in spec.kernels)
+    assert len(re.findall(r"\b0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", log)) == 2, log
+    registers = [int(number) for number in re.findall(r"Used (\d+) registers", log)]
+    assert len(registers) == 2
+    assert max(registers) <= 64, log
+    assert max(int(number) for number in re.findall(r"(\d+) bytes smem", log)) <= 48 * 1024
+
+
+def test_a_source_that_does_not_compile_shows_the_log():
+    with pytest.raises(MotionkitError, match=r"does not accept x\.cu for sm_90") as caught:
+        compile_cubin("int nonsense = undeclared;", "x.cu", {}, 90)
+    assert "undeclared" in caught.value.why
+
+
+def test_architecture_of_a_device():
+    assert compiler_version() >= (12, 9)
+    assert [choose_arch(pair) for pair in ((7, 5), (9, 0), (12, 0))] == [75, 90, 120]
+    assert choose_arch((8, 9)) == 89
+    assert choose_arch((9, 7)) == 90  # a later model of a generation runs the code of an earlier one
+    with pytest.raises(MotionkitError, match="cannot compile for sm_70"):
+        choose_arch((7, 0))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    return cubin_folder()
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Count compilations."""
+    calls = []
+
+    def count(*arguments):
+        calls.append(arguments)
+        return compile_cubin(*arguments)
+
+    monkeypatch.setattr(_cubins, "compile_cubin", count)
+    return calls
+
+
+def test_a_cubin_is_made_once(cache, compiled):
+    spec = recover_spec(5)
+    first = cubin_for(spec, 90)
+    assert cubin_for(spec, 90) == first
+    assert len(compiled) == 1
+    assert [path.suffix for path in cache.iterdir()] == [".cubin"]
+    cubin_for(spec, 80)
+    cubin_for(recover_spec(6), 90)
+    assert len(compiled) == 3
+    assert len(list(cache.iterdir())) == 3
+
+
+def test_another_compiler_version_is_another_cubin(cache, compiled, monkeypatch):
+    cubin_for(recover_spec(5), 90)
+    monkeypatch.setattr(_cubins, "compiler_version", lambda: (99, 1))
+    cubin_for(recover_spec(5), 90)
+    assert len(compiled) == 2
+
+
+DAMAGES = {"cut": lambda whole: whole[:-100], "empty": lambda whole: b"", "other": lambda whole: whole[:200] + b"0" * 9}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_cubin_is_made_again(cache, compiled, damage):
+    first = cubin_for(recover_spec(5), 90)
+    (path,) = cache.iterdir()
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert cubin_for(recover_spec(5), 90) == first
+    assert len(compiled) == 2
+    assert cubin_for(recover_spec(5), 90) == first
+    assert len(compiled) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, compiled, caplog):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "file"))
+    with caplog.at_level(logging.INFO, logger="motionkit.kernels"):
+        assert cubin_for(recover_spec(5), 90).startswith(b"\x7fELF")
+    assert "not kept" in caplog.text
+
+
+def _fetch(_):
+    return cubin_for(recover_spec(4), 90)
+
+
+def test_many_processes_at_once(cache):
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        made = pool.map(_fetch, range(4))
+    assert len(set(made)) == 1
+    assert [path.suffix for path in cache.iterdir()] == [".cubin"]
+
+
+def test_no_cuda_bindings(monkeypatch):
+    import builtins
+
+    real = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.startswith("cuda"):
+            raise ImportError(f"No module named {name!r}")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    _nvrtc._nvrtc.cache_clear()
+    with pytest.raises(MotionkitError, match="cuda-bindings") as caught:
+        compiler_version()
+    assert "motionkit[cuda]" in caught.value.fix
+
+
+def test_no_nvrtc_library(monkeypatch):
+    def missing():
+        raise RuntimeError("libnvrtc.so.13 was not found")
+
+    monkeypatch.setattr(_nvrtc._nvrtc(), "nvrtcVersion", missing)
+    with pytest.raises(MotionkitError, match="cannot be loaded") as caught:
+        compiler_version()
+    assert "libnvrtc" in caught.value.why
