@@ -9,7 +9,7 @@ from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.checks._body import bone_finding, scale_finding
 from motionkit.motion.checks._finding import Finding, ranges, words
 from motionkit.motion.checks._floor import floor_findings
-from motionkit.motion.checks._jumps import frozen, speed_jumps, turn_jumps
+from motionkit.motion.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
 from motionkit.motion.checks._rest import starts_at_rest
 
 FPS_RANGE = (5.0, 480.0)
@@ -55,6 +55,7 @@ def check_motion(
             index[0] = index[1]
         sound = places[index]
         found.append(speed_jumps(sound, names, fps))
+        found.append(root_shift(sound, names, fps))
         if isinstance(motion, Motion):
             found.append(turn_jumps(motion.rotations[index], names, fps))
         found.append(scale_finding(sound, names, parents))

@@ -133,7 +133,7 @@ def test_a_first_frame_mixed_with_a_rest_pose_is_found(fps: float) -> None:
 
 @pytest.mark.parametrize(("depth", "severity"), [(0.2, "error"), (0.07, "warning")])
 def test_sinking_into_the_floor_is_found_with_its_depth(depth: float, severity: str) -> None:
-    motion = person(240)
+    motion = person(240, 20.0)
     findings = check_motion(joints_of(motion, moved(motion, slice(100, 130), (0.0, -depth, 0.0))))
     sunk = found(findings, "penetration")
     assert sunk.frames == ((100, 130),)
