@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import physics_sums
+from motionkit.kernels import physics_sums, physics_terms
+from motionkit.kernels._physics import physics_definition
 
 FEET = (1, 2)
 
@@ -143,3 +144,44 @@ def test_gradient_against_finite_differences():
 def test_wrong_shape():
     with pytest.raises(MotionkitError, match=r"\[N, T, J, 3\]"):
         physics_sums(torch.zeros(2, 5, 9), lengths(5, 5), fps=20.0, feet=FEET)
+
+
+def test_large_batches_give_the_same_in_pieces():
+    generator = torch.Generator().manual_seed(3)
+    joints = torch.randn(150, 9, 3, 3, generator=generator, dtype=torch.float64) * 0.1
+    sizes = torch.arange(150) % 10
+    whole = joints.clone().requires_grad_()
+    pieces = joints.clone().requires_grad_()
+    whole_terms = physics_definition(whole, sizes, FEET, (0.05, 0.05))
+    terms = physics_terms(pieces, sizes, feet=FEET)
+    for a, b in zip(terms, whole_terms, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-15)
+    (terms.skate.sum() + terms.jerk.sum()).backward()
+    (whole_terms[0].sum() + whole_terms[1].sum()).backward()
+    torch.testing.assert_close(pieces.grad, whole.grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("batch", [64, 256])
+def test_memory_kept_for_the_gradient_does_not_grow_beyond_the_input(batch):
+    kept = {}
+
+    def note(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address is used twice
+        return tensor
+
+    joints = torch.randn(batch, 9, 5, 3).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        physics_terms(joints, torch.full((batch,), 9), feet=FEET)
+    ratio = sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / (joints.numel() * 4)
+    assert (ratio > 5) if batch == 64 else (ratio < 1.5)
+
+
+def test_terms_are_per_frame():
+    joints = slide(1.0, -0.2, fps=20.0)
+    terms = physics_terms(joints, lengths(20), feet=FEET)
+    assert float(terms.skate) == pytest.approx(0.05, abs=1e-6)
+    assert float(terms.contact) == pytest.approx(2 * 19, rel=1e-4)
+    assert float(terms.length) == 20
+    skate, jerk = physics_sums(joints, lengths(20), fps=30.0, feet=FEET)
+    assert float(skate) == pytest.approx(30 * float(terms.skate))
+    assert float(jerk) == pytest.approx(27000 * float(terms.jerk))
