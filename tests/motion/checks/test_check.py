@@ -61,6 +61,24 @@ def test_a_root_faster_than_a_sprinter_is_a_jump_although_a_hand_may_be_as_fast(
     assert "jump" not in {finding.kind for finding in check_motion(joints_of(motion, hand))}
 
 
+@pytest.mark.parametrize(("fps", "shift"), [(12.5, 0.3), (20.0, 0.2), (60.0, 0.1)])
+def test_a_shift_of_the_whole_body_is_found_although_a_sprinter_is_faster(fps: float, shift: float) -> None:
+    motion = person(100, fps)
+    jump = found(check_motion(joints_of(motion, moved(motion, slice(50, None), (shift, 0.0, 0.0)))), "jump")
+    assert jump.frames == ((50, 51),)
+    assert f"{100 * shift:.0f} cm" in jump.detail
+    one = found(check_motion(joints_of(motion, moved(motion, slice(50, 51), (shift, 0.0, 0.0)))), "jump")
+    assert one.frames == ((50, 52),)  # there and back
+    assert check_motion(joints_of(motion, moved(motion, slice(50, None), (0.1 * shift, 0.0, 0.0)))) == ()
+
+
+def test_starting_to_run_at_once_is_no_shift() -> None:
+    motion = person(100, 20.0, speed=0.0)
+    joints = motion.positions().clone()
+    joints[50:, :, 0] += 5.0 / 20.0 * torch.arange(1, 51, dtype=torch.float64)[:, None]
+    assert check_motion(joints_of(motion, joints)) == ()
+
+
 @pytest.mark.parametrize(
     ("joint", "degrees", "expected"), [(0, 16, True), (0, 12, False), (16, 46, True), (16, 38, False)]
 )
