@@ -21,11 +21,14 @@ Up = Annotated[
     Literal["auto", "y", "z"], typer.Option("--up", help="Vertical axis of the files.", rich_help_panel=_READ)
 ]
 Units = Annotated[
-    Literal["auto", "m", "dm", "cm", "mm", "in"],
+    Literal["auto", "m", "dm", "cm", "mm", "in", "asf"],
     typer.Option("--units", help="Unit of the files.", rich_help_panel=_READ),
 ]
 SourceFps = Annotated[
-    float, typer.Option("--source-fps", min=0, help="Rate of files that do not say; 0: 20.", rich_help_panel=_READ)
+    float,
+    typer.Option(
+        "--source-fps", min=0, help="Rate of files that do not say; 0: 20, MPL npz 60.", rich_help_panel=_READ
+    ),
 ]
 Rot6dColumns = Annotated[
     Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"],

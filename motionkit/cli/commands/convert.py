@@ -10,17 +10,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from motionkit.cli._inputs import (
+    CaptionColumn,
+    Captions,
+    GroupColumn,
+    Hierarchy,
+    IdColumn,
+    Offsets,
+    Rot6dColumns,
+    SmplModel,
+    SourceFps,
+    SplitColumn,
+    StarterClips,
+    Units,
+    Up,
+    open_inputs,
+    open_table,
+)
 from motionkit.cli.output import JsonFlag, emit, say, table, warn
 from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.motion import ClipSource, ReadOptions
+    from motionkit.motion import ClipSource
     from motionkit.motion.convert import ConvertReport, Target
 
-STARTER = "starter"
 TO = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
-_READ, _WRITE, _TEXT = "Reading", "Writing", "Captions and splits"
+_WRITE = "Writing"
 _FOREIGN = (".fbx", ".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
 
 
@@ -47,46 +63,14 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--check", help="Report what is wrong with each clip; write nothing.")
         ] = False,
         fix: Annotated[bool, typer.Option("--fix", help="Keep the longest clean run of each clip.")] = False,
-        up: Annotated[
-            Literal["auto", "y", "z"],
-            typer.Option("--up", help="Vertical axis of the files.", rich_help_panel=_READ),
-        ] = "auto",
-        units: Annotated[
-            Literal["auto", "m", "dm", "cm", "mm", "in", "asf"],
-            typer.Option("--units", help="Unit of the files.", rich_help_panel=_READ),
-        ] = "auto",
-        source_fps: Annotated[
-            float,
-            typer.Option(
-                "--source-fps", min=0, help="Rate of files that do not say; 0: 20, MPL npz 60.", rich_help_panel=_READ
-            ),
-        ] = 0.0,
-        rot6d_columns: Annotated[
-            Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"],
-            typer.Option("--rot6d-columns", help="Matrix columns of 6D rotations in JSON.", rich_help_panel=_READ),
-        ] = "auto",
-        hierarchy: Annotated[
-            Path | None,
-            typer.Option(
-                "--hierarchy",
-                metavar="FILE",
-                help="FullHierarchy.json, for JSON without one.",
-                rich_help_panel=_READ,
-            ),
-        ] = None,
-        offsets: Annotated[
-            Path | None,
-            typer.Option("--offsets", metavar="FILE", help="FullOffsets.json for the same.", rich_help_panel=_READ),
-        ] = None,
-        smpl_model: Annotated[
-            Path | None,
-            typer.Option(
-                "--smpl-model",
-                metavar="FILE",
-                help="Your SMPL, SMPL-H or SMPL-X file, for AMASS; default: an average body.",
-                rich_help_panel=_READ,
-            ),
-        ] = None,
+        up: Up = "auto",
+        units: Units = "auto",
+        source_fps: SourceFps = 0.0,
+        rot6d_columns: Rot6dColumns = "auto",
+        hierarchy: Hierarchy = None,
+        offsets: Offsets = None,
+        smpl_model: SmplModel = None,
+        clips: StarterClips = 512,
         fps: Annotated[
             float,
             typer.Option("--fps", min=0, help="Rate to write; 0: each clip's own, joints 20.", rich_help_panel=_WRITE),
@@ -104,52 +88,17 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--mirror", help="humanml, kit: also each clip's mirror image.", rich_help_panel=_WRITE),
         ] = False,
-        clips: Annotated[
-            int,
-            typer.Option(
-                "--clips",
-                min=1,
-                help="starter: training clips; val and test in proportion.",
-                rich_help_panel=_WRITE,
-            ),
-        ] = 512,
         jobs: Annotated[
             int, typer.Option("--jobs", min=0, help="Worker processes; 0: one per core.", rich_help_panel=_WRITE)
         ] = 0,
         overwrite: Annotated[
             bool, typer.Option("--overwrite", help="Replace OUT if it is there.", rich_help_panel=_WRITE)
         ] = False,
-        captions: Annotated[
-            Path | None,
-            typer.Option(
-                "--captions", metavar="CSV", help="Table with a row per clip and its captions.", rich_help_panel=_TEXT
-            ),
-        ] = None,
-        caption_column: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--caption-column", metavar="NAME", help="Column with a caption; repeatable.", rich_help_panel=_TEXT
-            ),
-        ] = None,
-        id_column: Annotated[
-            str,
-            typer.Option("--id-column", metavar="NAME", help="Column with the clip's id.", rich_help_panel=_TEXT),
-        ] = "",
-        split_column: Annotated[
-            str,
-            typer.Option(
-                "--split-column", metavar="NAME", help="Column with train, val or test.", rich_help_panel=_TEXT
-            ),
-        ] = "",
-        group_column: Annotated[
-            str,
-            typer.Option(
-                "--group-column",
-                metavar="NAME",
-                help="Column whose equal values stay in one split.",
-                rich_help_panel=_TEXT,
-            ),
-        ] = "",
+        captions: Captions = None,
+        caption_column: CaptionColumn = None,
+        id_column: IdColumn = "",
+        split_column: SplitColumn = "",
+        group_column: GroupColumn = "",
         json: JsonFlag = False,
     ) -> None:
         """Convert motions between formats, check them, or build a dataset.
@@ -157,13 +106,13 @@ def register(app: typer.Typer) -> None:
         Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
         KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
         """
-        from motionkit.motion import ReadOptions, read_caption_table
+        from motionkit.motion import ReadOptions
 
         options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
         workers = jobs or os.cpu_count() or 1
         if check:
             _refuse_for_check(to, fix)
-            _check(_sources(paths, options, clips), workers, json=json)
+            _check(open_inputs(paths, options, clips), workers, json=json)
             return
         if len(paths) < 2:
             raise MotionkitError(
@@ -172,19 +121,8 @@ def register(app: typer.Typer) -> None:
         out = Path(paths[-1])
         kind = _kind(to, out, paths[:-1])
         _refuse_idle(kind, fps=fps, mirror=mirror, bvh_unit=bvh_unit, min_frames=min_frames)
-        if captions is None and (caption_column or id_column or split_column or group_column):
-            raise MotionkitError("a column was named, but no table.", fix="add --captions CSV.")
-        rows = None
-        if captions is not None:
-            rows = read_caption_table(
-                captions,
-                caption_columns=caption_column or (),
-                id_column=id_column,
-                split_column=split_column,
-                group_column=group_column,
-            )
-            say(f"columns of {captions}: " + ", ".join(f"{role} = {name}" for role, name in rows.columns.items()))
-        sources = _sources(paths[:-1], options, clips)
+        rows = open_table(captions, caption_column, id_column, split_column, group_column)
+        sources = open_inputs(paths[:-1], options, clips)
         if _is_file(out, kind):
             from motionkit.motion.convert import convert_file
 
@@ -207,25 +145,6 @@ def register(app: typer.Typer) -> None:
                     progress=lambda key: step(1, note=key),
                 )
         _tell(report, out, fixed=fix, json=json)
-
-
-def _sources(inputs: Sequence[str], options: ReadOptions, clips: int) -> Sequence[ClipSource]:
-    """Open everything that is to be converted."""
-    from motionkit.motion.convert import open_sources
-
-    sources: list[ClipSource] = []
-    if files := [Path(name) for name in inputs if name != STARTER]:
-        opened = open_sources(files, options)
-        sources.extend(opened.sources)
-        if opened.skipped:
-            say(f"{len(opened.skipped)} file(s) hold no motion: {', '.join(map(str, opened.skipped[:5]))}")
-    if STARTER in inputs:
-        from motionkit.datasets.export import dataset_sources
-        from motionkit.datasets.starter import StarterOptions, component
-
-        starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
-        sources.extend(dataset_sources(component.build(starter)))
-    return sources
 
 
 def _kind(to: TO | None, out: Path, inputs: Sequence[str]) -> TO:

@@ -2,6 +2,7 @@
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
 from motionkit.motion.convert._pipeline import check, convert
+from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._single import convert_file
 from motionkit.motion.convert._sources import FileSource, Opened, generated_texts, open_sources
@@ -21,6 +22,7 @@ __all__ = [
     "convert",
     "convert_file",
     "generated_texts",
+    "in_processes",
     "kind_of",
     "open_sources",
 ]

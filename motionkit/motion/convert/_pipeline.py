@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
-from motionkit.motion.convert._dataset_target import MIN_FRAMES, FeatureTarget
+from motionkit.motion.convert._dataset_target import FeatureTarget
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import Place
+from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._sources import FileSource
 from motionkit.motion.convert._targets import Target
-from motionkit.motion.convert._work import Job, start_worker, work
+from motionkit.motion.convert._work import Job, work
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 from motionkit.motion.corpus._folder import SPLITS, finish_folder
 from motionkit.motion.corpus._splits import assign_splits
 
 Progress = Callable[[str], None]
-_WORTH_A_POOL = 8
-"""Starting worker processes costs about as much as converting this many clips."""
 
 
 def convert(
@@ -154,24 +150,9 @@ def _outcomes(
 
 
 def _run(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
-    """Work through jobs in order, in worker processes where that is worth it."""
-    if processes < 2 or len(jobs) < _WORTH_A_POOL or not all(isinstance(job.source, FileSource) for job in jobs):
-        yield from map(work, jobs)
-        return
-    # Fresh processes rather than forked ones: a fork in the middle of torch's threads can hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=start_worker) as pool:
-        try:
-            yield from pool.map(work, jobs, chunksize=1)
-        except BrokenProcessPool as error:
-            raise MotionkitError(
-                "a worker process died.",
-                why="the system may have been out of memory.",
-                fix="run the same command again with fewer --jobs: it goes on where it was.",
-                code=1,
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    """Work through jobs in order; clips that are in memory stay in this process."""
+    files = all(isinstance(job.source, FileSource) for job in jobs)
+    return in_processes(work, jobs, processes if files else 1)
 
 
 def _reasons(report: ConvertReport) -> list[str]:
@@ -212,11 +193,6 @@ def _finish_dataset(folder: Path, target: FeatureTarget, pieces: Sequence[Piece]
     if not report.splits["train"]:
         report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
     finish_folder(folder, splits, target.skeleton)
-
-
-def shortest(target: Target) -> int:
-    """Return the fewest frames of a clip that `target` writes."""
-    return MIN_FRAMES[target.body] if isinstance(target, FeatureTarget) else int(target.describe()["min_frames"])
 
 
 def _cpu_seconds() -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,14 +107,6 @@ def look(clip: Clip, key: str, job: Job) -> tuple[Clip, Found]:
         kept,
     )
     return clip, facts
-
-
-def start_worker() -> None:
-    """Prepare a worker process: one thread each, and Ctrl-C is the parent's business."""
-    import torch
-
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _said(error: MotionkitError) -> str:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.convert import in_processes
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._profile import Profile
-
-_WORTH_A_POOL = 1500
-"""Starting worker processes takes as long as measuring about this many clips (3 s at 4 ms each, and half is won)."""
 
 
 def profile_sources(
@@ -40,7 +35,7 @@ def profile_sources(
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
-    for source, (measures, problems) in zip(sources, _results(todo, jobs), strict=True):
+    for source, (measures, problems) in zip(sources, in_processes(_work, todo, jobs), strict=True):
         for one in measures:
             profile.add(one)
         profile.failed.update(problems)
@@ -50,36 +45,6 @@ def profile_sources(
 
 _Job = tuple[ClipSource, CaptionRow | None]
 _Result = tuple[list[Measure], dict[str, str]]
-
-
-def _results(todo: Sequence[_Job], jobs: int) -> Iterator[_Result]:
-    if jobs < 2 or len(todo) < _WORTH_A_POOL:
-        yield from map(_work, todo)
-        return
-    # Fresh processes rather than forked ones: a fork in the middle of torch's threads can hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=context, initializer=_start) as pool:
-        try:
-            yield from pool.map(_work, todo, chunksize=8)
-        except BrokenProcessPool as error:
-            raise MotionkitError(
-                "a worker process died.",
-                why="the system may have been out of memory.",
-                fix="run the same command again with fewer --jobs.",
-                code=1,
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _start() -> None:
-    """Prepare a worker: one thread each, and Ctrl-C is the parent's business."""
-    import signal
-
-    import torch
-
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(job: _Job) -> _Result:

@@ -20,7 +20,7 @@ from motionkit.motion import (
     read_caption_table,
     read_features,
 )
-from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
+from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, _pool, check, convert, open_sources
 from motionkit.testing import check_dataset
 
 from ..bodies import walker
@@ -322,7 +322,9 @@ def test_another_plan_or_a_changed_file_starts_again(clips, tmp_path):
     assert len(report.written) == 12
 
 
-def test_worker_processes_write_the_same_bytes(clips, tmp_path):
+def test_worker_processes_write_the_same_bytes(clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(_pool, "_TRYING", 0.0)
+    monkeypatch.setattr(_pool, "_STARTING", 0.0)
     for number in range(5, 9):
         write_bvh(clips / f"clip{number}.bvh", 150)
     one = convert(opened(clips), tmp_path / "one", FeatureTarget())

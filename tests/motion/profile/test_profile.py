@@ -15,8 +15,8 @@ import torch
 from motionkit.motion import KIT
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
-from motionkit.motion.convert import open_sources
-from motionkit.motion.profile import Profile, _gather, find_outliers, measure, profile_clips, profile_sources
+from motionkit.motion.convert import _pool, open_sources
+from motionkit.motion.profile import Profile, find_outliers, measure, profile_clips, profile_sources
 
 from ..bodies import walker
 from ..bvh_files import write_bvh
@@ -225,7 +225,8 @@ def test_worker_processes_give_the_same_profile(tmp_path: Path, monkeypatch: pyt
         write_bvh(tmp_path / f"w{number}.bvh", 40 + 10 * number)
     sources = open_sources([tmp_path]).sources
     alone = profile_sources(sources).document()
-    monkeypatch.setattr(_gather, "_WORTH_A_POOL", 1)
+    monkeypatch.setattr(_pool, "_TRYING", 0.0)
+    monkeypatch.setattr(_pool, "_STARTING", 0.0)
     assert profile_sources(sources, jobs=2).document() == alone
 
 
