@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
 if TYPE_CHECKING:
-    from motionkit.datasets.composite.building import Composed
+    from motionkit.datasets.composite._compose import Composed
 
 _LEGACY_SAMPLE = (
     "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",
