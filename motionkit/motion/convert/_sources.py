@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion.corpus._caption_table import plain_id
 from motionkit.motion.corpus._captions import Caption, read_captions
-from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
+from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, known, recognise
 from motionkit.text import Prompt
 
 SPLITS = ("train", "val", "test")
@@ -31,6 +31,7 @@ class FileSource:
         format: Name of its format.
         options: What the reader must be told.
         texts: Captions known from elsewhere in its folder.
+        texts_file: HumanML3D texts file with its captions, read with the clip.
         split: Split known from elsewhere in its folder.
     """
 
@@ -39,6 +40,7 @@ class FileSource:
     format: str
     options: ReadOptions = field(default_factory=ReadOptions)
     texts: tuple[Caption, ...] = ()
+    texts_file: Path | None = None
     split: str = ""
 
     @property
@@ -59,8 +61,9 @@ class FileSource:
         clips = FORMATS[self.format].read(self.path, self.options)
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        whole = tuple(caption.text for caption in self.texts if caption.whole)
-        timed = tuple(caption for caption in self.texts if not caption.whole)
+        texts = self.texts if self.texts_file is None else read_captions(self.texts_file)
+        whole = tuple(caption.text for caption in texts if caption.whole)
+        timed = tuple(caption for caption in texts if not caption.whole)
         return [
             replace(
                 clip,
@@ -112,13 +115,13 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
         elif path.exists():
             kind = recognise(path)
             if kind is None:
-                raise MotionkitError(f"{path} holds no motion that is known here.", why=_known(path.suffix.lower()))
+                raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
             found.setdefault(path.resolve(), _Found(path, path.parent, kind))
         else:
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
     keys = _unique_keys([(entry.path, entry.base) for entry in found.values()])
     sources = tuple(
-        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.split)
+        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.split)
         for key, entry in zip(keys, found.values(), strict=True)
     )
     return Opened(sources, tuple(skipped))
@@ -130,6 +133,7 @@ class _Found:
     base: Path
     format: Format
     texts: tuple[Caption, ...] = ()
+    texts_file: Path | None = None
     split: str = ""
 
 
@@ -157,8 +161,14 @@ def _feature_folder(folder: Path) -> Iterator[_Found]:
     texts = generated_texts(folder)
     for path in sorted((folder / "new_joint_vecs").glob("*.npy")):
         file = folder / "texts" / f"{path.stem}.txt"
-        captions = read_captions(file) if file.is_file() else texts.get(path.stem, ())
-        yield _Found(path, folder, FORMATS["features"], captions, splits.get(path.stem, ""))
+        yield _Found(
+            path,
+            folder,
+            FORMATS["features"],
+            texts.get(path.stem, ()),
+            file if file.is_file() else None,
+            splits.get(path.stem, ""),
+        )
 
 
 def _lines(path: Path) -> list[str]:
@@ -199,7 +209,3 @@ def _unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
         taken.add(key.lower())
         keys.append(key)
     return keys
-
-
-def _known(suffix: str) -> str:
-    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."

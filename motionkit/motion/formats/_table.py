@@ -55,6 +55,32 @@ FORMATS = {
 SUFFIXES = frozenset(entry.suffix for entry in FORMATS.values())
 
 
+def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence[Clip]:
+    """Read a motion file of any known format.
+
+    Args:
+        path: The file.
+        options: What its reader must be told, where the file does not say.
+
+    Returns:
+        Its clips; one for most formats. Motions are in metres, right-handed, Y up.
+
+    Raises:
+        MotionkitError: The file is missing, damaged, unknown, or holds no motion.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise MotionkitError(f"there is no file {path}.", fix="check the path.")
+    if (found := recognise(path)) is None:
+        raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
+    return found.read(path, options or ReadOptions())
+
+
+def known(suffix: str) -> str:
+    """Return what files with an ending can be, in words."""
+    return "; ".join(f"{entry.suffix}: {entry.summary}" for entry in FORMATS.values() if entry.suffix == suffix) + "."
+
+
 def recognise(path: Path) -> Format | None:
     """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
 

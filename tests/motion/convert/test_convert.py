@@ -345,6 +345,15 @@ def test_a_dataset_is_read_back_with_its_texts_and_splits(clips, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes(), name
 
 
+def test_a_broken_texts_file_costs_its_own_clip_only(clips, tmp_path):
+    convert(opened(clips), tmp_path / "first", FeatureTarget())
+    (tmp_path / "first/texts/clip1.txt").write_text("no hash marks here\n")
+    report = convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
+    assert len(report.written) == 5
+    (reason,) = report.failed.values()
+    assert "clip1.txt, line 1" in reason
+
+
 def test_what_is_no_motion_is_said(clips, tmp_path):
     (clips / "settings.json").write_text('{"epochs": 3}')
     np.save(clips / "Mean.npy", np.zeros(263, dtype=np.float32))
