@@ -18,14 +18,16 @@ ARCHS = (75, 80, 86, 89, 90, 100, 120)
 SPECS = {
     "HumanML3D": physics_spec(22, (7, 10, 8, 11)),
     "KIT": physics_spec(21, (14, 15, 19, 20)),
-    "SMPL-H": physics_spec(52, (7, 10, 8, 11)),
     "recovery": recover_spec(22),
+    "SMPL-H": physics_spec(52, (7, 10, 8, 11)),
     "recovery of a large body": recover_spec(60),
 }
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [(name, arch) for name in SPECS for arch in (ARCHS if SPECS[name].macros(90)["MK_JOINTS"] == "22" else (75, 90))],
+)
 def test_compiles_without_spills_in_64_registers(name, arch):
     spec = SPECS[name]
     cubin, log = compile_cubin(spec.text(), spec.source, spec.macros(arch), arch)

@@ -10,8 +10,11 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.kernels import backend_report, features_to_joints, physics_sums, physics_terms
 from motionkit.kernels._backend import use_driver
+from motionkit.motion import HUMANML
+from motionkit.rewards.physics import PhysicsOptions
+from motionkit.rewards.physics._reward import Physics
 
-from .cases import rows, walkers
+from .cases import FORWARD, GRADIENT, distance, rows, walkers
 
 FEET, HEIGHTS = [1, 2], [0.05, 0.08]
 LENGTHS = torch.tensor([30, 17])
@@ -281,8 +284,40 @@ def test_the_functions_refuse(case):
 def test_report_without_a_gpu(monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    assert backend_report() == (True, "torch: no CUDA device")
+    assert backend_report() == ("ok", "torch: there is no CUDA device")
     monkeypatch.setenv("MOTIONKIT_KERNELS", "torch")
-    assert backend_report() == (True, "torch (MOTIONKIT_KERNELS=torch)")
+    assert backend_report() == ("ok", "torch, as MOTIONKIT_KERNELS says")
     monkeypatch.setenv("MOTIONKIT_KERNELS", "cuda")
-    assert backend_report()[0] is False
+    assert backend_report() == ("fail", "torch: there is no CUDA device")
+    monkeypatch.setenv("MOTIONKIT_KERNELS", "gpu")
+    assert backend_report()[0] == "fail"
+
+
+def test_report_with_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    broken = Broken()
+    with use_driver("cuda", broken):
+        assert backend_report() == ("warn", "torch: the NVRTC library cannot be loaded. libnvrtc.so.13 was not found")
+        monkeypatch.setenv("MOTIONKIT_KERNELS", "cuda")
+        assert backend_report()[0] == "fail"
+    broken.load = lambda spec, device: None
+    with use_driver("cuda", broken):
+        state, text = backend_report()
+    assert (state, text[:19]) == ("ok", "cuda: sm_90 by NVRT")
+
+
+def test_the_physics_loss_takes_both_kernels(emulated):
+    reward = Physics(PhysicsOptions(r_s=0.5, r_j=400.0))
+    results = []
+    for dtype in (torch.float64, torch.float32):  # float64 is plain torch
+        features = rows(2, 30, HUMANML.width).to(dtype).requires_grad_()
+        loss = reward.loss(features, LENGTHS, skeleton=HUMANML, fps=20.0)
+        loss.sum().backward()
+        results.append((loss, features.grad))
+    (truth, slope), (made, grad) = results
+    assert distance(made, truth) <= FORWARD
+    assert distance(grad, slope) <= GRADIENT
+    order = ["mk_recover_fwd", "mk_physics_fwd", "mk_physics_bwd", "mk_recover_bwd"]
+    assert [name for name, _, _ in emulated.launched] == order

@@ -98,11 +98,21 @@ def test_nothing_and_no_frames(emulated):
         assert joints.grad.shape == shape
 
 
-def test_a_bad_frame_spoils_its_own_motion_only(emulated):
-    joints = walkers(3, 30, 5)
-    joints[1, 12, 2, 0] = torch.nan
-    terms = physics_terms(joints, torch.tensor([30, 30, 30]), feet=(1, 2), backend="cuda")
-    assert terms.skate.isnan().tolist() == terms.jerk.isnan().tolist() == [False, True, False]
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("length", [1, 2, 3, 30, 90])
+def test_a_bad_value_spoils_its_own_motion_only(emulated, value, length):
+    """Every term is NaN and the gradient zero, wherever the value is."""
+    lengths = torch.tensor([90, length, 20])
+    for frame, joint, axis in ((0, 0, 0), (length - 1, 1, 1), (length // 2, 4, 2)):
+        joints = walkers(3, 90, 5)
+        joints[1, frame, joint, axis] = value
+        assert agree(joints, lengths, (1, 2), (0.05, 0.06))
+        joints.requires_grad_()
+        terms = physics_terms(joints, lengths, feet=(1, 2), backend="cuda")
+        assert terms.skate.isnan().tolist() == terms.jerk.isnan().tolist() == [False, True, False]
+        (terms.skate.nansum() + terms.jerk.nansum()).backward()
+        assert joints.grad.isfinite().all()
+        assert joints.grad[1].abs().max() == 0 < joints.grad[0].abs().max()
 
 
 def test_a_static_pose_has_a_finite_gradient(emulated):

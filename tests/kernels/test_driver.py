@@ -1,0 +1,69 @@
+"""CudaDriver's own lines, through cuda-bindings and a libcuda that runs kernels on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from motionkit.kernels._cubins import cubin_for
+from motionkit.kernels._specs import launch_bounds, physics_spec, recover_spec
+
+from .cases import FORWARD, GRADIENT
+from .emulation import HOST, build
+
+SPECS = (physics_spec(5, (1, 2)), recover_spec(5))
+
+
+@pytest.fixture(scope="module")
+def run(host_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("driver")
+    library = folder / "libcuda.so.1"
+    flags = ["-std=c++17", "-Wall", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
+    subprocess.run(["g++", *flags, str(HOST / "fake_driver.cpp"), "-o", str(library), "-ldl"], check=True)
+    with pytest.MonkeyPatch.context() as patch:  # NVRTC itself must not meet this libcuda: compile beforehand
+        patch.setenv("MOTIONKIT_CACHE", str(folder))
+        for spec in SPECS:
+            cubin_for(spec, 90)
+    libraries = ":".join(str(build(spec, host_folder)) for spec in SPECS)
+    known = {"LD_LIBRARY_PATH": str(folder), "MOTIONKIT_CACHE": str(folder), "MK_HOST_LIBRARIES": libraries}
+
+    def start(**variables):
+        script = Path(__file__).parent / "fake_device.py"
+        environment = {**os.environ, **known, "OMP_NUM_THREADS": "1", **variables}
+        return subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=False)
+
+    return start
+
+
+def test_the_driver_calls(run):
+    """The first launch is refused, as in a thread that has not used CUDA yet, and tried again."""
+    done = run(MK_REFUSE_CONTEXT="1")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["physics"] <= GRADIENT
+    assert report["recovery"] <= FORWARD
+    assert report["synchronised"] == 1  # for the refusal, and for nothing else
+    assert report["loaded before capture"] <= GRADIENT
+    assert report["old, auto"] == 0.0
+    assert "is being captured" in report["capturing"]
+    assert "compute capability 7.0; the kernels need 7.5" in report["old"]
+    assert "cannot compile for sm_770" in report["unknown"]
+
+
+def test_a_launch_that_is_refused_is_an_error(run):
+    done = run(MK_REFUSE_CONTEXT="1000")
+    assert done.returncode == 1
+    assert "the CUDA driver refuses mk_physics_fwd: CUDA_ERROR_INVALID_CONTEXT" in done.stderr
+
+
+def test_launch_bounds_ask_for_64_registers():
+    for threads in range(32, 1025, 32):
+        for arch in (75, 80, 120):
+            bound, blocks = (int(part) for part in launch_bounds(threads, arch).split(","))
+            assert bound >= threads
+            assert 1024 <= bound * blocks <= (1024 if arch == 75 else 1536)
