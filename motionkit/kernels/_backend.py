@@ -10,7 +10,9 @@ from contextlib import contextmanager
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.kernels._cubins import cubin_folder
 from motionkit.kernels._driver import CudaDriver, Driver
+from motionkit.kernels._nvrtc import choose_arch, compiler_version
 from motionkit.kernels._specs import physics_spec, recover_spec
 
 BACKENDS = ("auto", "cuda", "torch")
@@ -110,21 +112,25 @@ use_kernel: Callable[..., bool] = torch.compiler.assume_constant_result(_use_ker
 """`_use_kernel`, which torch.compile calls once while it traces, with the values it has then."""
 
 
-def backend_report() -> tuple[bool, str]:
-    """Return whether what is asked for can be had, and one line that says what runs and why."""
-    asked = requested()
-    if asked == "torch":
-        return True, f"torch ({VARIABLE}=torch)"
-    if not torch.cuda.is_available():
-        return asked == "auto", "torch: no CUDA device"
-    from motionkit.kernels._cubins import cubin_folder
-    from motionkit.kernels._nvrtc import choose_arch, compiler_version
+def backend_report() -> tuple[str, str]:
+    """Return ``ok``, ``warn`` or ``fail``, and one line: what runs here and why.
 
+    ``warn``: a CUDA device is left to plain torch. ``fail``: what ``$MOTIONKIT_KERNELS`` asks for cannot be had.
+    """
+    try:
+        asked = requested()
+    except MotionkitError as error:
+        return "fail", error.message
+    if asked == "torch":
+        return "ok", f"torch, as {VARIABLE} says"
+    missing = "fail" if asked == "cuda" else "warn"
+    if not torch.cuda.is_available():
+        return "ok" if asked == "auto" else "fail", "torch: there is no CUDA device"
     device = torch.device("cuda", torch.cuda.current_device())
     try:
         driver_of(device).load(physics_spec(22, (7, 10, 8, 11)), device)
         arch = choose_arch(torch.cuda.get_device_capability(device))
         version = ".".join(str(part) for part in compiler_version())
     except MotionkitError as error:
-        return False, f"torch: {error.message} {error.why}".rstrip()
-    return True, f"cuda: NVRTC {version}, sm_{arch}, compiled kernels in {cubin_folder()}"
+        return missing, f"torch: {error.message} {error.why}".rstrip()
+    return "ok", f"cuda: sm_{arch} by NVRTC {version}, kept in {cubin_folder()}"

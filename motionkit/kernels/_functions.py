@@ -59,7 +59,7 @@ def physics_terms(
 
     Returns:
         The four terms, float32 or float64. A motion shorter than two frames has skate 0, one shorter than four frames
-        has jerk 0; a non-finite value inside the length makes that motion's terms NaN or infinite and no other's.
+        has jerk 0. A motion with a value inside its length that is not finite has NaN terms and no gradient.
 
     Raises:
         MotionkitError: Wrong shapes, feet or heights, or `backend` is ``cuda`` and the kernel cannot run.

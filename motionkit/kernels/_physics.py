@@ -7,6 +7,8 @@ Definition (motionkit's own; the gate is soft so that it has a gradient), per fr
 - ``skate = sum c_t v_t / (sum c_t + 1e-6)`` over feet and pairs, v the horizontal displacement in metres;
 - ``jerk = mean |x_{t+3} - 3 x_{t+2} + 3 x_{t+1} - x_t|`` over joints and t < L - 3, in metres.
 
+A motion with a value inside its length that is not finite has NaN for every term and no gradient.
+
 Norms are ``sqrt(q + 1e-14)``, so that a motionless pose has a finite gradient. Times fps and fps^3 these are m/s and
 m/s^3.
 """
@@ -31,8 +33,12 @@ def physics_definition(
     valid = frames < lengths[:, None]
     # A multiplication by zero would keep NaN in value and gradient; `where` removes it from both.
     joints = torch.where(valid[:, :, None, None], joints, torch.zeros_like(joints))
+    # The same for a spoilt motion as a whole: it has no terms and pulls nowhere, so that a sum can leave it out.
+    bad = ~torch.isfinite(joints).flatten(1).all(1)
+    joints = torch.where(bad[:, None, None, None], torch.zeros_like(joints), joints)
     skate, contact = _skate(joints, valid, feet, heights)
-    return skate, _jerk(joints, valid), contact, valid.sum(1).to(joints.dtype)
+    terms = [term.masked_fill(bad, torch.nan) for term in (skate, _jerk(joints, valid), contact)]
+    return terms[0], terms[1], terms[2], valid.sum(1).to(joints.dtype)
 
 
 def _skate(joints: Tensor, valid: Tensor, feet: Sequence[int], heights: Sequence[float]) -> tuple[Tensor, Tensor]:

@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
     const int item = (int)threadIdx.x;
     float jerk = 0.0f, slide = 0.0f, touch = 0.0f;
 
-    for (int start = 0; start < length - 1; start += MK_FWD_TILE) {
+    for (int start = 0; start < length; start += MK_FWD_TILE) {
         const int rows = min(MK_FWD_TILE + 3, length - start);
         if (start > 0) __syncthreads();
         mk_copy(tile, source + (size_t)start * MK_SPAN, rows * MK_SPAN);
@@ -99,6 +99,11 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
         if (item < MK_GROUPS(MK_FWD_TILE) * MK_JOINTS) {
             const int first = 4 * (item / MK_JOINTS);
             const float* x = tile + first * MK_SPAN + 3 * (item % MK_JOINTS);
+            if (length < 4 && first == 0) {  // no jerk, but a value that is not finite must show
+                for (int k = 0; k < length; ++k) {
+                    for (int c = 0; c < 3; ++c) jerk += 0.0f * x[k * MK_SPAN + c];
+                }
+            }
             if (start + first + 3 < length) {
                 float p[3][3];
 #pragma unroll
@@ -165,9 +170,10 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
     slide = mk_warp_sum(item < MK_FWD_THREADS / 32 ? partial[1][item] : 0.0f);
     touch = mk_warp_sum(item < MK_FWD_THREADS / 32 ? partial[2][item] : 0.0f);
     if (item > 0) return;
-    stats[sample] = slide / (touch + MK_CONTACT_EPS);
-    stats[batch + sample] = jerk / (float)(MK_JOINTS * max(length - 3, 1));
-    stats[2 * batch + sample] = touch;
+    const float spoil = jerk - jerk + (slide - slide);  // 0, or NaN when either is not finite
+    stats[sample] = slide / (touch + MK_CONTACT_EPS) + spoil;
+    stats[batch + sample] = jerk / (float)(MK_JOINTS * max(length - 3, 1)) + spoil;
+    stats[2 * batch + sample] = touch + spoil;
     stats[3 * batch + sample] = (float)length;
 }
 
@@ -186,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     const int item = (int)threadIdx.x;
     const size_t origin = (sample * (size_t)frames + (size_t)start) * MK_SPAN;
     const int written = min(MK_BWD_TILE, frames - start) * MK_SPAN;
-    if (start >= length) {
+    if (start >= length || stats[sample] != stats[sample]) {  // a spoilt motion pulls nowhere
         mk_zero(grad + origin, written);
         return;
     }

@@ -49,6 +49,7 @@ def run_checks() -> Iterator[Check]:
     yield Check("motionkit", "ok", f"{__version__}, {Path(__file__).parents[2]}")
     yield Check("python", "ok", f"{platform.python_version()}, {platform.platform()}")
     yield from _torch()
+    yield from _kernels()
     yield from _dependencies()
     yield from _plugins()
     yield from _variables()
@@ -65,6 +66,14 @@ def _torch() -> Iterator[Check]:
     if torch.backends.mps.is_available():
         devices.append("mps")
     yield Check("torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads, devices: {', '.join(devices)}")
+
+
+def _kernels() -> Iterator[Check]:
+    try:
+        from motionkit.kernels import backend_report
+    except ImportError:
+        return  # torch itself does not import, which is reported already
+    yield Check("kernels", *backend_report())
 
 
 def _dependencies() -> Iterator[Check]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
-from motionkit.motion import MotionBatch
+from motionkit.motion import MotionBatch, Normalizer, Skeleton, features_to_joints
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.physics import PhysicsOptions
 from motionkit.text import Prompt
@@ -76,13 +76,38 @@ class Physics:
 
     def measure(self, motions: MotionBatch) -> tuple[Tensor, Tensor]:
         """Return skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3; NaN where a motion is not finite."""
+        return self._measure(motions.joints, motions.lengths, motions.skeleton, motions.fps)
+
+    def loss(
+        self,
+        features: Tensor,
+        lengths: Tensor,
+        *,
+        skeleton: Skeleton,
+        fps: float,
+        normalizer: Normalizer | None = None,
+    ) -> Tensor:
+        """Return the physics loss, -log R_phy, of N motions, for training by its gradient.
+
+        On a CUDA device joint recovery and its terms are one kernel launch each, forward and backward.
+
+        Args:
+            features: ``[N, T, D]``; a model's own output when `normalizer` is given, else not normalised.
+            lengths: ``[N]`` int64 on the device of `features`.
+            skeleton: Body of the features.
+            fps: Frames per second.
+            normalizer: Statistics of the features, on their device.
+
+        Returns:
+            ``[N]``, at least 0 for shape ``reward``; NaN, without a gradient, where a motion is not finite.
+        """
+        joints = features_to_joints(features, skeleton, lengths, normalizer=normalizer)
+        return -self.log_reward(*self._measure(joints, lengths, skeleton, fps))
+
+    def _measure(self, joints: Tensor, lengths: Tensor, skeleton: Skeleton, fps: float) -> tuple[Tensor, Tensor]:
         heights = self.options.heights
         skate, jerk = physics_sums(
-            motions.joints,
-            motions.lengths,
-            fps=motions.fps,
-            feet=motions.skeleton.feet,
-            heights=heights[0] if len(heights) == 1 else heights,
+            joints, lengths, fps=fps, feet=skeleton.feet, heights=heights[0] if len(heights) == 1 else heights
         )
         bad = ~(skate.isfinite() & jerk.isfinite())
         return skate.masked_fill(bad, torch.nan), jerk.masked_fill(bad, torch.nan)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <vector>
-
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -33,7 +31,7 @@ struct Warp {
 
 struct Block {
     uint3 index{}, size{};
-    std::vector<Warp> warps;
+    Warp warps[32];
     int arrived = 0, turn = 0;
 };
 
@@ -48,6 +46,7 @@ inline bool reversed = false;  // run the threads of a block in the other order:
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 namespace mk_host {
 
@@ -109,8 +108,8 @@ struct Fiber {
 
 inline unsigned me;
 inline ucontext_t scheduler;
-inline std::vector<Fiber> fibers;
-inline std::vector<char> stacks;
+inline Fiber fibers[1024];
+inline char* stacks;
 inline void (*entry)(const void*);
 inline const void* entry_body;
 
@@ -140,13 +139,12 @@ template <class Body>
 void run_block(const Body& body) {
     constexpr size_t stack = 64 * 1024;
     const unsigned count = block.size.x;
-    if (fibers.size() < count) fibers.resize(count);
-    if (stacks.size() < count * stack) stacks.resize(count * stack);
+    if (!stacks) stacks = static_cast<char*>(malloc(1024 * stack));
     entry = [](const void* given) { (*static_cast<const Body*>(given))(); };
     entry_body = &body;
     for (unsigned i = 0; i < count; ++i) {
         getcontext(&fibers[i].context);
-        fibers[i].context.uc_stack.ss_sp = stacks.data() + i * stack;
+        fibers[i].context.uc_stack.ss_sp = stacks + i * stack;
         fibers[i].context.uc_stack.ss_size = stack;
         fibers[i].context.uc_link = nullptr;
         makecontext(&fibers[i].context, fiber_main, 0);

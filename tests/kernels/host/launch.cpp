@@ -4,13 +4,19 @@
 // The header is first: the source itself includes nothing.
 #include MK_SOURCE
 
-#include <string>
-#include <utility>
-
 namespace {
 
+template <size_t... I>
+struct Places {};
+template <size_t N, size_t... I>
+struct PlacesUpTo : PlacesUpTo<N - 1, N - 1, I...> {};
+template <size_t... I>
+struct PlacesUpTo<0, I...> {
+    using Type = Places<I...>;
+};
+
 template <class... Args, size_t... I>
-void call(void (*kernel)(Args...), void** args, std::index_sequence<I...>) {
+void call(void (*kernel)(Args...), void** args, Places<I...>) {
     mk_host::run_block([=] { kernel(*static_cast<Args*>(args[I])...); });
 }
 
@@ -19,9 +25,7 @@ void launch(void (*kernel)(Args...), void** args, unsigned grid, unsigned thread
     mk_host::block.size = {threads, 1, 1};
     for (unsigned i = 0; i < grid; ++i) {
         mk_host::block.index = {i, 0, 0};
-        mk_host::block.warps.assign(threads / 32, {});
-        mk_host::block.arrived = 0;
-        call(kernel, args, std::index_sequence_for<Args...>{});
+        call(kernel, args, typename PlacesUpTo<sizeof...(Args)>::Type{});
     }
 }
 
@@ -33,7 +37,7 @@ extern "C" void mk_reverse(int reversed) { mk_host::reversed = reversed != 0; }
 extern "C" int mk_launch(const char* name, unsigned grid, unsigned threads, void** args) {
     if (grid == 0 || threads == 0 || threads > 1024 || threads % 32 != 0) return 2;
 #define MK_KERNEL(kernel)                    \
-    if (std::string(name) == #kernel) {      \
+    if (strcmp(name, #kernel) == 0) {        \
         launch(kernel, args, grid, threads); \
         return 0;                            \
     }

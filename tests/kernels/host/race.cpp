@@ -9,6 +9,8 @@ static int left_out = -1;
 
 #include <stdio.h>
 
+#include <vector>
+
 int main(int, char** arguments) {
     left_out = atoi(arguments[1]);
     long long batch = 1;
