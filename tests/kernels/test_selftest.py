@@ -1,0 +1,68 @@
+"""What can be known of the self test without a GPU: it says so, and its checks can pass and fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from motionkit.kernels import selftest
+from motionkit.kernels._backend import use_driver
+
+from .emulation import EmuDriver
+
+
+def test_a_machine_without_cuda_is_told_so():
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    command = [sys.executable, "-m", "motionkit.kernels.selftest"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nothing to test: torch: there is no CUDA device\n"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The same checks on few and short motions: an emulated GPU is slow."""
+    real = selftest.inputs
+    monkeypatch.setattr(
+        selftest, "inputs", lambda batch, frames, joints, seed=0: real(min(batch, 18), min(frames, 36), 12, seed)
+    )
+
+
+def test_its_checks_pass_on_the_kernels(emulated, small):
+    device = torch.device("cpu")
+    outcomes = [*selftest.repeats(device), *list(selftest.accuracy(device))[:2]]
+    assert len(outcomes) == 4
+    assert all(outcome.passed for outcome in outcomes), outcomes
+
+
+def test_its_accuracy_check_fails_on_a_wrong_kernel(host_folder, poison, small):
+    wrong = EmuDriver(host_folder, lambda text: text.replace("fmaf(-3.0f, x2 - x1", "fmaf(-2.9f, x2 - x1"))
+    with use_driver("cpu", wrong):
+        assert not next(selftest.accuracy(torch.device("cpu"))).passed
+
+
+def test_exit_code_counts_failures(monkeypatch, capsys):
+    monkeypatch.setattr(selftest, "backend_report", lambda: ("ok", "cuda: sm_90"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "H200")
+
+    def check(device):
+        yield selftest.Outcome("one", True, "fine")
+        yield selftest.Outcome("two", False, "not fine")
+
+    def crash(device):
+        raise RuntimeError("illegal memory access")
+        yield
+
+    monkeypatch.setattr(selftest, "CHECKS", (check, crash))
+    assert selftest.main() == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "ok    one: fine", "FAIL  two: not fine", "FAIL  crash: illegal memory access", "2 check(s) failed",
+    ]  # fmt: skip
+    monkeypatch.setattr(selftest, "CHECKS", ())
+    assert selftest.main() == 0
