@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -69,7 +70,7 @@ def physics_terms(
         check_length_values(lengths, joints.shape[1])
     joints = upcast(joints)
     chosen = tuple(int(foot) for foot in feet)
-    with torch.autocast(joints.device.type, enabled=False):
+    with _without_autocast(joints.device.type):
         if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, joints.shape[2], chosen):
             return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
 
@@ -135,7 +136,7 @@ def features_to_joints(
     if check and lengths is not None:
         check_length_values(lengths, features.shape[-2])
     features = upcast(features)
-    with torch.autocast(features.device.type, enabled=False):
+    with _without_autocast(features.device.type):
         if use_kernel("recover", backend, str(features.device), features.dtype == torch.float64, joints):
             flat = (features.flatten(0, -3) if features.ndim > 2 else features[None]).contiguous()
             sizes = None if lengths is None else lengths.reshape(-1).contiguous()
@@ -149,6 +150,12 @@ def features_to_joints(
         if features.ndim < 3:
             return define(features, lengths)[0]
         return in_chunks(define, features, lengths)[0]
+
+
+def _without_autocast(device_type: str) -> AbstractContextManager[object]:
+    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
+        return torch.autocast(device_type, enabled=False)
+    return nullcontext()
 
 
 def _check_body(

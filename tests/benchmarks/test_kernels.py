@@ -55,7 +55,7 @@ def rotating(batch, pick):
     made = inputs(min(batch, 64), FRAMES, JOINTS)
     repeat = -(-batch // 64)
     tensor = made[pick].repeat(repeat, *[1] * (made[pick].ndim - 1))[:batch].cuda()
-    lengths = torch.full((batch,), FRAMES, device="cuda")
+    lengths = torch.full((batch,), FRAMES).cuda()
     cache = torch.cuda.get_device_properties(0).L2_cache_size
     copies = max(2, min(400, -(-2 * cache // (tensor.numel() * 4))))
     return [tensor.clone() for _ in range(copies)], lengths
@@ -130,7 +130,7 @@ def cuda():
 def add(ratios: Ratios, group: str, rows: dict[str, float], bytes_moved: int) -> None:
     for row, seconds in rows.items():
         rate = f"{seconds * 1e6:9.1f} us {bytes_moved / seconds / 1e9:7.0f} GB/s"
-        ratios.add(group, f"{row:<16} {rate}", seconds)
+        ratios.add(group, f"{row:<20} {rate}", seconds)
 
 
 def on_h200() -> bool:
