@@ -30,7 +30,11 @@ def run(host_folder, tmp_path_factory):
         for spec in SPECS:
             cubin_for(spec, 90)
     libraries = ":".join(str(build(spec, host_folder)) for spec in SPECS)
-    known = {"LD_LIBRARY_PATH": str(folder), "MOTIONKIT_CACHE": str(folder), "MK_HOST_LIBRARIES": libraries}
+    known = {
+        "LD_LIBRARY_PATH": ":".join([str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]),
+        "MOTIONKIT_CACHE": str(folder),
+        "MK_HOST_LIBRARIES": libraries,
+    }
 
     def start(**variables):
         script = Path(__file__).parent / "fake_device.py"
