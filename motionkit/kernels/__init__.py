@@ -1,4 +1,16 @@
-"""Fused CUDA kernels on motions and their plain-torch definitions."""
+"""Fused CUDA kernels on motions and their plain-torch definitions.
+
+`physics.cu` (foot skate and jerk) and `recover.cu` (features to joints) are compiled by NVRTC when they are first used,
+for the exact device, and kept under a hash of everything that went into them. They run where float32 tensors are on a
+CUDA device of compute capability 7.5 or newer, and plain torch everywhere else; ``$MOTIONKIT_KERNELS`` (auto, cuda,
+torch) and the `backend` argument choose, `motionkit doctor` says what runs, and
+``python -m motionkit.kernels.selftest`` checks it on the machine at hand.
+
+What the tests cover without a GPU: the same sources compiled for the CPU against float64 autograd, their races, real
+machine code for seven architectures from NVRTC 13.5 (12.9 by hand), and the driver's calls against a libcuda that has
+no GPU. What has not been run yet: the kernels on a GPU, so neither their speed nor the hardware's approximate `rsqrt`
+and `exp` (errors of 2 units in the last place are simulated); other torch versions than 2.13; Windows.
+"""
 
 from motionkit.kernels._backend import BACKENDS, backend_report
 from motionkit.kernels._functions import CONTACT_HEIGHT, PhysicsTerms, features_to_joints, physics_sums, physics_terms

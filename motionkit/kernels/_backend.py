@@ -11,7 +11,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._cubins import cubin_folder
-from motionkit.kernels._driver import CudaDriver, Driver
+from motionkit.kernels._driver import CudaDriver, Driver, NotNowError
 from motionkit.kernels._nvrtc import choose_arch, compiler_version
 from motionkit.kernels._specs import physics_spec, recover_spec
 
@@ -21,6 +21,7 @@ VARIABLE = "MOTIONKIT_KERNELS"
 _log = logging.getLogger("motionkit.kernels")
 _drivers: dict[str, Driver] = {"cuda": CudaDriver()}
 _failed: set[tuple[str, str]] = set()
+_ready: set[tuple[object, ...]] = set()
 
 
 def driver_of(device: torch.device) -> Driver:
@@ -44,6 +45,7 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
     before, failures = dict(_drivers), set(_failed)
     _drivers[device_type] = driver
     _failed.clear()
+    _ready.clear()
     try:
         yield
     finally:
@@ -51,6 +53,7 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
         _drivers.update(before)
         _failed.clear()
         _failed.update(failures)
+        _ready.clear()
 
 
 def requested(backend: str = "auto") -> str:
@@ -86,6 +89,9 @@ def _use_kernel(
         MotionkitError: `backend` is ``cuda`` and the kernel cannot run.
     """
     asked = requested(backend)
+    key = (kind, asked, device, double, joints, feet)
+    if key in _ready:
+        return True
     place = torch.device(device)
     if asked == "torch" or (asked == "auto" and (place.type not in _drivers or double)):
         return False
@@ -102,9 +108,12 @@ def _use_kernel(
     except MotionkitError as error:
         if asked == "cuda":
             raise
-        _failed.add((kind, device))
-        _log.warning("plain torch instead of the %s kernel on %s: %s %s", kind, device, error.message, error.why)
+        if not isinstance(error, NotNowError):
+            _failed.add((kind, device))
+        reason = f"{error.message} {error.why}".rstrip()
+        _log.warning("plain torch instead of the %s kernel on %s: %s", kind, device, reason)
         return False
+    _ready.add(key)
     return True
 
 

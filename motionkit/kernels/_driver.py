@@ -20,6 +20,10 @@ OLDEST = (7, 5)
 _FIX = "MOTIONKIT_KERNELS=torch."
 
 
+class NotNowError(MotionkitError):
+    """A kernel cannot be loaded at this moment, but may be later."""
+
+
 class Driver(Protocol):
     """Something that can run kernels. `CudaDriver` is the one that ships; a prebuilt fatbin could be another."""
 
@@ -54,15 +58,15 @@ class CudaDriver:
         """Compile or fetch the cubin and load it; a loaded library serves every device of one architecture.
 
         Raises:
-            MotionkitError: The device is older than sm_75, NVRTC or the driver is missing or refuses, or a CUDA graph
-                is being captured (loading is not allowed then).
+            MotionkitError: The device is older than sm_75, or NVRTC or the driver is missing or refuses.
+            NotNowError: A CUDA graph is being captured; loading is not allowed then.
         """
         arch = self._arch(device)
         if (spec, arch) in self._kernels:
             return
         with self._lock, torch.cuda.device(device):
             if torch.cuda.is_current_stream_capturing():
-                raise MotionkitError(
+                raise NotNowError(
                     "a CUDA graph is being captured and the kernel is not loaded yet.",
                     why="loading code is not allowed during capture.",
                     fix="call the function once before the capture.",

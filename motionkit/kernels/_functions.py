@@ -163,10 +163,10 @@ def _check_body(
 ) -> tuple[float, ...]:
     if joints.ndim != 4 or joints.shape[-1] != 3 or not joints.is_floating_point():
         raise MotionkitError(f"joints must be floating point [N, T, J, 3], got {joints.dtype} {list(joints.shape)}.")
-    if tuple(lengths.shape) != (joints.shape[0],) or lengths.dtype not in (torch.int32, torch.int64):
+    if lengths.shape != (joints.shape[0],) or lengths.dtype not in (torch.int32, torch.int64):
         shape = list(lengths.shape)
         raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
-    if len(set(feet)) != len(feet) or not all(0 <= foot < joints.shape[2] for foot in feet):
+    if len(set(feet)) != len(feet) or (feet and not 0 <= min(feet) <= max(feet) < joints.shape[2]):
         raise MotionkitError(f"feet must be distinct joints of 0..{joints.shape[2] - 1}, got {list(feet)}.")
     limits = [float(heights)] * len(feet) if isinstance(heights, (int, float)) else [float(value) for value in heights]
     if len(limits) != len(feet):

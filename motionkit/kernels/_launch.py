@@ -42,7 +42,10 @@ def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None
     Raises:
         MotionkitError: Not float32, not contiguous, or another shape (None: any size).
     """
-    fits = tensor.ndim == len(shape) and all(b is None or a == b for a, b in zip(tensor.shape, shape, strict=False))
+    sizes = tensor.shape
+    fits = len(sizes) == len(shape)
+    for have, want in zip(sizes, shape, strict=False):
+        fits = fits and (want is None or have == want)
     if tensor.dtype != torch.float32 or not tensor.is_contiguous() or not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         state = "contiguous" if tensor.is_contiguous() else "non-contiguous"
@@ -57,7 +60,7 @@ def check_lengths(lengths: Tensor, batch: int, device: torch.device) -> None:
     Raises:
         MotionkitError: Another dtype, shape or device.
     """
-    if lengths.dtype not in (torch.int32, torch.int64) or tuple(lengths.shape) != (batch,):
+    if lengths.dtype not in (torch.int32, torch.int64) or lengths.shape != (batch,):
         raise MotionkitError(f"lengths must be int64 or int32 [{batch}], got {lengths.dtype} {list(lengths.shape)}.")
     if lengths.device != device:
         raise MotionkitError(f"lengths are on {lengths.device}, the motions on {device}.")

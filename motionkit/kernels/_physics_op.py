@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -35,6 +36,10 @@ def physics_kernel(
     Raises:
         MotionkitError: An argument has another dtype, layout, shape or device.
     """
+    if not (torch.is_grad_enabled() and joints.requires_grad):
+        stats: Tensor = torch.ops.motionkit.physics_fwd(joints, lengths, list(feet), list(heights))
+        skate, jerk, contact, length = stats.unbind(0)
+        return skate, jerk, contact, length
     apply: Any = _Physics.apply
     skate, jerk, contact, length = apply(joints, lengths, list(feet), list(heights))
     return skate, jerk, contact, length
@@ -108,13 +113,14 @@ def _inputs(joints: Tensor, lengths: Tensor, heights: list[float]) -> list[Any]:
 def _check(joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> Spec:
     check_floats("joints", joints, (None, None, None, 3))
     check_lengths(lengths, joints.shape[0], joints.device)
-    if (
-        len(feet) != len(heights)
-        or len(set(feet)) != len(feet)
-        or not all(0 <= foot < joints.shape[2] for foot in feet)
-    ):
-        raise MotionkitError(f"feet {feet} with {len(heights)} heights do not fit a body of {joints.shape[2]} joints.")
-    return physics_spec(joints.shape[2], tuple(feet))
+    return _fitting(joints.shape[2], tuple(feet), len(heights))
+
+
+@lru_cache(maxsize=64)
+def _fitting(joints: int, feet: tuple[int, ...], heights: int) -> Spec:
+    if len(feet) != heights or len(set(feet)) != len(feet) or not all(0 <= foot < joints for foot in feet):
+        raise MotionkitError(f"feet {feet} with {heights} heights do not fit a body of {joints} joints.")
+    return physics_spec(joints, feet)
 
 
 def _fake_forward(joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> Tensor:

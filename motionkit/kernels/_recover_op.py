@@ -35,6 +35,9 @@ def recover_kernel(
     Raises:
         MotionkitError: An argument has another dtype, layout, shape or device.
     """
+    if not (torch.is_grad_enabled() and features.requires_grad):
+        alone: Tensor = torch.ops.motionkit.recover_fwd(features, lengths, mean, std, joints, unit)[0]
+        return alone
     apply: Any = _Recover.apply
     recovered: Tensor = apply(features, lengths, mean, std, joints, unit)
     return recovered

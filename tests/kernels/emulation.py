@@ -43,8 +43,9 @@ def compile_host(spec: Spec, source: Path, out: Path, *flags: str, main: str = "
 class EmuDriver:
     """Stands where `CudaDriver` does: the same grid, argument order and types, another processor."""
 
-    def __init__(self, folder: Path, change: Callable[[str], str] | None = None) -> None:
+    def __init__(self, folder: Path, change: Callable[[str], str] | None = None, flags: tuple[str, ...] = ()) -> None:
         self.folder = folder
+        self.flags = flags
         self.change = change
         self.libraries: dict[Spec, ctypes.CDLL] = {}
         self.launched: list[tuple[str, int, int]] = []
@@ -53,7 +54,7 @@ class EmuDriver:
     def load(self, spec, device):
         if spec not in self.libraries:
             text = self.change(spec.text()) if self.change else None
-            self.libraries[spec] = ctypes.CDLL(str(build(spec, self.folder, text=text)))
+            self.libraries[spec] = ctypes.CDLL(str(build(spec, self.folder, text=text, flags=self.flags)))
 
     def launch(self, spec, kernel, grid, threads, arguments, device):
         self.load(spec, device)

@@ -10,6 +10,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.kernels import backend_report, features_to_joints, physics_sums, physics_terms
 from motionkit.kernels._backend import use_driver
+from motionkit.kernels._driver import NotNowError
 from motionkit.motion import HUMANML
 from motionkit.rewards.physics import PhysicsOptions
 from motionkit.rewards.physics._reward import Physics
@@ -156,6 +157,21 @@ def test_auto_falls_back_with_one_line(caplog):
     assert "plain torch instead of the physics kernel on cpu" in record.getMessage()
     assert "libnvrtc.so.13 was not found" in record.getMessage()
     assert broken.asked == 2
+
+
+def test_what_cannot_be_now_is_asked_again(emulated, monkeypatch):
+    """A first call during graph capture takes plain torch; the next one does not."""
+
+    def capturing(spec, device):
+        raise NotNowError("a CUDA graph is being captured")
+
+    joints = walkers(2, 30, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr(emulated, "load", capturing)
+        physics_terms(joints, LENGTHS, feet=FEET)
+    assert emulated.launched == []
+    physics_terms(joints, LENGTHS, feet=FEET)
+    assert len(emulated.launched) == 1
 
 
 def test_the_variable_chooses_and_an_argument_has_the_last_word(emulated, monkeypatch):

@@ -139,6 +139,11 @@ def test_bits_repeat_and_depend_on_nothing_else(emulated):
     assert torch.equal(first[4][1, :50], alone[4][0])
 
 
+def test_the_approximations_of_a_gpu_are_close_enough(host_folder, poison):
+    with use_driver("cpu", EmuDriver(host_folder, flags=("-DMK_SLOPPY",))):
+        assert agree(walkers(3, 90, 5), torch.tensor([90, 44, 9]), (1, 2), (0.05, 0.06))
+
+
 MUTATIONS = {
     "the jerk reaches one frame too far": ("if (t + 3 < length)", "if (t + 2 < length)"),
     "so does its gradient": ("s >= 0 && s + 3 < length", "s >= 0 && s + 2 < length"),

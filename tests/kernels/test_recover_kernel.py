@@ -127,6 +127,11 @@ def test_bits_repeat_and_depend_on_nothing_else(emulated):
     assert all(torch.equal(a[1], b[0]) for a, b in zip(first, alone, strict=True))
 
 
+def test_the_approximations_of_a_gpu_are_close_enough(host_folder, poison):
+    with use_driver("cpu", EmuDriver(host_folder, flags=("-DMK_SLOPPY",))):
+        assert agree(rows(3, 90, 16), torch.tensor([90, 44, 9]), joints=5)
+
+
 MUTATIONS = {
     "turns the other way": ("angle * -0.6366197723675814", "angle * 0.6366197723675814"),
     "moves by its own speed": ("rows[thread - 1][1] : speed_x", "rows[thread][1] : speed_x"),

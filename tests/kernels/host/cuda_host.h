@@ -213,12 +213,23 @@ T __shfl_down_sync(unsigned, T value, int step) {
 
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
-inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline void sincospif(float x, float* s, float* c) {
-    *s = (float)sin(x * M_PI);
-    *c = (float)cos(x * M_PI);
+// A GPU's approximations may be 2 units in the last place off; with -DMK_SLOPPY these are, up or down by their bits.
+inline float mk_rounded(float x) {
+#ifdef MK_SLOPPY
+    int bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != 0 && x - x == 0) bits += (bits * 2654435761u >> 31) ? 2 : -2;
+    memcpy(&x, &bits, sizeof bits);
+#endif
+    return x;
 }
+inline float rsqrtf(float x) { return mk_rounded(1.0f / sqrtf(x)); }
+inline float __fdividef(float a, float b) { return mk_rounded(a / b); }
+inline void sincospif(float x, float* s, float* c) {
+    *s = mk_rounded((float)sin(x * M_PI));
+    *c = mk_rounded((float)cos(x * M_PI));
+}
+#define expf(x) mk_rounded(expf(x))
 inline float __int_as_float(int bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
