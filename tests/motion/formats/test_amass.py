@@ -207,7 +207,7 @@ def test_names_of_the_frame_rate(tmp_path: Path):
     save(tmp_path / "a.npz", recording(mocap_framerate=None))
     with pytest.raises(MotionkitError, match="does not say its frame rate") as error:
         read_amass(tmp_path / "a.npz")
-    assert "--fps" in str(error.value.fix)
+    assert "--source-fps 120" in str(error.value.fix)
     assert read_amass(tmp_path / "a.npz", ReadOptions(fps=99.0))[0].motion.fps == 99.0
 
 

@@ -20,6 +20,7 @@ LIMIT = 2 << 30
 """Bytes that are read of a file; an hour of SMPL-X at 120 frames per second has a third of it."""
 
 _KINDS = {66: "the body alone", 72: "SMPL", 156: "SMPL-H", 165: "SMPL-X"}
+_ASK = "pass it: --source-fps 120."
 _BODY = 3 * HUMANML.joints
 _FPS = ("mocap_framerate", "mocap_frame_rate", "mocap_fps", "framerate", "frame_rate", "fps")
 _WANTED = frozenset((
@@ -127,9 +128,9 @@ def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
             if math.isfinite(fps) and fps > 0:
                 return fps
             if not given:
-                raise MotionkitError(f"{path}: {name} is {value.tolist()}, no frame rate.", fix="pass it: --fps 120.")
+                raise MotionkitError(f"{path}: {name} is {value.tolist()}, no frame rate.", fix=_ASK)
     if not given:
-        raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix="pass it: --fps 120.")
+        raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix=_ASK)
     return given
 
 

@@ -70,7 +70,7 @@ def place_joints(joints: Tensor, options: ReadOptions) -> Placed:
     joints = joints * unit
     leg = _leg_length(joints[finite], skeleton)
     if not 0.4 < leg < 1.3:
-        warnings.append(f"in {unit_name} the legs are {leg:.2f} m long: if that is wrong, pass --unit.")
+        warnings.append(f"in {unit_name} the legs are {leg:.2f} m long: if that is wrong, pass --units.")
     up = options.up
     if up == "auto":
         up = "z" if _trunk_along_z(joints[finite], skeleton) else "y"
@@ -106,7 +106,7 @@ def _unit(joints: Tensor, skeleton: Skeleton, options: ReadOptions) -> tuple[str
         return options.unit, _UNITS[options.unit]
     leg = _leg_length(joints, skeleton)
     if leg <= 0:
-        raise MotionkitError("the legs have no length.", why="the unit is guessed from them.", fix="pass --unit.")
+        raise MotionkitError("the legs have no length.", why="the unit is guessed from them.", fix="pass --units.")
     units = _UNITS | ({"kit": KIT.unit} if skeleton is KIT else {})
     name = min(units, key=lambda name: abs(math.log(leg * units[name] / _LEG)))
     return name, units[name]
