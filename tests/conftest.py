@@ -19,7 +19,7 @@ from motionkit.plugins._discovery import SHIELD
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The same examples every time: a change that fails here fails for everybody, and one that passes does not fail elsewhere.
+# The same examples every time: what passes here passes everywhere.
 # HYPOTHESIS_PROFILE=search looks at new ones.
 hypothesis.settings.register_profile("house", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", deadline=None)

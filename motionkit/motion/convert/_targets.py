@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion._skeleton import HUMANML
+from motionkit.motion._skeleton import HUMANML, KIT
 from motionkit.motion.convert._outcome import Piece
 
 FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
@@ -117,7 +117,8 @@ def write_file(
         from motionkit.motion.formats.arrays import write_joints
         from motionkit.motion.rigs import to_body
 
-        write_joints(path, to_body(motion, HUMANML, motion.fps))
+        own = KIT if motion.names == KIT.joint_names else HUMANML
+        write_joints(path, to_body(motion, own, motion.fps))
         return {}
     if kind == "npz":
         from motionkit.motion.formats.native import write_native
