@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from motionkit import starter
 from motionkit.motion import HUMANML, map_body, read_bvh, retarget
 from motionkit.motion._motion import JointMotion
 from motionkit.motion.formats.bvh import write_bvh
@@ -70,7 +71,7 @@ def test_starter_clips_have_constant_bones_and_no_flips():
 
 def test_generated_motions_have_no_flips_and_a_residual(cli, tmp_path):
     """A policy's bones are not constant; the residual says by how much, and the BVH moves no joint further."""
-    first, second, third = captions()[:60:20]  # the starter's own need no text model
+    first, second, third = starter.captions()[:60:20]  # the starter's own need no text model
     texts = (f"{first} | {second}", third)
     done = cli("generate", *texts, tmp_path / "out", "--sampler", "ddim", "--inference-timesteps", 5)
     assert done.exit_code == 0, done.output
