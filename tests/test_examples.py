@@ -111,8 +111,9 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
 
 @pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
-    plugin = ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
+    plugin = []
     if row.command == "grpo":
+        plugin += ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
         plugin += ["--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
         plugin += ["--reward", "physics"]
     shown = cli(row.command, *plugin, "--help", env={"COLUMNS": "300"}).stdout

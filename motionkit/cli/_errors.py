@@ -66,7 +66,7 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     option = getattr(error, "option_name", "")
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
-        if instead := translate(option):
+        if instead := translate(option, path.removeprefix("motionkit ")):
             return MotionkitError(
                 f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
             )

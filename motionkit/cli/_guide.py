@@ -39,14 +39,16 @@ def guide_options() -> tuple[GuideOption, ...]:
     )
 
 
-def translate(flag: str) -> str:
-    """Return what to write instead of a guide's `flag`, or nothing when no guide knows it."""
+def translate(flag: str, command: str = "") -> str:
+    """Return what to write instead of a guide's `flag`, or nothing when no guide knows it.
+
+    Scripts of the guides gave one name to different things; the meaning it had for `command` comes first.
+    """
     wanted = "--" + flag.lstrip("-").partition("=")[0].replace("-", "_")
-    for row in guide_options():
-        if wanted in row.guide:
-            note = f" ({row.note})" if row.note else ""
-            return f"{row.flag}{note}"
-    return ""
+    rows = sorted((row for row in guide_options() if wanted in row.guide), key=lambda row: row.command != command)
+    if not rows:
+        return ""
+    return f"{rows[0].flag} ({rows[0].note})" if rows[0].note else rows[0].flag
 
 
 def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "key", "note")) -> str:
