@@ -6,10 +6,12 @@ import io
 import json
 import math
 import pickle
+import random
 import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,16 +23,21 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip
 from motionkit.datasets.composite import CompositeOptions, component
-from motionkit.datasets.composite._draw import Draw, extremes
+from motionkit.datasets.composite._captions import draw_captions
+from motionkit.datasets.composite._draw import draw_samples
 from motionkit.datasets.composite._motion import reference_features, reference_joints
+from motionkit.datasets.composite._reasons import none_fits
+from motionkit.datasets.composite._seams import blend_seam
+from motionkit.datasets.composite._sets import FittingSets
 from motionkit.datasets.composite._sources import Source, read_sources, shared_groups
+from motionkit.datasets.composite._totals import extremes
 from motionkit.datasets.composite.building import Composed, Plan, compose, planned_files, write_composed
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.datasets.joining import join_texts
 from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter import component as starter
 from motionkit.errors import MotionkitError
-from motionkit.geometry import rotate_yaw
+from motionkit.geometry import bones_from_positions, rotate_yaw
 from motionkit.motion import HUMANML, KIT, Skeleton, canonicalise, features_to_joints, joints_to_features
 from motionkit.testing import check_dataset
 
@@ -66,7 +73,7 @@ def clips_of(*lengths: int, groups: str = "") -> list[Source]:
     """Sources of given lengths, each a group of its own or with the letters of `groups`."""
     names = groups or "".join(chr(ord("a") + i) for i in range(len(lengths)))
     return [
-        Source(TextClip(f"{i}", torch.zeros(frames, 1), ("a man walks.",)), f"{i}", 0, names[i])
+        Source(TextClip(f"{i}", torch.zeros(frames, 1), (f"action {i}",)), f"{i}", 0, names[i])
         for i, frames in enumerate(lengths)
     ]
 
@@ -74,74 +81,101 @@ def clips_of(*lengths: int, groups: str = "") -> list[Source]:
 # Drawing
 
 
-@pytest.mark.parametrize(("k", "low", "high"), [(2, 90, 110), (3, 150, 160), (4, 170, 196)])
-def test_every_combination_that_fits_is_drawn_and_no_other(k: int, low: int, high: int) -> None:
-    lengths = (40, 40, 44, 47, 52, 60, 61, 75)
-    sources = clips_of(*lengths)
-    draw = Draw(sources, k, low=low, high=high, crop=False, seed="s")
-    found = {tuple(sorted(chosen)) for _ in range(4000) if (chosen := draw.draw())}
-    assert found == {
-        some for some in combinations(range(len(lengths)), k) if low <= sum(lengths[i] for i in some) <= high
-    }
+def every_set(sources: list[Source], k: int, *, low: int, high: int, crop: bool = False) -> list[tuple[int, ...]]:
+    """All sets that `FittingSets` numbers, each sorted."""
+    sets = FittingSets(sources, k, low=low, high=high, crop=crop)
+    return [tuple(sorted(sets.nth(number))) for number in range(sets.count)]
 
 
-def test_combinations_are_equally_likely() -> None:
+def fitting(sources: list[Source], k: int, *, low: int, high: int, crop: bool = False) -> set[tuple[int, ...]]:
+    """The same by trying all combinations."""
+    found = set()
+    for some in combinations(range(len(sources)), k):
+        lengths = [sources[place].frames for place in some]
+        least = sum(min(length, 36) if crop else length for length in lengths)
+        if len({sources[place].group for place in some}) == k and least <= high and low <= sum(lengths):
+            found.add(some)
+    return found
+
+
+@pytest.mark.parametrize("crop", [False, True])
+@pytest.mark.parametrize(("k", "low", "high"), [(2, 90, 110), (3, 110, 125), (4, 120, 140), (4, 170, 196), (5, 1, 190)])
+@pytest.mark.parametrize("groups", ["", "aabbccdefghhh", "aaaaaaaaaaabc", "abcabcabcdefg"])
+def test_every_set_that_fits_has_one_number(k: int, low: int, high: int, crop: bool, groups: str) -> None:
+    sources = clips_of(24, 24, 30, 40, 40, 40, 44, 47, 52, 60, 61, 75, 140, groups=groups)
+    found = every_set(sources, k, low=low, high=high, crop=crop)
+    assert len(found) == len(set(found))
+    assert set(found) == fitting(sources, k, low=low, high=high, crop=crop)
+
+
+def test_samples_are_drawn_evenly_and_without_replacement() -> None:
     sources = clips_of(40, 41, 42, 60, 61, 62, 63)
-    draw = Draw(sources, 2, low=100, high=104, crop=False, seed="s")
-    counts = Counter(tuple(sorted(chosen)) for _ in range(8000) if (chosen := draw.draw()))
-    assert len(counts) == 11  # 3 x 4 pairs of a short and a long one, without 42 + 63
-    expected = sum(counts.values()) / len(counts)
-    # Five standard deviations of a multinomial count.
-    assert max(abs(count - expected) for count in counts.values()) < 5 * math.sqrt(expected)
+    first: Counter[tuple[str, ...]] = Counter()
+    for seed in range(2000):
+        drawing = draw_samples(sources, Plan("train", 2, 104, 4, max_samples=2, seed=seed))
+        keys = [tuple(sorted(part.file for part in drawn.parts)) for drawn in drawing.samples]
+        assert len(set(keys)) == 2
+        first[keys[0]] += 1
+    assert len(first) == 11  # 3 x 4 pairs of a short and a long one, without 42 + 63
+    expected = 2000 / 11
+    # The 99.9 % point of chi squared with 10 degrees of freedom.
+    assert sum((count - expected) ** 2 / expected for count in first.values()) < 29.6
 
 
-def test_rare_combinations_are_found_at_once() -> None:
-    # Four clips of 196 frames in ten thousand: trial and error would need about 1e10 draws.
-    sources = [
-        Source(TextClip(f"{i}", torch.zeros(49 if i % 50 == 0 else 150, 1), ("x",)), f"{i}", 0, f"{i}")
-        for i in range(1000)
+def test_rare_sets_among_thousands_are_found_all() -> None:
+    # One clip that makes a set possible; with it taken twice, which is no set, nearly everything would fit.
+    sources = [*clips_of(*[100] * 5, 24), *rest(3000, 150)]
+    drawing = draw_samples(sources, Plan("train", 6, 524, 20, crop=False))
+    assert drawing.exhausted
+    assert [sorted(part.frames for part in drawn.parts) for drawn in drawing.samples] == [[24, *[100] * 5]]
+    sets = FittingSets(rest(23000, 150), 6, low=1, high=900, crop=False)
+    assert sets.count == math.comb(23000, 6)
+    assert len(set(sets.nth(sets.count - 1))) == 6
+
+
+def rest(count: int, frames: int) -> list[Source]:
+    """Many clips of one length."""
+    return [
+        Source(TextClip(f"r{i}", torch.zeros(frames, 1), (f"rest {i}",)), f"r{i}", 0, f"r{i}") for i in range(count)
     ]
-    draw = Draw(sources, 4, low=176, high=196, crop=False, seed="s")
-    chosen = draw.draw()
-    assert chosen is not None
-    assert [sources[place].frames for place in chosen] == [49] * 4
 
 
-def test_clips_of_one_group_never_meet() -> None:
-    sources = clips_of(50, 50, 50, 50, groups="aabc")
-    draw = Draw(sources, 3, low=150, high=150, crop=False, seed="s")
-    found = {tuple(sorted(chosen)) for _ in range(200) if (chosen := draw.draw())}
-    assert found == {(0, 2, 3), (1, 2, 3)}
-    assert not any(draw.draw() for draw in [Draw(sources, 4, low=200, high=200, crop=False, seed="s")] * 50)
+@pytest.mark.parametrize(("k", "target"), [(4, 105), (4, 110), (4, 120), (5, 133), (6, 180)])
+def test_with_cutting_there_is_never_less_than_without(k: int, target: int) -> None:
+    sources = clips_of(24, 25, 28, 28, 30, 34, 41, 60, 90)
+    whole, cut = ({tuple(sorted(some)) for some in every_set(sources, k, low=target - 20, high=target, crop=crop)}
+                  for crop in (False, True))  # fmt: skip
+    assert whole <= cut
+    drawing = draw_samples(sources, Plan("train", k, target))
+    assert len(drawing.samples) == len(cut)
 
 
 @pytest.mark.parametrize(
     ("k", "high", "tolerance"), [(2, 196, 20), (4, 196, 20), (5, 196, 20), (5, 196, 0), (6, 240, 5)]
 )
 def test_windows_fit(k: int, high: int, tolerance: int) -> None:
-    sources = clips_of(*range(36, 199, 9))
-    low = high - tolerance
-    draw = Draw(sources, k, low=low, high=high, crop=True, seed="s")
-    seen = 0
-    for _ in range(300):
-        chosen = draw.draw()
-        assert chosen is not None
-        windows = draw.windows(chosen)
-        assert windows is not None
-        assert low <= sum(end - start for start, end in windows) <= high
-        for place, (start, end) in zip(chosen, windows, strict=True):
+    sources = clips_of(20, *range(36, 199, 9))
+    drawing = draw_samples(sources, Plan("train", k, high, tolerance, max_samples=300, crop=True))
+    cut = 0
+    for drawn in drawing.samples:
+        assert high - tolerance <= sum(end - start for start, end in drawn.windows) <= high
+        for part, (start, end) in zip(drawn.parts, drawn.windows, strict=True):
             assert start >= 0
-            assert end <= sources[place].frames
-            assert end - start >= 36
-            seen += end - start < sources[place].frames
-    assert seen > 100
+            assert end <= part.frames
+            assert end - start >= min(36, part.frames)
+            cut += end - start < part.frames
+    assert cut > 100
 
 
-def test_frames_left_over_make_segments_longer() -> None:
-    draw = Draw(clips_of(100, 100, 100, 100, 100), 5, low=176, high=196, crop=True, seed="s")
-    windows = draw.windows(range(5))
-    assert windows is not None
-    assert sorted(end - start for start, end in windows) == [36, 40, 40, 40, 40]
+def test_windows_differ_in_length() -> None:
+    # Four of 100 frames each in 196: totals and parts are spread over what is allowed.
+    drawing = draw_samples(rest(200, 100), Plan("train", 4, 196, 20, max_samples=400))
+    frames = [[end - start for start, end in drawn.windows] for drawn in drawing.samples]
+    totals = Counter(sum(row) for row in frames)
+    assert set(totals) == set(range(176, 197))
+    assert max(totals.values()) < 50
+    spread = Counter(length for row in frames for length in row)
+    assert set(spread) >= set(range(36, 70))
 
 
 def test_extremes_are_those_of_different_groups() -> None:
@@ -149,6 +183,35 @@ def test_extremes_are_those_of_different_groups() -> None:
     assert extremes(sources, 3, crop=False) == (40 + 90 + 30, 41 + 100 + 30)
     assert extremes(sources, 3, crop=True) == (36 + 36 + 30, 41 + 100 + 30)
     assert extremes(sources, 4, crop=False) is None
+
+
+def test_a_gap_names_the_next_target_that_fits() -> None:
+    sources = clips_of(20, 20, 100, 100, 103)
+    for crop, further in ((False, 120), (True, 56)):
+        plan = Plan("train", 2, 50, 5, crop=crop)
+        assert not draw_samples(sources, plan).samples
+        error = none_fits(sources, plan, "toy")
+        assert error.fix.startswith(f"--target-length {further} is the next that fits 2 segments; or a larger")
+        assert draw_samples(sources, replace(plan, target_length=further)).samples
+        assert not draw_samples(sources, replace(plan, target_length=further - 1)).samples
+
+
+def test_captions_of_a_sample_differ_where_they_can() -> None:
+    def part(name: str, *captions: str) -> Source:
+        return Source(TextClip(name, torch.zeros(50, 1), captions), name, 0, name)
+
+    one, two, three = part("1", "walk", "run", "jump"), part("2", "Walk.", "run"), part("3", "walk")
+    for seed in range(20):
+        texts, different = draw_captions([one, two, three], random.Random(seed))
+        assert (texts, different) == (("jump", "run", "walk"), True)
+    assert draw_captions([three, part("4", "WALK. ")], random.Random(0))[1] is False
+    # Clips that cannot be told apart come last, and are counted.
+    sources = [part(str(i), "walk" if i < 4 else f"action {i}") for i in range(6)]
+    drawing = draw_samples(sources, Plan("train", 2, 100, 0, max_samples=9))
+    assert (len(drawing.samples), drawing.repeats) == (9, 0)
+    drawing = draw_samples(sources, Plan("train", 2, 100, 0, max_samples=11))
+    assert (len(drawing.samples), drawing.repeats) == (11, 2)
+    assert [len(set(drawn.texts)) for drawn in drawing.samples] == [2] * 9 + [1] * 2
 
 
 def test_a_mirror_image_belongs_to_its_motion() -> None:
@@ -224,6 +287,19 @@ def test_the_smallest_target_that_is_named_is_the_smallest(singles: Any) -> None
         compose(singles, Plan("train", 3, 100))
     assert f"--target-length {sum(lengths[:3])} is the smallest" in caught.value.fix
     assert f"{sum(lengths[-3:]) + 20} the largest" in caught.value.fix
+    with pytest.raises(MotionkitError) as caught:
+        compose(singles, Plan("train", 3, 500))
+    assert f"--target-length {sum(lengths[-3:]) + 20} is the largest" in caught.value.fix
+
+
+def test_short_segments_are_marked_by_their_seconds(singles: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # TMR's least is two seconds: 40 frames of HumanML3D, 25 of KIT.
+    monkeypatch.setattr(singles, "fps", 12.5)
+    composed = compose(singles, Plan("train", 4, 150, max_samples=20))
+    frames = [count for sample in composed.samples for count in sample.durations_frames]
+    assert min(frames) < 40
+    assert not any(mark for sample in composed.samples for mark in sample.outside_tmr_range)
+    assert not any("TMR" in text for text in composed.warnings)
 
 
 def test_too_few_combinations_are_reported(tmp_path: Path) -> None:
@@ -231,7 +307,7 @@ def test_too_few_combinations_are_reported(tmp_path: Path) -> None:
     composed = compose(few, Plan("train", 2, 196, tolerance=190, max_samples=50))
     assert len(composed.samples) == math.comb(5, 2)
     (text,) = composed.warnings
-    assert text.startswith("10 samples instead of 50: further draws brought no new combination")
+    assert text.startswith("10 samples instead of 50: no other clips fit")
     assert sum(composed.histogram.values()) == 5
     assert all(f"{start}-{start + 19}: {count}" in text for start, count in composed.histogram.items())
     with pytest.raises(MotionkitError, match="need 6 different clips; the train split of starter has 5"):
@@ -281,6 +357,41 @@ def test_four_quarter_turns_close_a_circle(skeleton: Skeleton) -> None:
     assert (joints - rotate_yaw(still, turns[:, None]) - whole[:, None]).abs().max() < 1e-5
     features = reference_features(joints, skeleton)
     assert (features_to_joints(features, skeleton) - joints[:-1]).abs().max() < 1e-4
+
+
+def test_bones_keep_their_length_at_seams(singles: Any) -> None:
+    # Poses are blended by turning limbs: a straight way between two places of a hand would shrink the arm.
+    composed = compose(singles, Plan(max_samples=20))
+    for sample, joints in zip(composed.samples, composed.arrays.joints, strict=True):
+        lengths = bones_from_positions(joints.double(), HUMANML.parents)[:, 1:].norm(dim=-1)
+        assert (lengths / lengths[0] - 1).abs().max() < 1e-4, sample.id
+        # Feet that were on the ground are not pushed into it, nor is the body lifted off.
+        own = [clip.features for clip in singles.clips("train") if clip.key in sample.source_ids]
+        ground = min(float(features_to_joints(part.double(), HUMANML)[..., 1].min()) for part in own)
+        assert joints[..., 1].min() > ground - 1e-4
+
+
+@pytest.mark.parametrize("degrees", [30.0, 179.0, 180.0])
+def test_a_limb_swings_over_a_seam(degrees: float) -> None:
+    still = canonicalise(rest_pose(HUMANML)[None], HUMANML)[0]
+    other = still.clone()
+    angle = math.radians(degrees)
+    wrist, elbow = HUMANML.joint_names.index("left_wrist"), HUMANML.joint_names.index("left_elbow")
+    arm = still[wrist] - still[elbow]
+    # Turned about an axis at right angles to the arm.
+    axis = torch.linalg.cross(arm, arm.new_tensor([0.3, 0.5, 0.8]))
+    side = torch.linalg.cross(axis / axis.norm(), arm)
+    other[wrist] = other[elbow] + math.cos(angle) * arm + math.sin(angle) * side
+    before, after = still.repeat(30, 1, 1), other.repeat(30, 1, 1)
+    blend_seam(before, after, HUMANML, 20.0)
+    assert torch.allclose(before[-1], after[0], atol=1e-9)
+    whole = torch.cat([before[:-1], after])
+    forearm = whole[:, wrist] - whole[:, elbow]
+    assert torch.allclose(forearm.norm(dim=-1), arm.norm().expand(len(whole)), rtol=1e-9)
+    turned = torch.rad2deg(torch.acos((forearm @ arm / arm.norm() ** 2).clamp(-1, 1)))
+    assert turned[29] == pytest.approx(degrees / 2, abs=1e-3)
+    assert bool((turned.diff() >= -1e-4).all())
+    assert torch.equal(before[:25], still.repeat(25, 1, 1))
 
 
 def test_poses_meet_half_way_at_a_seam_and_nowhere_else(singles: Any) -> None:

@@ -5,51 +5,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from motionkit.datasets.base import Split, TextMotionDataset
+from motionkit.datasets.composite._draw import ATTEMPTS, Drawing
 from motionkit.datasets.composite._plan import Plan
 from motionkit.datasets.composite._sources import Source, shared_groups
+from motionkit.datasets.composite._totals import extremes, next_total
 from motionkit.datasets.joining import MIN_SEGMENT
 from motionkit.errors import MotionkitError
-
-ATTEMPTS = 200
-"""Draws per sample asked for, at most; the original code's figure."""
 
 BIN = 20
 """Frames per bin of the histogram of lengths."""
 
 
-def impossible(plan: Plan, reach: tuple[int, int], name: str) -> MotionkitError:
-    """Return the error for a plan that nothing fits, with the targets that something would fit."""
-    smallest, largest = reach[0], reach[1] + plan.tolerance
-    least = f"a window has at least {MIN_SEGMENT} frames, and " if plan.cuts else ""
-    fix = f"--target-length {smallest} is the smallest that fits {plan.k_segments} segments, {largest} the largest"
+def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
+    """Return the error for a plan that no clips fit, with a target length that some would."""
+    clips, where = plan.k_segments, f"the {plan.split} split of {name}"
+    reach = extremes(sources, clips, crop=plan.cuts)
+    if reach is None:
+        groups = len({source.group for source in sources})
+        return MotionkitError(
+            f"samples of {clips} segments need {clips} different clips; {where} has {groups}.",
+            fix=f"--k-segments {groups} or fewer." if groups > 1 else "",
+        )
+    smallest, largest = reach
     if smallest > plan.target_length:
-        if not plan.cuts and plan.target_length >= MIN_SEGMENT * plan.k_segments:
-            fix += "; or --crop, which cuts clips to windows"
-        if plan.k_segments > 2:
-            fix += "; or use fewer segments"
-    elif largest < plan.target_length:
-        fix += "; or use more segments"
+        most = largest + plan.tolerance
+        fixes = [f"--target-length {smallest} is the smallest that fits {clips} segments, {most} the largest"]
+        if not plan.cuts and plan.target_length >= MIN_SEGMENT * clips:
+            fixes.append("--crop, which cuts clips to windows")
+        if clips > 2:
+            fixes.append("fewer segments")
+    elif largest < plan.low:
+        fixes = [
+            f"--target-length {largest + plan.tolerance} is the largest that fits {clips} segments",
+            "more segments",
+        ]
     else:
-        fix += "; or use a larger --tolerance"
+        further = next_total(sources, clips, above=plan.target_length, crop=plan.cuts)
+        fixes = [f"--target-length {further} is the next that fits {clips} segments", "a larger --tolerance"]
+    cut = (
+        f"a cut window has at least {MIN_SEGMENT} frames, and clips shorter than that stay whole: " if plan.cuts else ""
+    )
     return MotionkitError(
-        f"no {plan.k_segments} clips of the {plan.split} split of {name} add up to {plan.low}..{plan.target_length} "
-        "frames.",
-        why=f"{least}{plan.k_segments} different clips have {reach[0]} to {reach[1]} frames together.",
-        fix=fix + ".",
+        f"no {clips} clips of {where} add up to {plan.low}..{plan.target_length} frames.",
+        why=f"{cut}{clips} different clips have {smallest} to {largest} frames together.",
+        fix="; or ".join(fixes) + ".",
     )
 
 
-def too_few(count: int, plan: Plan, attempts: int, sources: Sequence[Source], histogram: dict[int, int]) -> str:
+def too_few(drawing: Drawing, plan: Plan, sources: Sequence[Source], histogram: dict[int, int]) -> str:
     """Return the warning that there are fewer samples than were asked for, with the lengths that there are."""
     bins = ", ".join(f"{start}-{start + BIN - 1}: {clips}" for start, clips in histogram.items())
-    reason = (
-        f"the limit of {ATTEMPTS} draws per sample was reached"
-        if attempts >= ATTEMPTS * plan.max_samples
-        else "further draws brought no new combination"
-    )
+    reason = "no other clips fit" if drawing.exhausted else f"the limit of {ATTEMPTS} draws per sample was reached"
     return (
-        f"{count} samples instead of {plan.max_samples}: {reason} ({attempts} draws from {len(sources)} clips). "
-        f"Clips by length in frames: {bins}."
+        f"{len(drawing.samples)} samples instead of {plan.max_samples}: {reason} ({drawing.attempts} draws from "
+        f"{len(sources)} clips). Clips by length in frames: {bins}."
+    )
+
+
+def alike(drawing: Drawing) -> str:
+    """Return the warning that captions repeat within samples."""
+    return (
+        f"{drawing.repeats} of {len(drawing.samples)} samples have one caption in two segments, because their clips "
+        "have no others: a reward that compares the segments of a sample cannot tell these apart."
     )
 
 

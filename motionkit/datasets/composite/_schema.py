@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SCHEMA = 1
 KIND = "motionkit composite prompts"
-TMR_LEAST = 40
-"""Shortest motion in frames that TMR was trained on; scores of shorter segments are extrapolated."""
+TMR_LEAST = 2.0
+"""Shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated."""
 
 
 class _Model(BaseModel):

@@ -65,13 +65,15 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
     return found
 
 
-def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Source], used: Iterable[int]) -> str:
+def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Source], used: Iterable[Source]) -> str:
     """Return a hash of the split's clip ids, lengths and captions, and of the motions that were used."""
     digest = hashlib.sha256(f"{dataset.name} {split} {dataset.skeleton.name} {dataset.fps}\n".encode())
     for source in sources:
         digest.update(f"{source.clip.key} {source.frames} {source.clip.captions}\n".encode())
-    for number in sorted(set(used)):
-        digest.update(sources[number].clip.features.contiguous().numpy().tobytes())
+    taken = {id(source) for source in used}
+    for source in sources:
+        if id(source) in taken:
+            digest.update(source.clip.features.contiguous().numpy().tobytes())
     return digest.hexdigest()[:32]
 
 
