@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._sound import nearest_sound, sound_rows
 from motionkit.motion.checks._body import bone_finding, scale_finding
 from motionkit.motion.checks._finding import Finding, ranges, words
 from motionkit.motion.checks._floor import floor_findings
@@ -48,7 +49,7 @@ def check_motion(
         found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite) in {words(spans)}."))
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
-        index = _nearest_sound(whole)
+        index = nearest_sound(whole)
         if starts_at_rest(places[index], fps=fps):
             text = "frame 0 is a rest pose (T-pose), or mixed with one: the motion does not start from it."
             found.append(Finding("rest-pose", ((0, 1),), text))
@@ -68,16 +69,10 @@ def check_motion(
 
 def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
     """Return ``[T]``: True where positions and rotations are finite."""
-    whole = places.isfinite().flatten(1).all(1)
+    whole = sound_rows(places)
     if isinstance(motion, Motion):
-        whole = whole & motion.rotations.isfinite().flatten(1).all(1)
+        whole = whole & sound_rows(motion.rotations)
     return whole
-
-
-def _nearest_sound(whole: Tensor) -> Tensor:
-    """Return for each frame the last sound one up to it; the first sound one for frames before it."""
-    index = torch.where(whole, torch.arange(len(whole)), -1)
-    return index.cummax(0).values.clamp_min(int(whole.to(torch.int8).argmax()))
 
 
 def _short(frames: int, fps: float, least: int, target: float) -> Finding | None:

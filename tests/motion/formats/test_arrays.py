@@ -12,6 +12,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, canonicalise, joints_to_features
+from motionkit.motion.checks import check_motion
 from motionkit.motion.formats.arrays import read_features_file, read_joints, read_mdm_results, write_joints
 from motionkit.motion.rigs import kit_bones
 
@@ -199,11 +200,20 @@ def test_a_public_clip_normalised_is_refused(shared: Path, tmp_path: Path):
 
 def test_broken_features_stay_and_other_widths_are_refused(tmp_path: Path):
     features = joints_to_features(walker(40), HUMANML).float()
+    (whole,) = read_features_file(save(tmp_path / "whole.npy", features))
     features[11, 5] = float("inf")
+    features[30, -1] = float("nan")
     (clip,) = read_features_file(save(tmp_path / "a.npy", features))
-    assert "from frame 11 on" in clip.warnings[0]
-    assert torch.isfinite(clip.motion.joints[:11]).all()
-    assert torch.isnan(clip.motion.joints[11:]).all()
+    assert clip.warnings == ("values are not finite in 2 of 39 frames.",)
+    assert torch.isnan(clip.motion.joints[[11, 30]]).all()
+    torch.testing.assert_close(clip.motion.joints[:11], whole.motion.joints[:11])
+    # Frames after a gap are where the motion would have gone, and are the same poses.
+    torch.testing.assert_close(clip.motion.joints[12:30, :, 1], whole.motion.joints[12:30, :, 1])
+    assert (clip.motion.joints[12:30] - whole.motion.joints[12:30]).norm(dim=-1).max() < 0.1
+    (finding,) = [finding for finding in check_motion(clip.motion) if finding.kind == "nan"]
+    assert finding.frames == ((11, 12), (30, 31))
+    with pytest.raises(MotionkitError, match="no frame whose values are all finite"):
+        read_features_file(save(tmp_path / "c.npy", np.full((9, 263), np.nan)))
     for shape in ((40, 262), (263,), (0, 263), (2, 40, 263)):
         with pytest.raises(MotionkitError, match=re.escape(str(list(shape)))):
             read_features_file(save(tmp_path / "b.npy", np.zeros(shape)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.motion._sound import nearest_sound, said_of, sound_rows
 from motionkit.motion.features._layout import feature_layout
 from motionkit.motion.features._recover import features_to_joints
 from motionkit.motion.formats.arrays._joints import LIMIT
@@ -33,7 +35,8 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
         One clip with its features and the joints recovered from their positions.
 
     Raises:
-        MotionkitError: No readable array, another width, or features that are normalised with Mean and Std.
+        MotionkitError: No readable array, another width, no row that is finite, or features that are normalised with
+            Mean and Std.
     """
     array = read_array(path, limit=LIMIT)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
@@ -51,25 +54,28 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
 def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: float = 0.0) -> Clip:
     """Return the clip of features ``[T, D]``.
 
+    Rows with a value that is not finite have NaN for joints. Joints are summed up from the velocities of all rows
+    before them; such a row counts there like the one before it. What comes after is sound on its own: only how it lies
+    to what came before is a guess, and no run of clean frames goes across.
+
     Raises:
-        MotionkitError: The features look normalised.
+        MotionkitError: No row is finite, or the features look normalised.
     """
+    sound = sound_rows(features)
+    if not bool(sound.any()):
+        raise MotionkitError(f"{origin} has no frame whose values are all finite.")
     if looks_normalised(features, skeleton):
         raise MotionkitError(
             f"{origin} does not look like {skeleton.name} features: its rotations are none.",
             why="features that were normalised for a network look so.",
             fix="undo it with the Mean.npy and Std.npy they were normalised with: features * Std + Mean.",
         )
-    joints = features_to_joints(features.double(), skeleton)
-    broken = ~torch.isfinite(features).all(dim=-1)
-    warnings = []
-    if bool(broken.any()):
-        first = int(broken.nonzero()[0])
-        warnings.append(f"{int(broken.sum())} frame(s) are not finite, from frame {first} on the joints are unknown.")
+    joints = features_to_joints(features[nearest_sound(sound)].double(), skeleton)
+    joints[~sound] = math.nan
     rate = fps or skeleton.fps
     motion = JointMotion(skeleton.joint_names, skeleton.parents, joints, rate)
     notes = {"format": f"{skeleton.name} features", "unit": "m", "fps": f"{rate:g}", "frames": str(len(features))}
-    return Clip(motion, features=features.float(), notes=notes, warnings=tuple(warnings))
+    return Clip(motion, features=features.float(), notes=notes, warnings=tuple(said_of(sound)))
 
 
 def looks_normalised(features: Tensor, skeleton: Skeleton) -> bool:

@@ -31,10 +31,10 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
         tree: The joints whose channels the values are.
 
     Returns:
-        Frames per second, and ``[T, channels]`` values.
+        Frames per second, and ``[T, channels]`` values; NaN for each that is not finite.
 
     Raises:
-        MotionkitError: Numbers are missing, too many, no numbers or not finite.
+        MotionkitError: Numbers are missing, too many or no numbers, or every frame has one that is not finite.
     """
     frames, rate, start = _header(text, start)
     width = tree.width
@@ -58,12 +58,13 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
         values = values.reshape(frames, width)
     finite = np.isfinite(values)
     if not finite.all():
-        frame, column = (int(place) for place in np.argwhere(~finite)[0])
-        raise MotionkitError(
-            f"a value that is not finite (NaN or infinite) is in frame {frame}, at {tree.channel(column)}; "
-            f"{int((~finite).sum())} in all, in {int((~finite).any(axis=1).sum())} frame(s).",
-            fix="export the motion again, without these frames.",
-        )
+        if not finite.all(axis=1).any():
+            column = int(np.argwhere(~finite)[0, 1])
+            raise MotionkitError(
+                f"every frame has a value that is not finite (NaN or infinite); the first is at {tree.channel(column)}.",
+                fix="the file is damaged: export it again.",
+            )
+        values[~finite] = np.nan
     return rate, values
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import END, Motion
+from motionkit.motion._sound import only, said_of, sound_rows
 from motionkit.motion.formats.bvh._frames import parse_frames
 from motionkit.motion.formats.bvh._hierarchy import parse_hierarchy
 from motionkit.motion.formats.bvh._local import to_local
@@ -37,22 +39,24 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Returns:
         One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes say format, unit,
-        fps, frames, joints, up.
+        fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, and that is warned of.
 
     Raises:
         MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
-            agree, or a value is no number or not finite; the message says where.
+            agree, a value is no number, or no frame is finite; the message says where.
     """
     if options.unit != "auto" and options.unit not in UNITS:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
     if options.up not in ("auto", "y", "z"):
         raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
     try:
-        motion, warnings = _parse(_text(path))
+        motion, sound, warnings = _parse(_text(path))
     except MotionkitError as error:
         raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
-    up, doubt = (options.up, "") if options.up != "auto" else find_up(motion)
-    unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(motion)
+    clean = only(motion, sound)
+    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
+    unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(clean)
+    warnings += said_of(sound)
     warnings += [warning for warning in (doubt, guess) if warning]
     scale = UNITS[unit].metres
     motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
@@ -88,9 +92,12 @@ def _text(path: Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _parse(text: str) -> tuple[Motion, list[str]]:
+def _parse(text: str) -> tuple[Motion, Tensor, list[str]]:
+    """Return the motion as the file has it, ``[T]`` which of its frames are finite, and what to look at."""
     tree, start = parse_hierarchy(text)
-    fps, values = parse_frames(text, start, tree)
-    rotations, translations = to_local(tree, torch.from_numpy(values))
+    fps, rows = parse_frames(text, start, tree)
+    values = torch.from_numpy(rows)
+    rotations, translations = to_local(tree, values)
     offsets = torch.tensor(tree.offsets, dtype=torch.float64)
-    return Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps), tree.warnings
+    motion = Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps)
+    return motion, sound_rows(values), tree.warnings
