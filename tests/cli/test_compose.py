@@ -198,6 +198,38 @@ def test_grpo_without_a_held_out_file(cli: Cli, tiny: Any, folder: Path) -> None
     assert "heldout" not in json.loads(result.stdout) or not json.loads(result.stdout)["heldout"]
 
 
+@pytest.mark.parametrize("dataset", ["starter", "composite"])
+def test_what_is_trained_on_is_not_measured(cli: Cli, tiny: Any, folder: Path, dataset: str) -> None:
+    words = tiny.grpo("run") if dataset == "starter" else grpo(tiny, "--dataset", dataset, "--dataset.path", folder)
+    result = cli(*words, "--set", "prompts.split=val")
+    assert result.exit_code == 2
+    assert "prompts.split and heldout.split are both val" in said(result)
+    assert "--set heldout.prompts=0" in said(result)
+    assert not Path("run").exists()
+    result = cli(*words, "--set", "prompts.split=val", "--set", "heldout.prompts=0", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_motions_of_both_splits_are_refused_or_noted(cli: Cli, tiny: Any, folder: Path) -> None:
+    both = Path("both")
+    both.mkdir()
+    for name in ("composite_k2_train.json", "composite_k2_train.npz"):
+        (both / name).write_bytes((folder / name).read_bytes())
+    document = json.loads((both / "composite_k2_train.json").read_text())
+    document["metadata"]["split"] = "val"
+    (both / "composite_k2_val.json").write_text(json.dumps(document))
+    words = grpo(tiny, "--dataset", "composite", "--dataset.path", both)
+    result = cli(*words)
+    assert result.exit_code == 2
+    motions = {name for sample in document["samples"][:4] for name in sample["source_ids"]}
+    assert f"the train and the val prompts of composite share {len(motions)} of {len(motions)} motions" in said(result)
+    assert not Path("run").exists()
+    result = cli(*words, "--set", "heldout.allow_shared=true")
+    assert result.exit_code == 0, result.stderr
+    assert "are trained on and measured on" in Path("run/log.txt").read_text()
+    assert set(json.loads(Path("run/run.json").read_text())["heldout_shared_motions"]) == motions
+
+
 def test_prompts_longer_than_the_policy_are_refused_first(cli: Cli, tiny: Any) -> None:
     assert cli("compose", *SOURCE, "--k-segments", 5, "--target-length", 210, "--max-samples", 2, "out").exit_code == 0
     result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", "out", "--set", "heldout.prompts=0"))

@@ -34,6 +34,7 @@ from motionkit.datasets.composite._totals import extremes
 from motionkit.datasets.composite.building import Composed, Plan, compose, planned_files, write_composed
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.datasets.joining import join_texts
+from motionkit.datasets.motions import shared_motions
 from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter import component as starter
 from motionkit.errors import MotionkitError
@@ -234,6 +235,11 @@ def test_a_mirror_image_belongs_to_its_motion() -> None:
     sources = read_sources(toy, "train")
     assert [source.group for source in sources] == ["001", "001", "M002"]
     assert shared_groups(toy, "train", sources) == {"val": ["001"]}
+
+
+def test_a_mirror_image_is_the_same_motion() -> None:
+    assert shared_motions(["001", "M002", "Mary"], ["M001", "002", "ary2"]) == ["001", "002"]
+    assert shared_motions(["M003"], ["M003", "004"]) == ["M003"]
 
 
 # Samples

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from motionkit.datasets.composite._read import CompositeFile
+from motionkit.datasets.motions import shared_motions
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
 
@@ -61,12 +63,9 @@ def longest(files: Sequence[CompositeFile], wanted: int | None) -> int:
 
 
 def shared_clips(files: Sequence[CompositeFile]) -> list[str]:
-    """Return the source clips that the prompts of two splits have in common, sorted."""
-    owners: dict[str, str] = {}
-    shared: set[str] = set()
+    """Return the source motions that the prompts of two splits have in common, mirrored or not; sorted."""
+    splits: dict[str, set[str]] = {}
     for file in files:
-        split = file.document.metadata.split
-        for name in {name for sample in file.document.samples for name in sample.source_ids}:
-            if owners.setdefault(name, split) != split:
-                shared.add(name)
-    return sorted(shared)
+        names = splits.setdefault(file.document.metadata.split, set())
+        names.update(name for sample in file.document.samples for name in sample.source_ids)
+    return sorted({name for one, other in combinations(splits.values(), 2) for name in shared_motions(one, other)})

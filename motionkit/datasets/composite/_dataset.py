@@ -55,11 +55,11 @@ class Composite:
         self.max_length = longest(self._files, options.max_length)
         self._source = self._open_source(options)
         self._arrays: dict[Path, Arrays] = {}
+        self._told = False
         if shared := shared_clips(self._files):
             _log.warning(
-                "%d source clip(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
+                "%d source motion(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
             )
-        _log.info("composite data: every segment has its own length, so random crops are off.")
 
     @property
     def source_name(self) -> str:
@@ -92,6 +92,9 @@ class Composite:
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""
+        if not self._told:  # here, where crops would be: whoever asks prompts only never crops
+            self._told = True
+            _log.info("composite data: every segment has its own length, so random crops are off.")
         return tuple(
             TextClip(sample.id, reference_features(joints, self.skeleton), (sample.text, sample.composite_prompt))
             for file in self._of(split)

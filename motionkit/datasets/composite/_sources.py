@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.motions import original, shared_motions
 from motionkit.errors import MotionkitError
 
 
@@ -43,7 +44,7 @@ def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
     if not clips:
         raise MotionkitError(f"the {split} split of {dataset.name} has no clip with a caption.")
     files = {_file(clip) for clip in clips}
-    return [Source(clip, _file(clip), getattr(clip, "start", 0), _unmirrored(_file(clip), files)) for clip in clips]
+    return [Source(clip, _file(clip), getattr(clip, "start", 0), original(_file(clip), files)) for clip in clips]
 
 
 def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> dict[Split, list[str]]:
@@ -60,7 +61,7 @@ def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[So
             ids = set(_ids(dataset, other))
         except MotionkitError:
             continue
-        if both := sorted(own & ({_unmirrored(name, ids | own) for name in ids})):
+        if both := shared_motions(own, ids):
             found[other] = both
     return found
 
@@ -87,8 +88,3 @@ def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
 
 def _file(clip: TextClip) -> str:
     return getattr(clip, "source", "") or clip.key
-
-
-def _unmirrored(name: str, names: set[str]) -> str:
-    """Return the id of the motion that `name` is the mirror image of (``M<id>``), else `name`."""
-    return name[1:] if name.startswith("M") and name[1:] in names else name

@@ -139,6 +139,9 @@ class HeldOutSettings(Group):
     prompts: int = Field(64, ge=0, description="Held-out prompts; 0 skips the measurement.")
     samples: int = Field(4, ge=1, description="Samples per prompt.")
     split: Literal["val", "test"] = Field("val", description="Split of the held-out prompts.")
+    allow_shared: bool = Field(
+        False, description="Measure although training prompts come from the same motions: no held-out figures then."
+    )
     judge: str = Field("auto", description="A second TMR that is never a reward: auto, none, or a folder.")
     every: int = Field(0, ge=0, description="Also measure every N updates; 0 only before and after.")
 

@@ -20,6 +20,7 @@ from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
 from motionkit.trainers.grpo._algorithm import GRPO, visited
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._judge import open_judge
+from motionkit.trainers.grpo._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.trainers.grpo._settings import GrpoSettings
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -50,6 +51,7 @@ class GrpoTrainer:
         """
         settings = self.settings
         _refuse_idle(settings)
+        refuse_one_split(settings)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         self.policy: DiffusionPolicy = settings.policy.build(device=device, dataset=dataset)
@@ -74,6 +76,7 @@ class GrpoTrainer:
             seed=settings.seed,
             precision=settings.precision,
         )
+        self.shared: list[str] = []
         self.cursor = PromptCursor(prompts, settings.rollout.prompts, settings.seed)
         self.heldout = self._held_out(dataset)
 
@@ -96,6 +99,7 @@ class GrpoTrainer:
             )
         asked = asked[: settings.prompts]
         require_fit(self.policy, asked, fps=dataset.fps, label=dataset.name)
+        self.shared = shared_sources(self.cursor.prompts, asked, self.settings)
         return HeldOut(
             asked,
             samples=settings.samples,
@@ -118,11 +122,15 @@ class GrpoTrainer:
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(self.heldout.prompts) if self.heldout else 0,
+            **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
         self.policy.save(run.directory / "policy", tensors=False)
+        if self.shared:
+            _logger.warning("%s", describe_shared(self.shared))
+            run.annotate(heldout_shared_motions=self.shared)
         checkpoint = run.checkpoint()
         if checkpoint is None:
             before = None if self.heldout is None else self.heldout.measure(self.policy)

@@ -1,0 +1,16 @@
+"""Which clips show one and the same motion: what is trained on must not be measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+def original(name: str, names: Collection[str]) -> str:
+    """Return the id of the motion that `name` mirrors (``M<id>``, where `names` has ``<id>``), or `name` itself."""
+    return name[1:] if name.startswith("M") and name[1:] in names else name
+
+
+def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:
+    """Return the motions that two lists of clip ids have in common, as they are or mirrored; sorted."""
+    names = {*some, *others}
+    return sorted({original(name, names) for name in some} & {original(name, names) for name in others})
