@@ -15,6 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import map_body
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
+from motionkit.motion.checks import check_motion
 from motionkit.motion.contacts import find_feet, soft_contacts
 from motionkit.motion.formats.mpl import read_mpl_json
 
@@ -408,8 +409,8 @@ def drop(*path: Any) -> Change:
         (drop("Frames", 9, "BoneRotations", 3, 1), "BoneRotations of frame 9 is no table of numbers"),
         (drop("Frames", 9, "BoneRotations", 3, 1), "its row 3 has 5 numbers, the others have 6"),
         (put(["a", 0.0], "Frames", 1, "RootVelocityXY"), "RootVelocityXY of frame 1 is no table"),
-        (put(float("nan"), "Frames", 6, "BoneRotations", 2, 1), "BoneRotations[2][1] of frame 6 is not a finite"),
-        (put(float("inf"), "Frames", 6, "RootYaw"), "RootYaw of frame 6 is not a finite"),
+        (put(1e-9, "FPS"), "FPS is 1e-09; a number from 0.1 to 10000"),
+        (put(10**300, "FPS"), "FPS is 1000"),
         (put([0.0], "Frames", 1, "RootYaw"), "RootYaw of frame 1 has shape 1, expected of a single number"),
         (drop("FPS"), "has no FPS"),
         (put(0, "FPS"), "FPS is 0"),
@@ -495,3 +496,70 @@ def test_fps_from_the_user(tmp_path: Path) -> None:
     clip = read(tmp_path, document, fps=24.0)
     assert clip.motion.fps == 24.0
     assert "24 frames per second were taken" in clip.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(math.nan, "Frames", 6, "BoneRotations", 2, 1),
+        put(None, "Frames", 6, "BoneRotations", 2, 1),
+        put(math.inf, "Frames", 6, "RootYaw"),
+        put(math.nan, "Frames", 6, "RootPosition", 0),
+        put(math.nan, "Frames", 6, "RootVelocityXY", 1),
+        put(-math.inf, "Frames", 6, "TrajectoryDir", 2, 0),
+        put(math.nan, "Frames", 6, "ActionBits", 0),
+    ],
+    ids=["rotation", "null", "yaw", "position", "velocity", "trajectory", "action"],
+)
+def test_a_value_that_is_not_finite_spoils_its_frame_alone(tmp_path: Path, change: Change) -> None:
+    motion = starter_motion()
+    document = exported(motion, np.linspace(2.0, 4.5, motion.frames))
+    (whole,) = read_mpl_json(save(tmp_path / "whole.json", document))
+    change(document)
+    (clip,) = read_mpl_json(save(tmp_path / "gap.json", document))
+    assert "values are not finite in 1 of 40 frames." in clip.warnings
+    (finding,) = [finding for finding in check_motion(clip.motion) if finding.kind == "nan"]
+    assert finding.frames == ((6, 7),)
+    others = [frame for frame in range(40) if frame != 6]
+    for name in ("rotations", "translations"):
+        ours, theirs = getattr(clip.motion, name), getattr(whole.motion, name)
+        assert ours[6].isnan().all()
+        torch.testing.assert_close(ours[others], theirs[others])
+    for name in whole.motion.tracks:
+        torch.testing.assert_close(clip.motion.tracks[name][others], whole.motion.tracks[name][others])
+
+
+def test_a_path_goes_on_after_a_velocity_that_is_not_finite(tmp_path: Path) -> None:
+    """Without positions it is summed up from velocities: the lost one counts as the one before it."""
+    document = exported(motion := starter_motion(), np.zeros(40))
+    for frame in document["Frames"]:
+        del frame["RootPosition"]
+    (whole,) = read_mpl_json(save(tmp_path / "whole.json", document))
+    document["Frames"][6]["RootVelocityXY"] = [math.nan, 0.0]
+    (clip,) = read_mpl_json(save(tmp_path / "gap.json", document))
+    before, after = (
+        document["Frames"][5]["RootVelocityXY"],
+        exported(motion, np.zeros(40))["Frames"][6]["RootVelocityXY"],
+    )
+    off = np.linalg.norm(np.subtract(before, after)) / motion.fps
+    moved = (clip.motion.translations[7:, 0] - whole.motion.translations[7:, 0]).norm(dim=-1)
+    torch.testing.assert_close(moved, torch.full_like(moved, float(off)))
+
+
+def test_nothing_finite_is_refused(tmp_path: Path) -> None:
+    document = exported(starter_motion(), np.zeros(40))
+    for index, frame in enumerate(document["Frames"]):
+        if index % 2:
+            frame["RootYaw"] = math.nan
+        else:
+            frame["BoneRotations"][3][1] = None
+    with pytest.raises(MotionkitError, match="no frame whose values are all finite"):
+        read_mpl_json(save(tmp_path / "a.json", document))
+
+
+def test_contacts_that_are_not_finite_are_made_from_the_motion(tmp_path: Path) -> None:
+    document = exported(starter_motion(), np.zeros(40))
+    document["Frames"][6]["FootEvidence"]["L"]["soft_contact_score"] = math.nan
+    (clip,) = read_mpl_json(save(tmp_path / "a.json", document))
+    assert clip.motion.tracks["contacts"].isfinite().all()
+    assert any("foot evidence is missing in 1 frame(s) (the first: frame 6, left)" in said for said in clip.warnings)

@@ -314,7 +314,7 @@ def edited(path: Path, **changes: Any) -> Path:
     ("changes", "said"),
     [
         ({"rot6d": np.zeros((8, 22, 5))}, "expected [frames, bones, 6]"),
-        ({"rot6d": np.full((8, 22, 6), np.nan)}, "rot6d is not finite in frame 0"),
+        ({"rot6d": np.full((8, 22, 6), np.nan)}, "no frame whose values are all finite"),
         ({"rot6d": None, "bone_rot6d": None}, "neither rot6d nor bone_rot6d"),
         ({"rot6d": np.array([["a"] * 22] * 8)}, "expected [frames, bones, 6]"),
         ({"root_yaw": np.zeros(7)}, "root_yaw has shape [7], expected [8]"),
@@ -388,3 +388,19 @@ def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path, seed: int) -> No
     except MotionkitError:
         return
     assert clip.motion.positions().isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["rot6d", "root_yaw", "root_pos", "root_vel", "soft_contacts", "track_extra"])
+def test_a_value_that_is_not_finite_spoils_its_frame_alone(tmp_path: Path, name: str) -> None:
+    (whole,) = read_mpl_npz(edited(tmp_path, track_extra=np.zeros((8, 2))))
+    with np.load(tmp_path / "edited.npz") as archive:
+        values = np.array(archive[name], dtype=float)
+    values[5] = math.nan
+    (clip,) = read_mpl_npz(edited(tmp_path, **{"track_extra": np.zeros((8, 2)), name: values}))
+    assert "values are not finite in 1 of 8 frames." in clip.warnings
+    others = [0, 1, 2, 3, 4, 6, 7]
+    for part in ("rotations", "translations"):
+        ours, theirs = getattr(clip.motion, part), getattr(whole.motion, part)
+        assert ours[5].isnan().all()
+        torch.testing.assert_close(ours[others], theirs[others])
+    torch.testing.assert_close(clip.motion.tracks["contacts"][others], whole.motion.tracks["contacts"][others])

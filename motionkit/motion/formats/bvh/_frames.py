@@ -59,9 +59,9 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.all(axis=1).any():
-            column = int(np.argwhere(~finite)[0, 1])
+            first = tree.channel(int(np.argwhere(~finite)[0, 1]))
             raise MotionkitError(
-                f"every frame has a value that is not finite (NaN or infinite); the first is at {tree.channel(column)}.",
+                f"every frame has a value that is not finite (NaN or infinite); the first is at {first}.",
                 fix="the file is damaged: export it again.",
             )
         values[~finite] = np.nan

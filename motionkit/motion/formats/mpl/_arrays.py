@@ -64,7 +64,7 @@ class ArrayFields:
         """Return a field ``[T, *shape]`` float64; a single number per frame may be stored as ``[T, 1]``.
 
         Raises:
-            MotionkitError: Another shape, or values that are not finite.
+            MotionkitError: Another shape, or no numbers.
         """
         stored = self._array(name)
         array = np.asarray(self.arrays[stored])
@@ -76,7 +76,7 @@ class ArrayFields:
         if array.ndim != len(sizes) or any(a not in (b, -1) for a, b in zip(sizes, array.shape, strict=True)):
             expected = ", ".join("any" if size < 0 else str(size) for size in sizes)
             raise MotionkitError(f"{self.origin}: {stored} has shape {list(array.shape)}, expected [{expected}].")
-        return finite(array, stored, self.origin)
+        return as_tensor(array)
 
     def _array(self, name: str) -> str:
         known = (stored for stored in _FIELDS.get(name, ()) if np.size(self.arrays.get(stored, ())))
@@ -112,16 +112,9 @@ def open_arrays(path: Path) -> ArrayFields:
     return ArrayFields(str(path), arrays, meta, head)
 
 
-def finite(array: Any, name: str, origin: str) -> Tensor:
-    """Return numbers as float64, refusing NaN and infinities by frame."""
-    values = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
-    bad = (~values.isfinite()).nonzero()
-    if len(bad):
-        raise MotionkitError(
-            f"{origin}: {name} is not finite in frame {int(bad[0, 0]) if bad.shape[1] else 0}.",
-            why=f"{len(bad)} value(s) of it are NaN or infinite.",
-        )
-    return values
+def as_tensor(array: Any) -> Tensor:
+    """Return numbers as float64."""
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
 
 
 def text_of(arrays: Mapping[str, Any], name: str) -> str:

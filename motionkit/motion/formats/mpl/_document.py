@@ -15,6 +15,9 @@ from torch import Tensor
 from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 
+RATES = 0.1, 10_000.0
+"""Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+
 LIMIT = 512 << 20
 """Bytes of JSON that are read: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
 
@@ -63,10 +66,10 @@ class Document:
             shape: Its shape in one frame; -1 for a count that only has to be the same everywhere.
 
         Returns:
-            ``[T, *shape]`` float64.
+            ``[T, *shape]`` float64; not finite where the file's values are not, NaN where they are null.
 
         Raises:
-            MotionkitError: A frame lacks it, or it has another shape, no numbers, NaN or infinity there.
+            MotionkitError: A frame lacks it, or it has another shape or no numbers there.
         """
         values = [row.get(name) for row in self.rows]
         for index, value in enumerate(values):
@@ -78,14 +81,6 @@ class Document:
             array = np.empty((0,) * (len(shape) + 2))
         if array.ndim != len(shape) + 1 or any(a not in (b, -1) for a, b in zip(shape, array.shape[1:], strict=True)):
             self._complain(name, values, shape)
-        finite = np.isfinite(array)
-        if not finite.all():
-            index, *place = (int(number) for number in np.argwhere(~finite)[0])
-            where = f"{name}{''.join(f'[{number}]' for number in place)}"
-            raise MotionkitError(
-                f"{self.origin}: {where} of frame {index} is not a finite number.",
-                why=f"{int((~finite).sum())} value(s) of {name} are empty, NaN or infinite.",
-            )
         return torch.from_numpy(array)
 
     def _complain(self, name: str, values: Sequence[object], shape: Sequence[int]) -> None:
@@ -178,8 +173,10 @@ def frame_rate(document: Fields, given: float) -> tuple[float, list[str]]:
         if given > 0:
             return given, [f"the file has no FPS; {given:g} frames per second were taken, as given."]
         raise MotionkitError(f"{document.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
-    if not is_number(fps) or fps <= 0:
-        raise MotionkitError(f"{document.origin}: FPS is {fps!r}; a number above 0 was expected.")
+    low, high = RATES
+    if not is_number(fps) or not low <= fps <= high:
+        said = f"{fps!r}"[:40]
+        raise MotionkitError(f"{document.origin}: FPS is {said}; a number from {low:g} to {high:g} was expected.")
     return float(fps), []
 
 

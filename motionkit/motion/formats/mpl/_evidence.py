@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.contacts import ContactSpec, contact_score
-from motionkit.motion.formats.mpl._document import Document, is_number
+from motionkit.motion.formats.mpl._document import Document, Fields, is_number
 
 ACTIONS = ("Idle", "Walk", "Run", "Jump")
 """What the four ActionBits stand for."""
@@ -43,7 +43,7 @@ def read_contacts(document: Document) -> tuple[Tensor, list[str]]:
     return scores.clamp(0.0, 1.0), warnings
 
 
-def read_action(document: Document) -> tuple[Tensor | None, list[str]]:
+def read_action(document: Fields) -> tuple[Tensor | None, list[str]]:
     """Return the action of each frame ``[T, A]``, from ActionBits or ClipAction, None without; and warnings."""
     bits = None
     if document.has("ActionBits"):
@@ -57,7 +57,7 @@ def read_action(document: Document) -> tuple[Tensor | None, list[str]]:
         return bits, [f"ClipAction {name} is none of {', '.join(ACTIONS)}."]
     place = known.index(name.lower())
     if bits is None:
-        one = torch.zeros(len(document.rows), len(ACTIONS), dtype=torch.int64)
+        one = torch.zeros(document.frames, len(ACTIONS), dtype=torch.int64)
         one[:, place] = 1
         return one, []
     if bits.shape[1] == len(ACTIONS) and not bool(bits[:, place].any()):
@@ -77,6 +77,8 @@ def _spec(document: Document) -> tuple[ContactSpec, bool]:
 def _score(foot: Mapping[str, object], spec: ContactSpec, gated: bool, origin: str) -> float:
     score = foot.get("soft_contact_score")
     if score is not None:
+        if isinstance(score, float) and not math.isfinite(score):
+            return math.nan
         if not is_number(score):
             raise MotionkitError(f"{origin}: soft_contact_score is {score!r}; a number from 0 to 1 was expected.")
         return float(score)

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
+from motionkit.motion._sound import said_of, spoil
 from motionkit.motion.contacts import find_feet, soft_contacts
 from motionkit.motion.formats.mpl._build import build
 from motionkit.motion.formats.mpl._document import Document, open_document
 from motionkit.motion.formats.mpl._evidence import read_action, read_contacts
+from motionkit.motion.formats.mpl._gaps import Filled
 
 _PLAIN = ReadOptions()
 
@@ -33,16 +35,19 @@ def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
 
     Returns:
         One clip. Notes say format, unit, fps, frames, joints, 6D columns, skeleton; warnings whatever was assumed.
+        A frame with a value that is not finite (or null) has NaN for everything, and that is warned of; a foot's
+        evidence that is not finite counts as missing.
 
     Raises:
-        MotionkitError: The file is damaged (the message names line and column, or frame and field), is something
-            else, or says things about itself that cannot be true together.
+        MotionkitError: The file is damaged (the message names line and column, or frame and field), no frame of it
+            is finite, it is something else, or says things about itself that cannot be true together.
     """
     path = Path(path)
     document = open_document(path)
-    built = build(document, path, options)
+    fields = Filled(document)
+    built = build(fields, path, options)
     warnings, tracks = list(built.warnings), dict(built.motion.tracks)
-    action, said = read_action(document)
+    action, said = read_action(fields)
     warnings += said
     if action is not None:
         tracks["action"] = action
@@ -50,9 +55,10 @@ def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     warnings += said
     if contacts is not None:
         tracks["contacts"] = contacts
-    warnings += _count(document)
+    warnings += [*_count(document), *said_of(fields.sound)]
     notes = {"format": "Unreal JSON", **built.notes}
-    return (Clip(replace(built.motion, tracks=tracks), notes=notes, warnings=tuple(warnings)),)
+    motion = spoil(replace(built.motion, tracks=tracks), fields.sound)
+    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
 
 
 def _contacts(document: Document, motion: Motion, *, known: bool) -> tuple[Tensor | None, list[str]]:

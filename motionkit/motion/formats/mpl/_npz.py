@@ -13,12 +13,14 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
+from motionkit.motion._sound import said_of, spoil
 from motionkit.motion.contacts import find_feet, soft_contacts
 from motionkit.motion.corpus._captions import Caption
-from motionkit.motion.formats.mpl._arrays import ArrayFields, finite, open_arrays, text_of
+from motionkit.motion.formats.mpl._arrays import ArrayFields, as_tensor, open_arrays, text_of
 from motionkit.motion.formats.mpl._axes import UNREAL
 from motionkit.motion.formats.mpl._build import build
 from motionkit.motion.formats.mpl._evidence import ACTIONS
+from motionkit.motion.formats.mpl._gaps import Filled
 from motionkit.motion.formats.mpl._state import SCHEMA
 
 _PLAIN = ReadOptions()
@@ -39,7 +41,7 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         options: `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without.
 
     Returns:
-        One clip; tracks as `read_mpl_json` gives them.
+        One clip; tracks, and frames that are not finite, as `read_mpl_json` gives them.
 
     Raises:
         MotionkitError: The file is damaged, unpacks to more than 2 GB, is none of the three, or is newer than this
@@ -56,17 +58,19 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     if "FPS" not in fields.head and options.fps <= 0:
         fields = replace(fields, head={"FPS": _USUAL_FPS})
         warnings.append(f"the file does not say its frames per second; {_USUAL_FPS:g} were taken (--source-fps).")
-    built = build(fields, path, options, trusted=own)
+    filled = Filled(fields)
+    built = build(filled, path, options, trusted=own)
     warnings += built.warnings
     motion = built.motion
     if own:
-        motion = replace(_whole(motion, fields), tracks=_tracks(fields))
-    elif (action := _action(fields)) is not None:
+        motion = replace(_whole(motion, fields, filled), tracks=_tracks(fields, filled))
+    elif (action := _action(fields, filled)) is not None:
         motion = replace(motion, tracks={**motion.tracks, "action": action})
-    contacts, said = _contacts(fields, motion, known=built.known)
-    warnings += said
+    contacts, said = _contacts(filled, motion, known=built.known)
+    warnings += [*said, *said_of(filled.sound)]
     if contacts is not None:
         motion = replace(motion, tracks={**motion.tracks, "contacts": contacts})
+    motion = spoil(motion, filled.sound)
     kind = "MPL npz" if own or "FPS" not in fields.arrays else "MPL npz of the original converter"
     notes = {"format": kind, **built.notes}
     if digest := text_of(fields.arrays, "source_sha256"):
@@ -75,7 +79,7 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     return (_with_texts(Clip(motion, notes=notes, warnings=tuple(warnings)), about),)
 
 
-def _contacts(fields: ArrayFields, motion: Motion, *, known: bool) -> tuple[Tensor | None, list[str]]:
+def _contacts(fields: Filled, motion: Motion, *, known: bool) -> tuple[Tensor | None, list[str]]:
     if fields.has("SoftContacts") and fields.meta.get("soft_contacts") != "unknown":
         stored = fields.numbers("SoftContacts", 2)
         outside = int(((stored < 0) | (stored > 1)).sum())
@@ -88,19 +92,19 @@ def _contacts(fields: ArrayFields, motion: Motion, *, known: bool) -> tuple[Tens
     return made, ["there are no foot contacts; they come from height and speed."]
 
 
-def _action(fields: ArrayFields) -> Tensor | None:
+def _action(fields: ArrayFields, filled: Filled) -> Tensor | None:
     """Return the action that the original keeps in the first columns of its condition."""
     stored = np.asarray(fields.arrays.get("cond_in", ()))
     if stored.ndim != 2 or stored.shape[1] < len(ACTIONS) or len(stored) not in (fields.frames, fields.frames - 1):
         return None
-    action = finite(stored[:, : len(ACTIONS)], "cond_in", fields.origin)
+    action = as_tensor(stored[:, : len(ACTIONS)])
     if not len(action) or not bool(action.any()):
         return None
-    action = torch.cat([action, action[-1:]])[: fields.frames]
+    action = filled.fill(torch.cat([action, action[-1:]])[: fields.frames], "cond_in")
     return action.long() if bool((action == action.round()).all()) else action
 
 
-def _tracks(fields: ArrayFields) -> dict[str, Tensor]:
+def _tracks(fields: ArrayFields, filled: Filled) -> dict[str, Tensor]:
     tracks = {}
     for stored, array in fields.arrays.items():
         if not stored.startswith("track_"):
@@ -108,17 +112,17 @@ def _tracks(fields: ArrayFields) -> dict[str, Tensor]:
         array = np.asarray(array)
         if array.dtype.kind not in "fiub" or not array.ndim or len(array) != fields.frames:
             raise MotionkitError(f"{fields.origin}: {stored} is not one row of numbers per frame.")
-        values = finite(array, stored, fields.origin)
+        values = filled.fill(as_tensor(array), stored)
         whole = torch.bool if array.dtype.kind == "b" else torch.int64
         tracks[stored.removeprefix("track_")] = values if array.dtype.kind == "f" else values.to(whole)
     return tracks
 
 
-def _whole(motion: Motion, fields: ArrayFields) -> Motion:
+def _whole(motion: Motion, fields: ArrayFields, filled: Filled) -> Motion:
     """Add what few motions have: joints that move in their parents, end sites."""
     translations = motion.translations
     if fields.has("LocalTranslations"):
-        moved = UNREAL.points(fields.numbers("LocalTranslations", len(motion.names), 3))
+        moved = UNREAL.points(filled.numbers("LocalTranslations", len(motion.names), 3))
         translations = torch.cat([translations[:, :1], moved[:, 1:]], dim=1)
     names = np.asarray(fields.arrays.get("end_names", ()))
     parents = np.asarray(fields.arrays.get("end_parents", ()))
@@ -127,9 +131,10 @@ def _whole(motion: Motion, fields: ArrayFields) -> Motion:
     places = np.asarray(fields.arrays.get("end_offsets", ()))
     count, bones = names.size, len(motion.names)
     fits = names.shape == parents.shape == (count,) and places.shape == (count, 3) and parents.dtype.kind in "iu"
+    fits = fits and places.dtype.kind in "fiu" and bool(np.isfinite(places).all())
     if not fits or names.dtype.kind != "U" or parents.min() < 0 or parents.max() >= bones:
         raise MotionkitError(f"{fields.origin}: end_names, end_parents and end_offsets do not belong together.")
-    offsets = UNREAL.points(finite(places, "end_offsets", fields.origin))
+    offsets = UNREAL.points(as_tensor(places))
     eye = torch.eye(3, dtype=torch.float64).expand(motion.frames, count, 3, 3)
     return Motion(
         (*motion.names, *names.tolist()),
