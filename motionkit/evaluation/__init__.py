@@ -1,6 +1,6 @@
 """Protocols: what is sampled, judged, repeated, tabulated."""
 
-from motionkit.evaluation._export import export_motions, export_one
+from motionkit.evaluation._export import export_motions, export_one, require_places
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -17,5 +17,6 @@ __all__ = [
     "export_one",
     "generate",
     "require_fit",
+    "require_places",
     "sample_motions",
 ]

@@ -7,21 +7,41 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from motionkit.evaluation._generate import PAGE, RECORD
 from motionkit.motion import ReadOptions
 from motionkit.motion.convert import (
     ConvertReport,
     FileKind,
     FileSource,
     FileTarget,
+    claim_folder,
     convert,
     convert_file,
     generated_texts,
     kind_of,
+    require_file,
 )
 
-PAGE = "motions.html"
 SHOWN = 12
 """Motions on the page that every folder of generated motions gets; more would crowd it."""
+
+
+def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
+    """Refuse what could not be written at the end, before anything is sampled.
+
+    Args:
+        out: Folder or file to make.
+        kinds: Further formats in a folder.
+        count: Motions to be made.
+        overwrite: Whether what an earlier call wrote may be replaced.
+
+    Raises:
+        MotionkitError: A place is taken, its folder is missing, or a file cannot hold so many motions.
+    """
+    if (kind := kind_of(out)) is not None:
+        require_file(out, kind, count, overwrite=overwrite)
+    for kind in kinds:
+        claim_folder(out / kind, overwrite=overwrite)
 
 
 def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool = False) -> dict[str, ConvertReport]:
@@ -30,7 +50,7 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
     Args:
         folder: The folder; each kind becomes ``folder/KIND``, the page ``folder/motions.html``.
         kinds: Formats to write.
-        overwrite: Replace what is there.
+        overwrite: Replace what an earlier call wrote there.
 
     Returns:
         What was done for each kind; rotations that had to be found come with their residual.
@@ -55,7 +75,7 @@ def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = F
         overwrite: Replace it.
 
     Raises:
-        MotionkitError: The ending is unknown, or the motions do not fit into one such file.
+        MotionkitError: The motions do not fit into one such file, or it cannot be written; see `require_places`.
     """
     kind = kind_of(out)
     assert kind is not None, "the caller looks at the ending first"
@@ -66,7 +86,7 @@ def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = F
 
 def _sources(folder: Path) -> list[FileSource]:
     """Return a generated folder's joints as clips; whatever a policy makes can be looked at, sound or not."""
-    document = json.loads((folder / "motions.json").read_text(encoding="utf-8"))
+    document = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     texts = generated_texts(folder)
     options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
     return [

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from motionkit.errors import MotionkitError
 from motionkit.evaluation._sample import sample_motions
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rl import NoiseSource, StepPlan
+from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 
 BATCH = 64
+RECORD = "motions.json"
+PAGE = "motions.html"
+"""The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
 
 
 def generate(
@@ -35,7 +37,8 @@ def generate(
 
     ``OUT/new_joints/<id>.npy`` holds ``[T, J, 3]`` float32 joints (metres, Y up), ``OUT/new_joint_vecs/<id>.npy``
     ``[T, D]`` features (not normalised), ``OUT/motions.json`` what each of them is. A motion depends on its text,
-    lengths, sample number and the seed, not on what else is generated with it.
+    lengths, sample number and the seed, not on what else is generated with it. The folder is made beside its place and
+    moved there when it is whole.
 
     Args:
         policy: What is sampled.
@@ -46,33 +49,24 @@ def generate(
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
         facts: Further entries of motions.json.
-        overwrite: Write into a folder that has something in it.
+        overwrite: Replace what an earlier call wrote into `out`; nothing else in it is ever touched.
         progress: Called with the number of motions made, batch after batch.
 
     Returns:
         One entry per motion, as in motions.json.
 
     Raises:
-        MotionkitError: `out` is in use.
+        MotionkitError: `out` is in use, or cannot be written.
     """
-    if out.exists() and not overwrite and (not out.is_dir() or any(out.iterdir())):
-        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+    place = OutputFolder(out, RECORD, "motionkit-motions", overwrite=overwrite)
+    place.claim()
+    names = [_name(number, sample) for number in range(len(prompts)) for sample in range(samples)]
+    place.require_free([*_files(names), RECORD, PAGE])
     policy.condition(prompts)  # refuses a prompt before anything is made; what it encodes stays cached
-    for folder in ("new_joints", "new_joint_vecs"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    entries: list[dict[str, Any]] = []
-    per_batch = max(1, BATCH // samples)
-    for first in range(0, len(prompts), per_batch):
-        batch = prompts[first : first + per_batch]
-        motions, asked = sample_motions(policy, batch, plan, NoiseSource(seed), samples=samples, guidance=guidance)
-        joints, features = motions.joints.float().cpu().numpy(), motions.features.float().cpu().numpy()
-        for row, prompt in enumerate(asked):
-            name = f"{first + row // samples:04d}_{row % samples:02d}"
-            np.save(out / "new_joints" / f"{name}.npy", joints[row, : prompt.length])
-            np.save(out / "new_joint_vecs" / f"{name}.npy", features[row, : prompt.length])
-            entries.append(_entry(name, prompt, row % samples, policy.fps))
-        if progress is not None:
-            progress(len(asked))
+    with place.beside() as part:
+        for folder in ("new_joints", "new_joint_vecs"):
+            (part / folder).mkdir()
+        entries = _write_motions(part, policy, prompts, plan, samples, guidance, seed, progress)
     document = {
         "schema": 1,
         "skeleton": policy.skeleton.name,
@@ -83,8 +77,44 @@ def generate(
         **(facts or {}),
         "motions": entries,
     }
-    (out / "motions.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    place.settle(part, document, also=(PAGE,))
     return entries
+
+
+def _write_motions(
+    part: Path,
+    policy: DiffusionPolicy,
+    prompts: Sequence[Prompt],
+    plan: StepPlan,
+    samples: int,
+    guidance: float,
+    seed: int,
+    progress: Callable[[int], None] | None,
+) -> list[dict[str, Any]]:
+    """Sample batch after batch into a folder; return what each motion is."""
+    entries: list[dict[str, Any]] = []
+    per_batch = max(1, BATCH // samples)
+    for first in range(0, len(prompts), per_batch):
+        batch = prompts[first : first + per_batch]
+        motions, asked = sample_motions(policy, batch, plan, NoiseSource(seed), samples=samples, guidance=guidance)
+        joints, features = motions.joints.float().cpu().numpy(), motions.features.float().cpu().numpy()
+        for row, prompt in enumerate(asked):
+            name = _name(first + row // samples, row % samples)
+            for file, array in zip(_files([name]), (joints, features), strict=True):
+                np.save(part / file, array[row, : prompt.length])
+            entries.append(_entry(name, prompt, row % samples, policy.fps))
+        if progress is not None:
+            progress(len(asked))
+    return entries
+
+
+def _name(prompt: int, sample: int) -> str:
+    return f"{prompt:04d}_{sample:02d}"
+
+
+def _files(names: Sequence[str]) -> list[str]:
+    """Return the files of motions: joints, then features, of each."""
+    return [f"{folder}/{name}.npy" for name in names for folder in ("new_joints", "new_joint_vecs")]
 
 
 def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]:
@@ -98,6 +128,5 @@ def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]
             {"text": text, "start": start, "end": end}
             for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
         ],
-        "joints": f"new_joints/{name}.npy",
-        "features": f"new_joint_vecs/{name}.npy",
+        **dict(zip(("joints", "features"), _files([name]), strict=True)),
     }

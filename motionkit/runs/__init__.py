@@ -1,10 +1,11 @@
-"""Run folders: settings, metrics, checkpoints, resuming, signals, provenance. Imports torch only to save and load."""
+"""Run folders, and what every folder that a command makes obeys. Imports torch only to save and load."""
 
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._folder import hold
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
+from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._resume import locate
 from motionkit.runs._run import Listener, Run, open_run
@@ -12,6 +13,7 @@ from motionkit.runs._run import Listener, Run, open_run
 __all__ = [
     "Checkpoint",
     "Listener",
+    "OutputFolder",
     "Run",
     "RunInfo",
     "capture_random",

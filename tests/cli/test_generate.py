@@ -106,9 +106,52 @@ def test_existing_output_is_kept(policy: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious")
     result = _generate(policy, FIRST, tmp_path, "--durations", "1")
     assert result.exit_code == 2
-    assert "already exists" in result.stderr
-    assert _generate(policy, FIRST, tmp_path, "--durations", "1", "--overwrite").exit_code == 0
-    assert (tmp_path / "mine.txt").read_text() == "precious"
+    assert "is not empty" in result.stderr
+    assert _generate(policy, FIRST, tmp_path, "--durations", "1", "--overwrite").exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_only_what_generate_made_is_replaced(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = _generate(policy, FIRST, SECOND, out, "--durations", "1", "--to", "bvh")
+    assert first.exit_code == 0, first.stderr
+    for mine in ("mine.txt", "new_joints/mine.npy", "bvh/mine.bvh"):
+        (out / mine).write_text("precious")
+    again = _generate(policy, FIRST, out, "--durations", "1", "--to", "bvh", "--overwrite")
+    assert again.exit_code == 0, again.stderr
+    left = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    assert left == [
+        "bvh/0000_00.bvh", "bvh/convert.json", "bvh/mine.bvh", "mine.txt", "motions.html", "motions.json",
+        "new_joint_vecs/0000_00.npy", "new_joints/0000_00.npy", "new_joints/mine.npy",
+    ]  # fmt: skip
+    (out / "glb").mkdir()
+    (out / "glb/mine.glb").write_text("precious")
+    before = (out / "motions.json").stat().st_mtime_ns
+    refused = _generate(policy, FIRST, out, "--durations", "1", "--to", "glb", "--overwrite", "--seed", 5)
+    assert (refused.exit_code, "glb" in refused.stderr) == (2, True)
+    assert (out / "motions.json").stat().st_mtime_ns == before, "nothing was sampled"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((FIRST, SECOND, "two.bvh"), "2 clips do not fit into one file"),
+        ((FIRST, "nowhere/one.bvh"), "there is no folder nowhere"),
+        ((FIRST, "folder.bvh", "--overwrite"), "is a folder"),
+        ((FIRST, "mine.bvh"), "already exists"),
+    ],
+)
+def test_a_place_that_cannot_take_the_motions_is_refused_before_any_is_made(
+    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.bvh").mkdir()
+    Path("mine.bvh").write_text("precious")
+    monkeypatch.setattr("motionkit.evaluation.generate", lambda *_, **__: pytest.fail("it sampled"))
+    result = _generate(policy, *arguments, "--durations", "1")
+    assert result.exit_code == 2, result.stderr
+    assert message in " ".join(result.stderr.split())
+    assert Path("mine.bvh").read_text() == "precious"
 
 
 def test_missing_checkpoint(tmp_path: Path) -> None:
@@ -125,7 +168,9 @@ def test_export_and_use(policy: Path, tmp_path: Path) -> None:
     assert Path(document["file"]).name == "model000000000.pt"
     assert "patch_size=4" in document["not_in_stock_mdm"]
     assert "cannot load" in " ".join(result.stderr.split())
-    assert sorted(path.name for path in out.iterdir()) == ["Mean.npy", "Std.npy", "args.json", "model000000000.pt"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "Mean.npy", "Std.npy", "args.json", "export.json", "model000000000.pt",
+    ]  # fmt: skip
     arguments = (FIRST, "--durations", "1", "--policy.stats", out)
     assert _generate(Path(document["file"]), *arguments, tmp_path / "one").exit_code == 0
     assert _generate(policy, *arguments, tmp_path / "two").exit_code == 0
@@ -133,7 +178,14 @@ def test_export_and_use(policy: Path, tmp_path: Path) -> None:
     assert np.array_equal(one, two)
     again = _run("export", policy, out)
     assert again.exit_code == 2
-    assert "already exists" in again.stderr
+    assert "is not empty" in again.stderr
+    (out / "notes.txt").write_text("mine")
+    assert _run("export", policy, out, "--overwrite").exit_code == 0
+    assert (out / "notes.txt").read_text() == "mine"
+    (tmp_path / "peer").mkdir()
+    (tmp_path / "peer/args.json").write_text("theirs")
+    assert _run("export", policy, tmp_path / "peer", "--overwrite").exit_code == 2
+    assert [path.read_text() for path in (tmp_path / "peer").iterdir()] == ["theirs"]
 
 
 def test_exports(policy: Path, tmp_path: Path) -> None:

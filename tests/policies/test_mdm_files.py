@@ -189,7 +189,7 @@ def test_export_of_a_run(make_policy: Make, tmp_path: Path) -> None:
     assert (path.name, obstacles) == ("model000000042.pt", [])
     assert np.array_equal(np.load(tmp_path / "out" / "Mean.npy"), policy.normalizer.mean.numpy())
     assert torch.equal(torch.load(path, weights_only=True)["embed_text.bias"], policy.network.embed_text.bias)
-    with pytest.raises(MotionkitError, match="already exists"):
+    with pytest.raises(MotionkitError, match="is not empty"):
         export_checkpoint(str(tmp_path / "run"), tmp_path / "out")
     export_checkpoint(str(tmp_path / "run"), tmp_path / "out", overwrite=True)
 

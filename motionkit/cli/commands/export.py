@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
             Literal["mdm"], typer.Option("--to", help="mdm: model%09d.pt and args.json of the original MDM code.")
         ] = "mdm",
         overwrite: Annotated[
-            bool, typer.Option("--overwrite", help="Write into OUT if it has something in it.")
+            bool, typer.Option("--overwrite", help="Replace what an earlier export wrote in OUT; other files stay.")
         ] = False,
         json: JsonFlag = False,
     ) -> None:

@@ -97,7 +97,7 @@ def register(app: typer.Typer) -> None:
             str, typer.Option("--durations", metavar="S,S", help="Seconds of each action; default: 6 s shared equally.")
         ] = "",
         overwrite: Annotated[
-            bool, typer.Option("--overwrite", help="Write into OUT if it has something in it.")
+            bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
         ] = False,
     ) -> Mapping[str, Any]:
         """Make motions from texts, or from the prompts of a dataset.
@@ -105,7 +105,7 @@ def register(app: typer.Typer) -> None:
         A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
         formats. Rotations for bvh, glb and mpl are found from the joints, and how well they fit is said.
         """
-        from motionkit.evaluation import export_motions, export_one
+        from motionkit.evaluation import export_motions, export_one, require_places
         from motionkit.evaluation import generate as write_motions
         from motionkit.motion.convert import kind_of
         from motionkit.rl import DDIM, DDPM, StepPlan
@@ -128,8 +128,7 @@ def register(app: typer.Typer) -> None:
             steps=sampler.inference_timesteps or None,
         )
         kinds = _kinds(to or [], out)
-        if kind_of(out) is not None and out.exists() and not overwrite:
-            raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+        require_places(out, kinds, len(prompts) * settings.num_samples, overwrite=overwrite)
 
         def make(folder: Path) -> list[dict[str, Any]]:
             with bar("generate", total=len(prompts) * settings.num_samples) as step:

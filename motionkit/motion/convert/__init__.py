@@ -2,9 +2,10 @@
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
 from motionkit.motion.convert._pipeline import check, convert
+from motionkit.motion.convert._place import claim_folder
 from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
-from motionkit.motion.convert._single import convert_file
+from motionkit.motion.convert._single import convert_file, require_file
 from motionkit.motion.convert._sources import FileSource, Opened, generated_texts, open_sources
 from motionkit.motion.convert._targets import FileKind, FileTarget, Target, kind_of
 
@@ -19,10 +20,12 @@ __all__ = [
     "Opened",
     "Target",
     "check",
+    "claim_folder",
     "convert",
     "convert_file",
     "generated_texts",
     "in_processes",
     "kind_of",
     "open_sources",
+    "require_file",
 ]

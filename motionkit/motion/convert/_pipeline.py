@@ -11,7 +11,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
 from motionkit.motion.convert._dataset_target import FeatureTarget
 from motionkit.motion.convert._outcome import Outcome, Piece
-from motionkit.motion.convert._place import Place
+from motionkit.motion.convert._place import Place, refuse_sources
 from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._sources import FileSource
@@ -46,7 +46,7 @@ def convert(
         target: How each is written.
         table: Captions, splits and groups; they go before what a source brings itself.
         fix: Cut each clip to its longest clean run.
-        overwrite: Replace a folder that has something in it.
+        overwrite: Replace what an earlier conversion wrote into `out`; nothing else in it is ever touched.
         jobs: Worker processes; 1 works in this one. Files only: clips that are in memory stay here.
         progress: Called with each source's id when it is done.
 
@@ -54,13 +54,15 @@ def convert(
         What was done.
 
     Raises:
-        MotionkitError: `out` cannot be made or written, two clips would get one name, or no clip could be used.
+        MotionkitError: `out` cannot be made or written, a source lies in it, two clips would get one name, or no clip
+            could be used.
     """
     wall, cpu = time.perf_counter(), _cpu_seconds()
     report = ConvertReport(to=str(target.describe()["to"]))
     matched = table.match(source.key for source in sources) if table is not None else {}
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     _check_names(sources, target)
+    refuse_sources(out, (source.path for source in sources if isinstance(source, FileSource)))
     plan = {
         "version": __version__,
         **target.describe(),

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.convert._outcome import Outcome
-from motionkit.runs import hold, write_bytes_atomic
+from motionkit.runs import OutputFolder, hold, write_bytes_atomic
 
 JOURNAL = ".journal.jsonl"
+LOCK = ".lock"
 
 
 class Place:
@@ -27,19 +28,15 @@ class Place:
     Args:
         out: The folder to make.
         plan: Everything that the outputs depend on besides the sources; plain data.
-        overwrite: Replace a folder that has something in it.
+        overwrite: Replace what an earlier conversion wrote there; nothing else in it is ever touched.
 
     Raises:
-        MotionkitError: `out` is a file, is not empty and `overwrite` is False, cannot be made, or is being made
-            by another process.
+        MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
     """
 
     def __init__(self, out: Path, plan: Mapping[str, Any], *, overwrite: bool = False) -> None:
-        if out.is_file():
-            raise MotionkitError(f"{out} is a file, not a folder.", fix="choose another OUT.")
-        if out.is_dir() and any(out.iterdir()) and not overwrite:
-            raise MotionkitError(f"{out} exists and is not empty.", fix="choose another OUT, or add --overwrite.")
-        self._out = out.resolve()
+        self._output = claim_folder(out, overwrite=overwrite)
+        self._out = self._output.path
         self.folder = self._out.parent / f".{self._out.name}.part"
         self._plan = json.loads(json.dumps(plan))
         self._done: dict[str, Outcome] = {}
@@ -48,28 +45,33 @@ class Place:
         self._journal: IO[str] | None = None
 
     def __enter__(self) -> Place:
+        """Take the part folder.
+
+        Raises:
+            MotionkitError: It cannot be made, is no conversion's, or another process works in it.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._refuse_strangers()
+            self._lock = self._hold()
+            self._read_journal()
+            self._sweep()
+            self._journal = (self.folder / JOURNAL).open("a", encoding="utf-8", errors="backslashreplace")
+            if not self._done:
+                self._append({"plan": self._plan})
         except OSError as error:
+            self._close()
             raise MotionkitError(
                 f"cannot make {self._out}: {error.strerror or error}.", fix="choose another OUT."
             ) from error
-        self._lock = hold(self.folder)
-        self._read_journal()
-        self._sweep()
-        self._journal = (self.folder / JOURNAL).open("a", encoding="utf-8")
-        if not self._done:
-            self._append({"plan": self._plan})
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for file in (self._journal, self._lock):
-            if file is not None:
-                file.close()
         if not self._finished and isinstance(error, MotionkitError) and error.code == 2:
             shutil.rmtree(self.folder, ignore_errors=True)
+        self._close()
 
     def done(self, key: str, fingerprint: str) -> Outcome | None:
         """Return what became of a source that an earlier, interrupted process finished and that has not changed."""
@@ -81,32 +83,59 @@ class Place:
         self._append({"outcome": outcome.document()})
 
     def finish(self, record: Mapping[str, Any]) -> None:
-        """Write ``convert.json`` and move the folder into place."""
-        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        write_bytes_atomic(self.folder / "convert.json", text.encode())
+        """Move the folder into place, with its record ``convert.json``.
+
+        Raises:
+            MotionkitError: The place was taken meanwhile, or the disk refuses (exit code 1); what was made is kept.
+        """
+        if os.name == "nt":
+            self._close()  # a folder with open files cannot be moved there, and there is no lock to lose
+        # The journal and the lock go last: until then no other process may take the folder for its own.
+        self._output.settle(self.folder, record, leave=(JOURNAL, LOCK))
+        self._finished = True
+        for name in (JOURNAL, LOCK):
+            (self._out / name).unlink(missing_ok=True)
+
+    def _refuse_strangers(self) -> None:
+        """Refuse a folder that is called like ours and is not: what lies in it would be swept away."""
+        names = {path.name for path in self.folder.iterdir()}
+        if JOURNAL not in names and any(name != LOCK and not name.startswith(".tmp-") for name in names):
+            raise MotionkitError(
+                f"{self.folder} is in the way: OUT is written there first.",
+                why="no conversion made what is in it, so nothing in it will be touched.",
+                fix="move it elsewhere, or choose another OUT.",
+            )
+
+    def _hold(self) -> IO[str]:
+        """Take the folder, and make sure that it is still in its place: another process may just have moved it."""
+        lock = hold(self.folder)
+        try:
+            if os.path.samestat(os.fstat(lock.fileno()), (self.folder / LOCK).stat()):
+                return lock
+        except FileNotFoundError:
+            pass
+        lock.close()
+        raise MotionkitError(
+            f"{self.folder} was in use by another process until now.", fix="run the same command again."
+        )
+
+    def _close(self) -> None:
         for file in (self._journal, self._lock):
             if file is not None:
                 file.close()
-        for name in (JOURNAL, ".lock"):
-            (self.folder / name).unlink(missing_ok=True)
-        old = self._out.with_name(f".{self._out.name}.{os.getpid()}.old")
-        if self._out.exists():
-            self._out.replace(old)
-        self.folder.replace(self._out)
-        self._finished = True
-        shutil.rmtree(old, ignore_errors=True)
 
     def _append(self, line: Mapping[str, Any]) -> None:
         assert self._journal is not None
-        self._journal.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._journal.write(_json_line(line))
         self._journal.flush()
 
     def _read_journal(self) -> None:
         """Take over what an earlier process with the same plan finished; a torn last line does not count."""
         path = self.folder / JOURNAL
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            if lines and json.loads(lines[0]) == {"plan": self._plan}:
+            # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
+            lines = path.read_text(encoding="utf-8").split("\n")
+            if lines[0] and json.loads(lines[0]) == {"plan": self._plan}:
                 for line in lines[1:]:
                     outcome = Outcome.parse(json.loads(line)["outcome"])
                     if all((self.folder / file).is_file() for piece in outcome.pieces for file in piece.files):
@@ -114,15 +143,53 @@ class Place:
         except (OSError, ValueError, KeyError, TypeError):
             pass
         whole = [{"plan": self._plan}, *({"outcome": outcome.document()} for outcome in self._done.values())]
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in whole) if self._done else ""
-        write_bytes_atomic(path, text.encode())
+        text = "".join(map(_json_line, whole)) if self._done else ""
+        write_bytes_atomic(path, text.encode(errors="backslashreplace"))
 
     def _sweep(self) -> None:
         """Delete what no finished source has written: leftovers of the process that died."""
         known = {
             self.folder / file for outcome in self._done.values() for piece in outcome.pieces for file in piece.files
         }
-        known |= {self.folder / JOURNAL, self.folder / ".lock"}
+        known |= {self.folder / JOURNAL, self.folder / LOCK}
         for path in self.folder.rglob("*"):
             if path.is_file() and path not in known:
                 path.unlink(missing_ok=True)
+
+
+def claim_folder(out: Path, *, overwrite: bool = False) -> OutputFolder:
+    """Return the folder of a conversion.
+
+    Raises:
+        MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
+    """
+    place = OutputFolder(out, "convert.json", "motionkit-conversion", overwrite=overwrite)
+    place.claim()
+    return place
+
+
+def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
+    """Refuse an output that would take the place of what it is made from.
+
+    Args:
+        out: File or folder to write.
+        paths: Files that are read.
+
+    Raises:
+        MotionkitError: One of them is `out`, or lies in it.
+    """
+    place = out.resolve()
+    for path in paths:
+        file = path.resolve()
+        if place == file or place in file.parents or place in path.absolute().parents:
+            raise MotionkitError(
+                f"{out} is an input itself."
+                if place == file
+                else f"{path} is an input, and OUT is the folder it is in.",
+                why="what is read is never replaced.",
+                fix="choose another OUT.",
+            )
+
+
+def _json_line(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False) + "\n"

@@ -11,7 +11,9 @@ from typing import Literal
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ClipSource
 from motionkit.motion.convert._outcome import Outcome, Piece
+from motionkit.motion.convert._place import refuse_sources
 from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._sources import FileSource
 from motionkit.motion.convert._targets import PICTURES, FileKind, FileTarget, write_file, write_pictures
 from motionkit.motion.convert._work import Job, look
 
@@ -44,13 +46,11 @@ def convert_file(
         What was done.
 
     Raises:
-        MotionkitError: `out` exists, a clip cannot be used, or there are too many for one file.
+        MotionkitError: `out` exists or is a source, a clip cannot be used, or there are too many for one file.
     """
     wall, cpu = time.perf_counter(), time.process_time()
-    if out.exists() and not overwrite:
-        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
-    if not out.parent.is_dir():
-        raise MotionkitError(f"there is no folder {out.parent}.", fix="make it, or choose another OUT.")
+    require_file(out, kind, len(sources), overwrite=overwrite)
+    refuse_sources(out, (source.path for source in sources if isinstance(source, FileSource)))
     report = ConvertReport(to=kind)
     target = FileTarget(kind, fps, unit)
     shown: list[tuple[Clip, str]] = []
@@ -60,7 +60,7 @@ def convert_file(
             clip, found = look(clip, key, Job(source, target, fix=fix))
             report.add(Outcome(source.key, source.origin, clips=(found,)), 1)
             shown.append((replace(clip, motion=clip.motion.resample(target.rate or clip.motion.fps)), key))
-    _check_number(len(shown), kind)
+        _check_number(len(shown), kind)
     if kind in PICTURES:
         write_pictures(out, [(clip, clip.motion, key) for clip, key in shown])
         figures: dict[str, float] = {}
@@ -72,6 +72,27 @@ def convert_file(
     report.conclude([Piece(report.written[0], report.frames, figures=figures)])
     report.seconds, report.cpu_seconds = time.perf_counter() - wall, time.process_time() - cpu
     return report
+
+
+def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = False) -> None:
+    """Refuse, before any work, a file that could not be written.
+
+    Args:
+        out: The file.
+        kind: What it is.
+        count: Clips to go into it, as far as that is known.
+        overwrite: Whether a file that is there may be replaced.
+
+    Raises:
+        MotionkitError: It exists, its folder does not, or it cannot hold so many clips.
+    """
+    if out.is_dir():
+        raise MotionkitError(f"{out} is a folder, not a file.", fix="choose another OUT.")
+    if out.exists() and not overwrite:
+        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+    if not out.parent.is_dir():
+        raise MotionkitError(f"there is no folder {out.parent}.", fix="make it, or choose another OUT.")
+    _check_number(count, kind)
 
 
 def _check_number(count: int, kind: FileKind) -> None:

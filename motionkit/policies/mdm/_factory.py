@@ -19,6 +19,7 @@ from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._stock import export_stock
 from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of, step_of
+from motionkit.runs import OutputFolder
 from motionkit.text import CachedEncoder, load_encoder
 
 STARTER = "starter"
@@ -178,12 +179,12 @@ def open_encoder(name: str, model: str = "", *, device: torch.device | str = "cp
 def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
     """Write a policy, run or checkpoint in the original MDM layout; no text model is needed.
 
-    Mean.npy and Std.npy go beside it when the policy carries statistics.
+    Mean.npy and Std.npy go beside it when the policy carries statistics; export.json says what was written.
 
     Args:
         checkpoint: As ``MDMOptions.checkpoint``.
         folder: Made when it is missing.
-        overwrite: Write into a folder that has something in it.
+        overwrite: Replace what an earlier export wrote into `folder`; nothing else in it is ever touched.
 
     Returns:
         The file, and the settings that keep it from loading in the original code (empty: it loads).
@@ -191,14 +192,16 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
     Raises:
         MotionkitError: The checkpoint cannot be read, or `folder` is in use.
     """
-    if folder.exists() and not overwrite and (not folder.is_dir() or any(folder.iterdir())):
-        raise MotionkitError(f"{folder} already exists.", fix="choose another OUT, or add --overwrite.")
+    place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
+    place.claim()
     parts = _read(checkpoint)
-    path = export_stock(parts.settings, parts.network, folder, skeleton=parts.skeleton, step=parts.step)
-    if parts.normalizer is not None:
-        np.save(folder / "Mean.npy", parts.normalizer.mean.numpy())
-        np.save(folder / "Std.npy", parts.normalizer.std.numpy())
-    return path, parts.settings.stock_obstacles()
+    with place.beside() as part:
+        path = export_stock(parts.settings, parts.network, part, skeleton=parts.skeleton, step=parts.step)
+        if parts.normalizer is not None:
+            np.save(part / "Mean.npy", parts.normalizer.mean.numpy())
+            np.save(part / "Std.npy", parts.normalizer.std.numpy())
+    place.settle(part, {"schema": 1, "to": "mdm", "checkpoint": checkpoint})
+    return folder / path.name, parts.settings.stock_obstacles()
 
 
 def _read(checkpoint: str) -> _Parts:
