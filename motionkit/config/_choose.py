@@ -1,6 +1,8 @@
 """Fill slots: which plugins are chosen across the layers, and which options belong to which of them.
 
-Choosing another plugin in a higher layer drops the options that lower layers gave the old one. For a slot that holds
+Choosing another plugin in a higher layer drops the options that lower layers gave the old one by name. Options of a
+lower layer that names no plugin (a variable, a file with nothing but ``[dataset] root``) are for whichever is chosen:
+it gets those that it has, and the others are said to have no effect. For a slot that holds
 several, a list (``--reward a --reward b``, ``reward = ["a", "b"]``) replaces the choice of lower layers, and tables in
 files (``[reward.a]``) add to one another; options never choose.
 """
@@ -30,12 +32,14 @@ class Pick:
         origin: Where the choice was made.
         tables: Options for it alone, lowest layer first, each with the layer it came from.
         weight: Its weight and where that was said.
+        loose: Options from below the choice, of layers that named no plugin; see `_adopt`.
     """
 
     name: str
     origin: str
     tables: list[tuple[Layer, dict[str, Any]]] = field(default_factory=list)
     weight: tuple[float, str] = (1.0, "default")
+    loose: list[tuple[Layer, dict[str, Any]]] = field(default_factory=list)
 
     def answers(self, word: str) -> bool:
         """Whether `word` means this plugin: its name, its label, or the label as a variable spells it."""
@@ -51,6 +55,7 @@ class Filled:
     origins: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     errors: list[MotionkitError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def fill(name: str, slot: Slot, layers: Sequence[Layer]) -> Filled:
@@ -59,6 +64,8 @@ def fill(name: str, slot: Slot, layers: Sequence[Layer]) -> Filled:
     try:
         picks = _pick_many(name, slot, layers) if slot.many else _pick_one(name, slot, layers)
         orphans = _hand_out(name, slot, picks, layers, filled) if slot.many else []
+        for pick in picks:
+            _adopt(name, slot, pick, filled)
         chosen = [_build(name, slot, pick, filled) for pick in picks]
         _refuse_orphans(name, orphans, picks, slot, filled)
     except MotionkitError as error:
@@ -74,6 +81,7 @@ def fill(name: str, slot: Slot, layers: Sequence[Layer]) -> Filled:
 def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
     """Return the chosen plugin; nothing when nobody chose one for a slot that may stay empty."""
     pick = Pick(next(iter(slot.default), ""), "default")
+    open_tables: list[tuple[Layer, dict[str, Any]]] = []
     for layer in layers:
         raw = layer.table.get(name)
         if raw is None:
@@ -81,9 +89,14 @@ def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
         table = dict(raw) if isinstance(raw, Mapping) else {"": raw}
         wanted = table.pop("", None) or table.pop("name", None)
         table.pop("name", None)
-        if wanted is not None and str(wanted) != pick.name:
+        if wanted is None:
+            open_tables.append((layer, table))
+        elif str(wanted) != pick.name:
             pick = Pick(str(wanted), layer.origin_of((name,)))
-        elif wanted is not None:
+            # The same place (--set beside a flag) speaks of this plugin; lower ones of whichever it may be.
+            pick.tables = [item for item in open_tables if item[0].name == layer.name]
+            pick.loose = [item for item in open_tables if item[0].name != layer.name]
+        else:
             pick.origin = layer.origin_of((name,))
         pick.tables.append((layer, table))
     if pick.name:
@@ -94,6 +107,21 @@ def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
             fix=f"choose one with --{name.replace('_', '-')} NAME",
         )
     return []
+
+
+def _adopt(name: str, slot: Slot, pick: Pick, filled: Filled) -> None:
+    """Give a plugin the loose options that it has, and say which it does not have."""
+    if not pick.loose:
+        return
+    known = plugins.get(slot.kind, pick.name).options.model_fields
+    for layer, table in reversed(pick.loose):
+        pick.tables.insert(0, (layer, {option: value for option, value in table.items() if option in known}))
+    for layer, table in pick.loose:
+        filled.warnings += [
+            f"{name}.{option} (from {layer.origin_of((name, option))}) has no effect: {pick.name!r} has no such option"
+            for option in table
+            if option not in known
+        ]
 
 
 def _pick_many(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:

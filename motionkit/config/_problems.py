@@ -11,6 +11,9 @@ from pydantic import ValidationError
 
 from motionkit.errors import MotionkitError
 
+_SHOWN = 12
+"""Problems that are printed; a file of something else has hundreds."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -20,8 +23,9 @@ class Problem:
         key: Dotted key.
         message: What is wrong with it.
         origin: Where its value came from.
-        value: The value, as text; empty when there is none.
+        value: The value, as text; empty when there is none. Long ones are printed shortened.
         fix: What to do about it.
+        flag: The flag it was given by, if it was.
     """
 
     key: str
@@ -29,10 +33,13 @@ class Problem:
     origin: str = ""
     value: str = ""
     fix: str = ""
+    flag: str = ""
 
     def __str__(self) -> str:
-        head = f"{self.key} = {self.value}" if self.value else self.key
-        origin = f"  (from {self.origin})" if self.origin else ""
+        sign = " " if self.flag else " = "
+        head = f"{self.flag or self.key}{sign}{_short(self.value)}" if self.value else self.flag or self.key
+        key = f"{self.key}, " if self.flag else ""
+        origin = f"  ({key}from {self.origin})" if self.origin else ""
         fix = f"; {self.fix}" if self.fix else ""
         return f"  {head}{origin}\n      {self.message}{fix}"
 
@@ -46,7 +53,10 @@ class SettingsError(MotionkitError):
 
     def __init__(self, problems: Sequence[Problem], command: str = "") -> None:
         count = len(problems)
-        body = "\n".join(str(problem) for problem in problems)
+        shown = problems if count <= _SHOWN + 1 else problems[:_SHOWN]
+        body = "\n".join(str(problem) for problem in shown)
+        if count > len(shown):
+            body += f"\n  and {count - len(shown)} more"
         show = f"motionkit config show {command}" if command else "motionkit config show COMMAND"
         super().__init__(
             f"{count} invalid setting{'s' if count > 1 else ''}\n{body}", fix=f"{show} lists every setting."
@@ -90,5 +100,8 @@ def _plain(value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    text = repr(value)
+    return _short(repr(value))
+
+
+def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

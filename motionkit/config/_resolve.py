@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from motionkit.config._group import Group
 from motionkit.config._problems import Problem, SettingsError, from_validation
 from motionkit.config._slots import Chosen, slot_of
 from motionkit.config._sources import Layer, read_environment, read_file
+from motionkit.config._tree import leaves
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
@@ -70,7 +71,8 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
         MotionkitError: A file cannot be read, or a plugin cannot be found.
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
     """
-    layers, warnings = gather(model, given or Given())
+    given = given or Given()
+    layers, warnings = gather(model, given)
     draft = Draft(model)
     for layer in layers:
         draft.lay(layer)
@@ -82,6 +84,7 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
         draft.origins |= filled.origins
         problems += filled.problems
         errors += filled.errors
+        warnings += filled.warnings
         if filled.value is None and slot.default:
             # A slot that failed is reported already; an empty stand-in lets the rest be validated in the same pass.
             stand_in = Chosen(slot.kind, slot.default[0], Group())
@@ -95,8 +98,18 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
         raise errors[0]
     problems += [Problem(error.message, error.why or error.fix, fix=error.fix if error.why else "") for error in errors]
     if problems:
-        raise SettingsError(problems, command)
+        raise SettingsError([_by_flag(problem, model, given) for problem in problems], command)
     return Resolved(settings, draft.origins, tuple(warnings))
+
+
+def _by_flag(problem: Problem, model: type[Group], given: Given) -> Problem:
+    """Name a value that was given by a flag as the user wrote it."""
+    for path in given.flags:
+        if problem.key == (key := ".".join(path)):
+            marks = [leaf.cli for leaf in leaves(model) if leaf.path == path]
+            own = marks[0].flag if marks and marks[0] is not None else ""
+            return replace(problem, flag=own or "--" + key.replace("_", "-"))
+    return problem
 
 
 def gather(model: type[Group], given: Given) -> tuple[list[Layer], list[str]]:

@@ -6,6 +6,7 @@ import json
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -107,8 +108,11 @@ def default_table(model: type[Group], parent: Group | None = None) -> dict[str, 
 def from_text(annotation: Any, value: Any) -> Any:
     """Prepare a value that may be text (a flag, a variable, ``--set``) for pydantic, which parses scalars itself.
 
-    Lists are JSON or comma-separated, tables are JSON, and ``none`` means None where None is allowed.
+    Lists are JSON or comma-separated, tables are JSON, and ``none`` means None where None is allowed. The items of a
+    repeated flag may be comma-separated too, unless they are words or paths, which may hold a comma themselves.
     """
+    if isinstance(value, list) and is_many(annotation) and not _wordy(annotation):
+        return [part.strip() for item in value for part in (item.split(",") if isinstance(item, str) else [item])]
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -142,7 +146,10 @@ def choices(annotation: Any) -> tuple[str, ...]:
 
 
 def type_name(annotation: Any) -> str:
-    """Return a short name of a field's type for help: ``INT``, ``FLOAT,FLOAT``, ``PATH``, ``a|b``."""
+    """Return a short name of a field's type for help: ``INT``, ``FLOAT,FLOAT``, ``PATH``, ``a|b``.
+
+    ``FLOAT,...`` is any number of them with commas. Words and paths are named singly: their flag repeats.
+    """
     words = choices(annotation)
     if words:
         return "|".join(words)
@@ -153,7 +160,8 @@ def type_name(annotation: Any) -> str:
             continue
         if origin in (tuple, list, set, frozenset):
             inner = [item for item in arguments if item is not Ellipsis]
-            names.append(",".join(type_name(item) for item in inner) + (",..." if Ellipsis in arguments else ""))
+            more = ",..." if Ellipsis in arguments and not _wordy(kind) else ""
+            names.append(",".join(type_name(item) for item in inner) + more)
         elif origin is Literal:
             names.append("|".join(str(word) for word in arguments))
         else:
@@ -174,6 +182,12 @@ def is_many(annotation: Any) -> bool:
         get_origin(kind) in (list, set, frozenset) or (get_origin(kind) is tuple and Ellipsis in get_args(kind))
         for kind in _members(annotation)
     )
+
+
+def _wordy(annotation: Any) -> bool:
+    """Whether a field holds any number of words or paths, in which a comma may be a comma."""
+    items = {item for kind in _members(annotation) for item in get_args(kind)}
+    return bool(items & {str, Path}) or bool(choices(annotation))
 
 
 def limits(field: FieldInfo) -> str:

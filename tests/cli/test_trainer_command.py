@@ -65,7 +65,7 @@ def test_snapshot_starts_an_equal_run(cli: Cli, trainer: ModuleType) -> None:
     [
         (["--data", "nothing.npz"], "nothing.npz does not exist."),
         (["--data", "."], "Is a directory"),
-        (["--num-steps", "0"], "run.num_steps = '0'  (from command line)"),
+        (["--num-steps", "0"], "--num-steps '0'  (run.num_steps, from command line)"),
         (["--num-stepz", "3"], "did you mean --num-steps"),
         (["--set", "run.num_stepz=3"], "did you mean run.num_steps?"),
         (["--batch_size", "3"], "--batch-size N (prompts per step)"),

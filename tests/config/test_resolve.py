@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from motionkit.config import Given, Resolved, SettingsError, resolve
+from motionkit.config._tree import from_text, type_name
 from motionkit.errors import MotionkitError
 
 
@@ -62,7 +63,7 @@ def test_all_problems_come_at_once_with_origins_and_suggestions(
     text = str(caught.value)
     assert text.startswith("3 invalid settings")
     assert "num_steps = '0'  (from environment MOTIONKIT_NUM_STEPS)" in text
-    assert "optim.learning_rate = 'fast'  (from command line)" in text
+    assert "--learning-rate 'fast'  (optim.learning_rate, from command line)" in text
     assert f"optim.learnin_rate = 3  (from {bad})" in text
     assert "did you mean optim.learning_rate?" in text
     assert caught.value.code == 2
@@ -135,3 +136,21 @@ def test_python_defaults_fill_slots(sample: ModuleType) -> None:
     settings = sample.Sample()
     assert settings.policy.options.checkpoint == "starter"
     assert [item.name for item in settings.reward] == ["near"]
+
+
+def test_a_file_of_something_else_is_not_printed_whole(sample: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({f"key{number}": ["x" * 1000] for number in range(300)}))
+    with pytest.raises(SettingsError, match="300 invalid settings") as caught:
+        resolve(sample.Sample, Given(files=(path,)))
+    assert len(str(caught.value)) < 6000
+    assert "and 288 more" in str(caught.value)
+    assert len(caught.value.problems) == 300
+
+
+def test_items_of_a_repeated_flag() -> None:
+    assert type_name(tuple[Path, ...]) == "PATH"
+    assert from_text(tuple[Path, ...], ["a,b", "c"]) == ["a,b", "c"]
+    assert type_name(tuple[float, ...]) == "FLOAT,..."
+    assert from_text(tuple[float, ...], ["0.1, 0.2", "3"]) == ["0.1", "0.2", "3"]
+    assert type_name(tuple[float, float]) == "FLOAT,FLOAT"

@@ -26,6 +26,46 @@ def test_another_choice_drops_the_options_of_the_old_one(sample: ModuleType, tmp
     assert resolve(sample.Sample, Given(flags={("policy",): "large"}, files=(path,))).settings.policy.name == "large"
 
 
+def test_options_of_a_layer_that_names_no_plugin_are_for_the_chosen_one(
+    sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {("policy",): "large"}
+    monkeypatch.setenv("MOTIONKIT_POLICY__ALPHA", "0.25")
+    found = resolve(sample.Sample, Given(flags=chosen))
+    assert (found.settings.policy.options.alpha, found.warnings) == (0.25, ())
+    assert found.origins["policy.alpha"] == "environment MOTIONKIT_POLICY__ALPHA"
+    path = tmp_path / "a.toml"
+    path.write_text("[policy]\nalpha = 0.5\n")
+    assert resolve(sample.Sample, Given(flags=chosen, files=(path,))).settings.policy.options.alpha == 0.25
+    monkeypatch.delenv("MOTIONKIT_POLICY__ALPHA")
+    assert resolve(sample.Sample, Given(flags=chosen, files=(path,))).settings.policy.options.alpha == 0.5
+    # What the same place says beside the choice, and what the chosen one's own layer says, goes over it.
+    both = Given(flags=chosen, files=(path,), sets=("policy.alpha=0.75",))
+    assert resolve(sample.Sample, both).settings.policy.options.alpha == 0.75
+
+
+def test_options_that_the_chosen_one_does_not_have(
+    sample: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTIONKIT_POLICY__CHECKPOINT", "x.pt")  # an option of the default, small
+    found = resolve(sample.Sample, Given(flags={("policy",): "large"}))
+    assert found.settings.policy.name == "large"
+    (text,) = found.warnings
+    assert "policy.checkpoint (from environment MOTIONKIT_POLICY__CHECKPOINT) has no effect" in text
+    monkeypatch.delenv("MOTIONKIT_POLICY__CHECKPOINT")
+    # Beside the plain choice it is a mistake.
+    for given in (
+        Given(flags={("policy",): "large", ("policy", "checkpoint"): "x.pt"}),
+        Given(flags={("policy",): "large"}, sets=("policy.checkpoint=x.pt",)),
+    ):
+        with pytest.raises(SettingsError, match=r"policy.checkpoint( =)? 'x.pt'  \(.*from command line\)"):
+            resolve(sample.Sample, given)
+    path = tmp_path / "a.toml"
+    path.write_text("[policy]\nname = 'large'\ncheckpoint = 'x.pt'\n")
+    with pytest.raises(SettingsError, match="unknown setting"):
+        resolve(sample.Sample, Given(files=(path,)))
+
+
 def test_a_slot_may_stay_empty(sample: ModuleType, tmp_path: Path) -> None:
     class Optional(Group):
         policy: Chosen | None = slot("policies", None)
