@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
@@ -58,8 +59,15 @@ def sync_folder(path: Path) -> None:
         sync_file(path)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     """Write a file aside, flush it to the disk and rename it into place.
+
+    A file that was there keeps its permissions: who made it private wants what takes its place to be private too.
+
+    Args:
+        path: The file.
+        data: Its new contents.
+        like: A file whose permissions it gets; None takes those of `path` itself. One that is missing has none.
 
     Raises:
         OSError: The disk is full or refuses; the old file, if there was one, is as before.
@@ -67,6 +75,9 @@ def write_bytes(path: Path, data: bytes) -> None:
     aside = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
     try:
         with aside.open("wb") as file:
+            with suppress(FileNotFoundError):
+                # Before the first byte is written, so that nobody can read it in between.
+                aside.chmod(stat.S_IMODE((like or path).stat().st_mode))
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
