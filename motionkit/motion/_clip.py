@@ -54,6 +54,7 @@ class Clip:
         part: Appended to the source's key (with ``_``) where one source holds several clips; empty otherwise.
         notes: Facts for the record: format, unit, frames per second of the file.
         warnings: What a person should look at, one sentence each.
+        splits: All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
     """
 
     motion: Motion | JointMotion
@@ -65,6 +66,7 @@ class Clip:
     part: str = ""
     notes: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
 
 
 class ClipSource(Protocol):

@@ -32,7 +32,8 @@ class FileSource:
         options: What the reader must be told.
         texts: Captions known from elsewhere in its folder.
         texts_file: HumanML3D texts file with its captions, read with the clip.
-        split: Split known from elsewhere in its folder.
+        splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak; the clip then
+            counts as the last of them, so that nothing held out is trained on, and carries a warning.
     """
 
     path: Path
@@ -41,7 +42,7 @@ class FileSource:
     options: ReadOptions = field(default_factory=ReadOptions)
     texts: tuple[Caption, ...] = ()
     texts_file: Path | None = None
-    split: str = ""
+    splits: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -64,12 +65,16 @@ class FileSource:
         texts = self.texts if self.texts_file is None else read_captions(self.texts_file)
         whole = tuple(caption.text for caption in texts if caption.whole)
         timed = tuple(caption for caption in texts if not caption.whole)
+        several = self.splits if len(self.splits) > 1 else ()
+        leak = (f"its folder lists it in {', '.join(several)}; it counts as {several[-1]}.",) if several else ()
         return [
             replace(
                 clip,
                 captions=clip.captions or whole,
                 timed=clip.timed or timed,
-                split=clip.split or self.split,
+                split=clip.split or "".join(self.splits[-1:]),
+                splits=clip.splits or several,
+                warnings=(*clip.warnings, *leak),
                 notes={**clip.notes, "sha256": digest},
             )
             for clip in clips
@@ -121,7 +126,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
     keys = _unique_keys([(entry.path, entry.base) for entry in found.values()])
     sources = tuple(
-        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.split)
+        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.splits)
         for key, entry in zip(keys, found.values(), strict=True)
     )
     return Opened(sources, tuple(skipped))
@@ -134,7 +139,7 @@ class _Found:
     format: Format
     texts: tuple[Caption, ...] = ()
     texts_file: Path | None = None
-    split: str = ""
+    splits: tuple[str, ...] = ()
 
 
 def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
@@ -157,7 +162,10 @@ def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
 
 def _feature_folder(folder: Path) -> Iterator[_Found]:
     """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
-    splits = {key: split for split in SPLITS for key in _lines(folder / f"{split}.txt")}
+    splits: dict[str, tuple[str, ...]] = {}
+    for split in SPLITS:
+        for key in dict.fromkeys(_lines(folder / f"{split}.txt")):
+            splits[key] = (*splits.get(key, ()), split)
     texts = generated_texts(folder)
     for path in sorted((folder / "new_joint_vecs").glob("*.npy")):
         file = folder / "texts" / f"{path.stem}.txt"
@@ -167,7 +175,7 @@ def _feature_folder(folder: Path) -> Iterator[_Found]:
             FORMATS["features"],
             texts.get(path.stem, ()),
             file if file.is_file() else None,
-            splits.get(path.stem, ""),
+            splits.get(path.stem, ()),
         )
 
 
