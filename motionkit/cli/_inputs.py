@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from motionkit.motion import CaptionTable, ClipSource, ReadOptions
 
 STARTER = "starter"
+STARTER_CLIPS = 512
 _READ, _TEXT = "Reading", "Captions and splits"
 
 Up = Annotated[
@@ -86,9 +87,18 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> Seque
         names: Paths, or ``starter``.
         options: What readers must be told.
         clips: Training clips of the starter.
+
+    Raises:
+        MotionkitError: A path cannot be used, or `clips` was chosen and the starter is not asked for.
     """
     from motionkit.motion.convert import open_sources
 
+    if STARTER not in names and clips != STARTER_CLIPS:
+        raise MotionkitError(
+            f"--clips {clips} acts with {STARTER} only.",
+            why="of files and folders every clip is read.",
+            fix=f"leave --clips out, or give {STARTER} as the input.",
+        )
     sources: list[ClipSource] = []
     if files := [Path(name) for name in names if name != STARTER]:
         opened = open_sources(files, options)
