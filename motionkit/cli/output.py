@@ -70,18 +70,22 @@ def console(*, stderr: bool = False) -> Any:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on stdout."""
+    """Print a table on stdout; one whose columns have no heads is a list of names and values."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     out = console()
-    grid = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    headed = any(columns)
+    style = box.SIMPLE_HEAD if headed else None
+    grid = Table(title=title or None, title_justify="left", box=style, pad_edge=False, show_header=headed)
     for column in columns:
         grid.add_column(column, overflow="fold")
     for row in rows:
         grid.add_row(*(Text(_cell(value)) for value in row))
     out.print(grid)
+    if not headed:
+        out.print()  # what a box of rules leaves free below itself
 
 
 def tables(found: object) -> None:
@@ -93,5 +97,6 @@ def tables(found: object) -> None:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        # Four digits, and no exponent where a number of so many can be read: 16440, not 1.644e+04.
+        return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
     return "" if value is None else str(value)
