@@ -13,7 +13,7 @@ from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli import output
 from motionkit.cli._errors import report
-from motionkit.cli._lazy import CommandTree, debug, shadowed
+from motionkit.cli._lazy import CommandTree, command_line, debug, shadowed
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
@@ -31,7 +31,9 @@ class Root(CommandTree):
         **extra: Any,
     ) -> Any:
         """Parse `args`, run the command, exit with 0, 1, 2, 130 or 143."""
-        line = hoist(list(sys.argv[1:] if args is None else args))
+        typed = list(sys.argv[1:] if args is None else args)
+        command_line.set(tuple(typed))
+        line = hoist(typed)
         options = line[: line.index("--")] if "--" in line else line
         try:
             code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)

@@ -30,6 +30,9 @@ from motionkit.errors import MotionkitError
 raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default=())
 """Arguments of the command that is being built."""
 
+command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
+"""Everything after ``motionkit`` as it was typed, for the record."""
+
 Register = Callable[[typer.Typer], None]
 
 

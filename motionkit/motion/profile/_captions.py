@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median
 
 from motionkit.motion.corpus._tagger import tag_words
 
@@ -59,15 +60,14 @@ class CaptionCount:
 
     def document(self) -> dict[str, object]:
         """Return the figures for JSON."""
-        spread = sorted(self.words)
         return {
             "clips_without": self.without,
             "count": self.captions,
             "different": len(self.different),
             "per_clip": self.captions / self.clips if self.clips else 0.0,
-            "words_mean": sum(spread) / len(spread) if spread else 0.0,
-            "words_median": spread[len(spread) // 2] if spread else 0,
-            "words_max": spread[-1] if spread else 0,
+            "words_mean": sum(self.words) / len(self.words) if self.words else 0.0,
+            "words_median": median(self.words) if self.words else 0,
+            "words_max": max(self.words, default=0),
             "vocabulary": len(self.forms),
             "words_once": sum(number == 1 for number in self.forms.values()),
             "verbs": self.top_verbs(),

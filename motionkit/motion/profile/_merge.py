@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from motionkit.config import parse_jsonc
 from motionkit.errors import MotionkitError
-from motionkit.motion.profile._edit_json import dump as dump_json
-from motionkit.motion.profile._edit_json import edit_json
-from motionkit.motion.profile._edit_text import dump_yaml, edit_toml, edit_yaml
+from motionkit.motion.profile._settings_file import Format, format_of, read_settings
 from motionkit.runs import write_bytes_atomic
 
 BLOCK = "dataset_profile"
 """Key under which the statistics go; it is the program's own and always brought up to date."""
-
-_LIMIT = 16 << 20
-
-
-@dataclass(frozen=True)
-class _Format:
-    parse: Callable[[str, str], object]
-    edit: Callable[[str, Mapping[str, object]], str]
-    dump: Callable[[Mapping[str, object]], str]
-    empty: str = ""
 
 
 @dataclass
@@ -90,7 +74,7 @@ def merge_settings(
         MotionkitError: The ending is unknown, the file is malformed, or it cannot be written.
     """
     text, have = read_settings(path)
-    format_ = _format(path)
+    format_ = format_of(path)
     result = Merged(path, created=not path.exists())
     changes: dict[str, Any] = {}
     for key, value in settings.items():
@@ -117,7 +101,7 @@ def merge_settings(
         result.backup = _free(path.with_name(f"{path.name}.bak"))
     try:
         if result.backup is not None:
-            write_bytes_atomic(result.backup, path.read_bytes())
+            write_bytes_atomic(result.backup, path.read_bytes(), like=path)
         if result.created or changes:
             write_bytes_atomic(path.resolve(), result.text.encode())
     except OSError as error:
@@ -125,41 +109,7 @@ def merge_settings(
     return result
 
 
-def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read a settings file; a file that is not there is empty.
-
-    Raises:
-        MotionkitError: The ending is unknown, or the file is malformed or no table of keys.
-    """
-    format_ = _format(path)
-    if not path.exists():
-        if not path.parent.is_dir():
-            raise MotionkitError(f"there is no folder {path.parent} to write {path.name} into.")
-        return "", {}
-    try:
-        if path.stat().st_size > _LIMIT:
-            raise MotionkitError(f"{path} is too large for settings.", why=f"at most {_LIMIT >> 20} MB are read.")
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise MotionkitError(f"{path} is not a text file (UTF-8).") from error
-    except OSError as error:
-        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
-    table = format_.parse(text.removeprefix("\ufeff"), str(path))
-    if not isinstance(table, dict) or not all(isinstance(key, str) for key in table):
-        raise MotionkitError(f"{path} does not hold a table (key: value) at its top.")
-    return text, table
-
-
-def _format(path: Path) -> _Format:
-    try:
-        return _FORMATS[path.suffix.lower()]
-    except KeyError:
-        raise MotionkitError(
-            f"settings file {path} is neither JSON, TOML nor YAML.", fix="name it .json, .jsonc, .toml or .yaml"
-        ) from None
-
-
-def _edited(format_: _Format, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
+def _edited(format_: Format, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
     """Return the text edited in place, empty when that does not give what is wanted."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     body = text.removeprefix(mark)
@@ -180,33 +130,3 @@ def _free(path: Path) -> Path:
     while free.exists():
         free, number = path.with_name(f"{path.name}{number}"), number + 1
     return free
-
-
-def _parse_yaml(text: str, origin: str) -> object:
-    try:
-        table = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise MotionkitError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
-    return {} if table is None else table
-
-
-def _parse_toml(text: str, origin: str) -> object:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise MotionkitError(f"{origin} is not valid TOML: {error}") from error
-
-
-def _dump_toml(table: Mapping[str, object]) -> str:
-    return "".join(edit_toml("", {key: value}) for key, value in table.items() if value is not None)
-
-
-_JSON = _Format(parse_jsonc, edit_json, lambda table: dump_json(dict(table), "") + "\n", "{\n}\n")
-_YAML = _Format(_parse_yaml, edit_yaml, dump_yaml)
-_FORMATS = {
-    ".json": _JSON,
-    ".jsonc": _JSON,
-    ".toml": _Format(_parse_toml, edit_toml, _dump_toml),
-    ".yaml": _YAML,
-    ".yml": _YAML,
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -17,7 +18,8 @@ from motionkit.config import parse_jsonc
 from motionkit.errors import MotionkitError
 from motionkit.motion.profile import BLOCK, merge_settings
 from motionkit.motion.profile._edit_json import edit_json
-from motionkit.motion.profile._edit_text import dump_toml, edit_toml, edit_yaml
+from motionkit.motion.profile._edit_toml import dump_toml, edit_toml
+from motionkit.motion.profile._edit_yaml import edit_yaml
 
 STAGES = [{"range": [1, 6], "label": "first", "trainer": {"freerun_weight": 0.0}, "loss_groups": {"core": {"w": 1}}}]
 WANTED = {"epochs": 20, "batch": 4, "tf_mode": "epoch_linear", "freerun_stage_schedule": STAGES}
@@ -167,6 +169,34 @@ def test_what_cannot_be_edited_is_written_anew_beside_a_copy(tmp_path: Path, nam
     assert {key for key in before if key != BLOCK} <= set(after)
 
 
+def test_the_statistics_are_a_table_of_their_own_in_toml(tmp_path: Path) -> None:
+    path = tmp_path / "new.toml"
+    merge_settings(path, WANTED, FIGURES)
+    assert path.read_text().endswith("\n\n[dataset_profile]\nn_clips = 3\ncomplexity = 1.25\n")
+    path.write_text(
+        path.read_text().replace("n_clips = 3", "# mine\nnote = 'x' # why\nn_clips = 1 # old") + "\n[last]\na = 1\n"
+    )
+    merged = merge_settings(path, WANTED, {**FIGURES, "fresh": 2})
+    assert merged.backup is None
+    text = path.read_text()
+    assert "# mine\nnote = 'x' # why\nn_clips = 3 # old\ncomplexity = 1.25\nfresh = 2\n\n[last]\na = 1\n" in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_permissions_stay_and_a_copy_has_them_too(tmp_path: Path) -> None:
+    plain, anew = tmp_path / "a.json", tmp_path / "a.yaml"
+    plain.write_text('{"a": 1}')
+    anew.write_text("{epochs: 30} # why\n")
+    for path in (plain, anew):
+        path.chmod(0o600)
+        merge_settings(path, WANTED, FIGURES)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "a.json": 0o600,
+        "a.yaml": 0o600,
+        "a.yaml.bak": 0o600,
+    }
+
+
 def test_windows_lines_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b"\xef\xbb\xbf" + JSONC.replace("\n", "\r\n").encode())
@@ -195,7 +225,8 @@ def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> 
         ("a.json", '{"a": }', "not valid JSON"),
         ("a.json", "[1]", "does not hold a table"),
         ("a.yaml", "a: [1", "not valid YAML"),
-        ("a.yaml", "1: 2\n", "does not hold a table"),
+        ("a.yaml", "1: a\n", "key that is no text: 1"),
+        ("a.yaml", "on: 1\n", "key that is no text: True"),
         ("a.toml", "a = ", "not valid TOML"),
         ("a.json", b"\xff\xfe\x00", "not a text file"),
     ],

@@ -86,8 +86,14 @@ def test_a_folder_of_features(shared: Path) -> None:
     assert profile.failed == {}
     lines = [line for file in files for line in (folder / "texts" / f"{file.stem}.txt").read_text().splitlines()]
     assert profile.captions.captions == sum(bool(line.strip()) for line in lines)
-    test = (folder / "test.txt").read_text().split()
-    assert profile.splits()["test"] == sum(file.stem in test for file in files)
+    listed = {name: set((folder / f"{name}.txt").read_text().split()) for name in ("train", "val", "test")}
+    assert profile.splits() == {name: len(ids) for name, ids in listed.items()}
+    document = profile.document()
+    several = {key: [name for name in listed if key in listed[name]] for key in set.union(*listed.values())}
+    twice = {key: names for key, names in several.items() if len(names) > 1}
+    assert twice
+    assert document["listed_twice"] == twice
+    assert document["leaks"] == sorted(twice)
 
 
 def test_a_file_s_own_yaw_velocity_and_contacts_are_taken() -> None:

@@ -69,7 +69,7 @@ def test_the_window_is_one_that_nine_of_ten_clips_fill() -> None:
     assert values(made(lengths))["seq_len"] == 60
     reason = next(one.reason for one in suggest(made(lengths)) if one.key == "seq_len")
     assert "19 of 20" in reason
-    assert "1 shorter ones are padded" in reason
+    assert "the shorter one is padded" in reason
     assert values(made([1000] * 3))["seq_len"] == 120
     assert values(made([12] * 3))["seq_len"] == 20
 
@@ -146,3 +146,16 @@ def test_problems_of_schedules_are_named(schedule: list[dict[str, Any]], problem
 
 def test_a_sound_schedule_has_no_problem() -> None:
     assert schedule_problems([stage(1, 9, 0.0), stage(10, 21, 0.175, 14), stage(22, 30, 0.325, 18)], 30) == ()
+
+
+def test_the_median_is_the_one_the_table_shows() -> None:
+    profile = made([60, 70, 81, 90])
+    assert profile.statistics()["median_seq_len"] == 75.5
+    assert "of the median 75.5 frames" in suggest(profile)[-1].reason
+
+
+@pytest.mark.parametrize(
+    "schedule", [["x"], [{"range": [1, 2], "trainer": {"freerun_weight": 1, "freerun_horizon": math.inf}}]]
+)
+def test_what_is_no_stage_is_a_problem_and_no_crash(schedule: list[Any]) -> None:
+    assert "lacks range" in schedule_problems(schedule, 30)[0]

@@ -1,0 +1,77 @@
+"""What a person should know of a data set before anything else; the terminal and the page say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from motionkit.motion.profile._profile import Profile
+from motionkit.motion.profile._wording import count
+
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Note:
+    """One remark.
+
+    Attributes:
+        head: What is the matter.
+        rest: What follows from it; goes on where `head` ends.
+        bad: Whether figures suffer from it.
+        about: One word for what it is about.
+    """
+
+    head: str
+    rest: str
+    bad: bool = True
+    about: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return both parts."""
+        return self.head + self.rest
+
+
+def notes(profile: Profile) -> Iterator[Note]:
+    """Yield remarks, the gravest first."""
+    if number := len(profile.failed):
+        yield Note(
+            f"{count(number, 'file')} could not be read", f" and {_is(number)} not in the figures.", about="failed"
+        )
+    if number := sum(any(finding.severity == "error" for finding in row.findings) for row in profile.rows):
+        yield Note(
+            f"{count(number, 'clip')} {_has(number)} a fault", " that spoils a part: see Findings.", about="faults"
+        )
+    if twice := profile.listed_twice():
+        splits = sorted({" and ".join(listed) for listed in twice.values()})
+        yield Note(
+            f"{count(len(twice), 'clip')} {_is(len(twice))} listed in several splits",
+            f" ({'; '.join(splits)}), so held-out figures will flatter: {_some(list(twice))}.",
+        )
+    if groups := [name for name in profile.leaks() if name not in twice]:
+        yield Note(
+            f"{count(len(groups), 'group')} {_has(len(groups))} clips in several splits",
+            f", so held-out figures will flatter: {_some(groups)}.",
+        )
+    if len(profile.fps) > 1:
+        rates = ", ".join(f"{fps:g}" for fps in sorted(profile.fps))
+        yield Note(
+            f"Clips have different frame rates ({rates})",
+            "; lengths in frames mix them, lengths in seconds do not.",
+            bad=False,
+        )
+    if profile.captions.captions and (number := profile.captions.without):
+        yield Note(f"{count(number, 'clip')} {_has(number)} no caption.", "", bad=False)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"

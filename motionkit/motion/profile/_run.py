@@ -1,0 +1,89 @@
+"""Profiling from end to end: what is to be written is checked first, then clips are measured, then it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ClipSource
+from motionkit.motion.corpus._caption_table import CaptionTable
+from motionkit.motion.profile._gather import profile_sources
+from motionkit.motion.profile._merge import merge_settings
+from motionkit.motion.profile._result import ProfileResult
+from motionkit.motion.profile._settings_file import read_settings
+from motionkit.motion.profile._suggest import suggest
+from motionkit.motion.profile._wording import count
+from motionkit.motion.profile.page import profile_page
+from motionkit.runs import write_bytes_atomic
+
+
+def check_outputs(html: Path | None, config: Path | None) -> None:
+    """Find out before the work whether its results can be written.
+
+    Raises:
+        MotionkitError: The page would take the place of a folder or go into a missing one, or the settings file cannot
+            be read.
+    """
+    if html is not None:
+        if html.is_dir():
+            raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
+        if not html.parent.is_dir():
+            raise MotionkitError(f"there is no folder {html.parent} to write {html.name} into.")
+    if config is not None:
+        read_settings(config)
+
+
+def run_profile(
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    html: Path | None = None,
+    config: Path | None = None,
+    overwrite: bool = False,
+    title: str = "",
+    command: str = "",
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
+) -> ProfileResult:
+    """Profile clips, and write the page and the settings that are asked for.
+
+    Args:
+        sources: The clips.
+        table: Captions, splits and groups.
+        html: Where to write a page.
+        config: Settings file to merge the suggestions into.
+        overwrite: Replace settings that differ; else what follows from those that stay follows them.
+        title: Name of the data set, for the page.
+        command: The command line, for the page.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+
+    Raises:
+        MotionkitError: Nothing could be read, or something cannot be written.
+    """
+    check_outputs(html, config)
+    fixed = read_settings(config)[1] if config is not None and not overwrite else {}
+    profile = profile_sources(sources, table=table, jobs=jobs, progress=progress)
+    if not profile.rows:
+        raise MotionkitError(
+            f"none of {count(len(sources), 'source')} could be read.",
+            why="; ".join(f"{name}: {reason}" for name, reason in list(profile.failed.items())[:3]),
+        )
+    suggestions = suggest(profile, fixed)
+    merged = None
+    if config is not None:
+        settings = {one.key: one.value for one in suggestions}
+        merged = merge_settings(config, settings, profile.statistics(), overwrite=overwrite)
+    if html is not None:
+        made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        _write(html, profile_page(profile, suggestions, title=title, command=command, made=made))
+    return ProfileResult(profile, suggestions, merged, html)
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        write_bytes_atomic(path, page.encode())
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error

@@ -1,0 +1,53 @@
+"""How figures are written for people: the same digits in the terminal and on the page, units, plurals."""
+
+from __future__ import annotations
+
+UNKNOWN = "not known"
+
+
+def count(number: int, thing: str, things: str = "") -> str:
+    """Return a number with its noun: ``1 clip``, ``1,200 clips``."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
+def metres(value: float | None, unit: str = "") -> str:
+    """Return a length or a speed to a centimetre."""
+    return _fixed(value, 2, unit)
+
+
+def degrees(value: float | None) -> str:
+    """Return an angle to a tenth of a degree."""
+    return UNKNOWN if value is None else f"{value:,.1f}°"
+
+
+def share(value: float | None) -> str:
+    """Return a part of a whole in percent."""
+    return UNKNOWN if value is None else percent(100 * value)
+
+
+def percent(value: float) -> str:
+    """Return percents: whole ones, with digits only where the number would vanish."""
+    if value == 0 or value >= 1:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if value >= 0.1 else "under 0.1 %"
+
+
+def plain(value: float | None, digits: int = 2) -> str:
+    """Return a number without a unit."""
+    return _fixed(value, digits, "")
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it: seconds below two minutes, then minutes, from two hours on hours."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def capped(value: float, uncapped: float) -> str:
+    """Return a figure that has an upper end, and what it would be without."""
+    return plain(value) if uncapped <= value else f"{plain(value)} (uncapped {plain(uncapped)})"
+
+
+def _fixed(value: float | None, digits: int, unit: str) -> str:
+    return UNKNOWN if value is None else f"{value:,.{digits}f}{f' {unit}' if unit else ''}"

@@ -1,0 +1,39 @@
+"""What the data set consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+from motionkit.motion.profile._profile import Profile
+from motionkit.motion.profile._wording import share
+from motionkit.motion.profile.page._elements import table
+
+
+def inventory(profile: Profile) -> str:
+    """Return the section, with what could not be read."""
+    total = max(len(profile.rows), 1)
+    rows = [
+        (which, kind, f"{clips:,}", share(clips / total))
+        for kind, counts in contents(profile).items()
+        for which, clips in counts.items()
+    ]
+    failed = "".join(f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in profile.failed.items())
+    return (
+        "<h2>Inventory</h2>"
+        + table(("which", "of what", "clips", "share"), rows, numbers=(2, 3))
+        + (f"<h3>Could not be read</h3><ul>{failed}</ul>" if failed else "")
+    )
+
+
+def contents(profile: Profile) -> dict[str, Mapping[str, int]]:
+    """Return clips by split, frame rate, format and skeleton."""
+    formats: dict[str, int] = {}
+    for row in profile.rows:
+        formats[row.format or "unknown"] = formats.get(row.format or "unknown", 0) + 1
+    return {
+        "split": {"no split" if name == "none" else name: clips for name, clips in profile.splits().items()},
+        "frame rate": {f"{fps:g} per second": clips for fps, clips in profile.fps.items()},
+        "format": formats,
+        "skeleton": {f"{sums.rig.label} ({sums.example})": sums.clips for sums in profile.rig_sums()},
+    }

@@ -1,0 +1,89 @@
+"""The page as a whole, and its head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from motionkit._version import __version__
+from motionkit.motion.profile._notes import notes
+from motionkit.motion.profile._profile import Profile
+from motionkit.motion.profile._suggest import Suggestion
+from motionkit.motion.profile._wording import capped, duration, metres, plain
+from motionkit.motion.profile.page._captions import captions
+from motionkit.motion.profile.page._definitions import definitions
+from motionkit.motion.profile.page._faults import faults
+from motionkit.motion.profile.page._inventory import inventory
+from motionkit.motion.profile.page._joints import joints
+from motionkit.motion.profile.page._movement import movement
+from motionkit.motion.profile.page._settings import settings
+from motionkit.motion.profile.page._style import STYLE
+from motionkit.motion.profile.page._unusual import unusual
+
+
+def profile_page(
+    profile: Profile, suggestions: Sequence[Suggestion] = (), *, title: str = "", command: str = "", made: str = ""
+) -> str:
+    """Return a whole HTML page.
+
+    Args:
+        profile: The statistics.
+        suggestions: Settings to list with their reasons.
+        title: Name of the data set.
+        command: The command line that made it, so that it can be made again.
+        made: When, as text.
+    """
+    body = "".join(
+        [
+            _head(profile, title, command, made),
+            movement(profile),
+            captions(profile),
+            joints(profile),
+            faults(profile),
+            unusual(profile),
+            inventory(profile),
+            settings(suggestions),
+            definitions(),
+        ]
+    )
+    name = escape(title or "a dataset")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>Profile of {name}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
+    )
+
+
+def _head(profile: Profile, title: str, command: str, made: str) -> str:
+    seconds = sum(row.seconds for row in profile.rows)
+    # A wide rate list would make a tile of its own width; the rest is in the inventory.
+    rates = [f"{fps:g}" for fps in profile.fps]
+    tiles = [
+        ("clips", f"{len(profile.rows):,}"),
+        ("in all", duration(seconds)),
+        ("frames", f"{profile.frames:,}"),
+        ("frames per second", " / ".join(rates[:3]) + (" / ..." if len(rates) > 3 else "")),
+        ("captions", f"{profile.captions.captions:,}"),
+        ("mean speed", metres(profile.speed.mean, "m/s")),
+        ("contact ratio", plain(profile.contacts.ratio)),
+        ("complexity, 0 to 2", capped(profile.complexity, profile.complexity_uncapped)),
+    ]
+    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{_value(value)}</dd></div>" for name, value in tiles)
+    found = "".join(
+        f"<li>{f'<b>{escape(one.head)}</b>' if one.bad else escape(one.head)}{escape(one.rest)}</li>"
+        for one in notes(profile)
+    )
+    source = f"<code>{escape(command)}</code><br>" if command else ""
+    when = f"made {escape(made)} by " if made else "made by "
+    return (
+        f"<header><h1>Profile of {escape(title or 'a dataset')}</h1>"
+        f'<p class="sub">{source}{when}motionkit {__version__}; every figure is defined at the end of the page</p>'
+        f'</header><dl class="tiles">{cells}</dl>' + (f'<ul class="notes">{found}</ul>' if found else "")
+    )
+
+
+def _value(value: str) -> str:
+    """Return a tile's figure; its unit, and what stands in brackets, in smaller type."""
+    head, space, rest = value.partition(" ")
+    small = space and not rest.startswith("/") and head[:1].isdigit()
+    return f"{escape(head)} <small>{escape(rest)}</small>" if small else escape(value)
