@@ -58,7 +58,7 @@ def test_walks(tmp_path):
     assert worst(write_walk(tmp_path / "a.bvh", 40)) < 1e-7
 
 
-@pytest.mark.parametrize("order", ["ZYX", "YXZ"])
+@pytest.mark.parametrize("order", ["ZYX", "YXZ", None])
 def test_what_is_written_is_read_alike(tmp_path, order):
     (clip,) = read_bvh(write_dialect(tmp_path / "a.bvh", Dialect(fingers=3, moving=True, up="z"), 0.3))
     write_bvh(tmp_path / "b.bvh", clip.motion, order=order)

@@ -13,6 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._motion import END, Motion
 from motionkit.motion.formats.bvh._euler import matrix_to_euler
 from motionkit.motion.formats.bvh._hierarchy import MAX_DEPTH, POSITIONS
+from motionkit.motion.formats.bvh._order import ORDERS, choose_orders
 from motionkit.motion.rigs._units import UNITS
 from motionkit.runs import write_bytes_atomic
 
@@ -23,31 +24,34 @@ _TIP = 0.05
 _ROWS = 1024
 
 
-def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str = "ZYX") -> None:
+def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None = None) -> None:
     """Write a motion as a BVH file; reading it again moves no joint by more than 0.01 mm.
 
     The root has position channels, and so has every joint whose distance or direction from its parent's is animated.
     A joint without children that is not an end site gets one, because readers expect it. The root's OFFSET is zero,
-    since some readers add it to the positions and others do not. Angles go on from frame to frame without jumps.
+    since some readers add it to the positions and others do not. Angles go on from frame to frame without jumps, and
+    stay away from gimbal lock (`choose_orders`), so that programs may blend them between frames.
 
     Args:
         path: The file; it appears whole or not at all.
         motion: In metres, Y up. Joints may be in any order in which parents come before their children.
         unit: ``m``, ``dm``, ``cm``, ``mm`` or ``in``.
-        order: Order of the rotation channels, such as ``ZYX`` or ``ZXY``.
+        order: Order of the rotation channels of every joint, such as ``ZYX`` or ``ZXY``. By default a file has the one
+            that suits most of its joints, and joints that it takes into gimbal lock have their own, as BVH allows.
 
     Raises:
         MotionkitError: `unit` or `order` is unknown, or the motion is not finite or has no frame.
     """
     if unit not in UNITS:
         raise MotionkitError(f"there is no unit {unit!r}.", fix=f"known: {', '.join(UNITS)}.")
-    if sorted(order) != ["X", "Y", "Z"]:
-        raise MotionkitError(f"{order!r} is no order of rotations.", fix="known: XYZ, XZY, YXZ, YZX, ZXY, ZYX.")
+    if order is not None and order not in ORDERS:
+        raise MotionkitError(f"{order!r} is no order of rotations.", fix=f"known: {', '.join(sorted(ORDERS))}.")
     finite = torch.isfinite(motion.rotations).flatten(1).all(1) & torch.isfinite(motion.translations).flatten(1).all(1)
     if not motion.frames or not bool(finite.all()):
         what = f"frame {int((~finite).long().argmax())} is not finite" if motion.frames else "it has no frame"
         raise MotionkitError(f"{path} cannot be written: {what}.", fix="look at the motion with convert --check.")
-    tree = _Tree(motion, 1.0 / UNITS[unit].metres, order)
+    orders = choose_orders(motion.rotations) if order is None else [order] * len(motion.names)
+    tree = _Tree(motion, 1.0 / UNITS[unit].metres, orders)
     lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10g}"]
     write_bytes_atomic(path, ("\n".join(lines) + "\n" + "".join(tree.rows())).encode())
 
@@ -55,8 +59,8 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str = "ZYX
 class _Tree:
     """A motion's joints in the order of the file."""
 
-    def __init__(self, motion: Motion, scale: float, order: str) -> None:
-        self.motion, self.scale, self.order = motion, scale, order
+    def __init__(self, motion: Motion, scale: float, orders: Sequence[str]) -> None:
+        self.motion, self.scale, self.orders = motion, scale, orders
         self.children: list[list[int]] = [[] for _ in motion.parents]
         for joint, parent in enumerate(motion.parents):
             if parent >= 0:
@@ -86,7 +90,7 @@ class _Tree:
             root = self.motion.parents[joint] < 0
             offset = self.motion.offsets[joint] * (0.0 if root else self.scale)
             places = f"6 {' '.join(POSITIONS)}" if self.moving[joint] else "3"
-            turns = " ".join(f"{axis}rotation" for axis in self.order)
+            turns = " ".join(f"{axis}rotation" for axis in self.orders[joint])
             lines += [f"{pad}{'ROOT' if root else 'JOINT'} {self.names[joint]}", f"{pad}{{"]
             lines += [f"{pad}\tOFFSET {_numbers(offset)}", f"{pad}\tCHANNELS {places} {turns}"]
             if not self.children[joint]:
@@ -110,12 +114,15 @@ class _Tree:
 
     def rows(self) -> list[str]:
         """Return the frames as text."""
-        angles = matrix_to_euler(self.motion.rotations[:, self.joints], self.order).rad2deg()
+        angles = torch.zeros(*self.motion.rotations.shape[:2], 3, dtype=torch.float64)
+        for order in sorted({self.orders[joint] for joint in self.joints}):
+            alike = [joint for joint in self.joints if self.orders[joint] == order]
+            angles[:, alike] = matrix_to_euler(self.motion.rotations[:, alike], order).rad2deg()
         blocks = []
-        for place, joint in enumerate(self.joints):
+        for joint in self.joints:
             if self.moving[joint]:
                 blocks.append(self.motion.translations[:, joint] * self.scale)
-            blocks.append(angles[:, place])
+            blocks.append(angles[:, joint])
         # Adding 0 after rounding turns -0 into 0.
         values = torch.cat(blocks, dim=1).round(decimals=6) + 0.0
         form = " ".join(["%.6f"] * values.shape[1]) + "\n"
