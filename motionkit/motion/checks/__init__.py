@@ -3,6 +3,6 @@
 from motionkit.motion.checks._check import check_motion
 from motionkit.motion.checks._finding import KINDS, Finding, longest_clean_run
 from motionkit.motion.checks._floor import floor_height
-from motionkit.motion.checks._rest import starts_at_rest
+from motionkit.motion.checks._rest import frames_at_rest
 
-__all__ = ["KINDS", "Finding", "check_motion", "floor_height", "longest_clean_run", "starts_at_rest"]
+__all__ = ["KINDS", "Finding", "check_motion", "floor_height", "frames_at_rest", "longest_clean_run"]

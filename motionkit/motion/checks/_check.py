@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from motionkit.motion._motion import JointMotion, Motion
@@ -11,7 +10,7 @@ from motionkit.motion.checks._body import bone_finding, scale_finding
 from motionkit.motion.checks._finding import Finding, ranges, words
 from motionkit.motion.checks._floor import floor_findings
 from motionkit.motion.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
-from motionkit.motion.checks._rest import starts_at_rest
+from motionkit.motion.checks._rest import frames_at_rest
 
 FPS_RANGE = (5.0, 480.0)
 """Below, no step of a walk has two frames; above, no motion capture is stored."""
@@ -50,10 +49,9 @@ def check_motion(
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
         index = nearest_sound(whole)
-        if starts_at_rest(places[index], fps=fps):
-            text = "frame 0 is a rest pose (T-pose), or mixed with one: the motion does not start from it."
-            found.append(Finding("rest-pose", ((0, 1),), text))
-            index[0] = index[1]
+        if rest := frames_at_rest(places[index], fps=fps):
+            found.append(_at_rest(rest))
+            index[:rest] = index[rest].clone()
         sound = places[index]
         found.append(speed_jumps(sound, names, fps))
         found.append(root_shift(sound, names, fps))
@@ -73,6 +71,13 @@ def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
     if isinstance(motion, Motion):
         whole = whole & sound_rows(motion.rotations)
     return whole
+
+
+def _at_rest(frames: int) -> Finding:
+    """Return what to say of so many frames at the start."""
+    spans = ((0, frames),)
+    are = "is a rest pose (T-pose), or mixed with one" if frames == 1 else "are a rest pose (T-pose) that is held"
+    return Finding("rest-pose", spans, f"{words(spans)} {are}: the motion does not start from it.")
 
 
 def _short(frames: int, fps: float, least: int, target: float) -> Finding | None:

@@ -16,7 +16,7 @@ Ranges = tuple[tuple[int, int], ...]
 KINDS: dict[Kind, str] = {
     "nan": "a value is not finite",
     "jump": "a joint moves or turns faster than a body can",
-    "rest-pose": "the first frame is a T-pose, or mixed with one",
+    "rest-pose": "the first frames are a T-pose, or the first is mixed with one",
     "penetration": "a joint is below the floor",
     "floating": "no joint is near the floor for longer than a jump lasts",
     "scale": "the body is no size for a person: a wrong unit",

@@ -1,25 +1,31 @@
-"""A first frame that does not belong to the motion: a T-pose put before it, or what a filter left of one."""
+"""First frames that do not belong to the motion: a T-pose put before it, or what a filter left of one."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 _STEP = 0.08
-"""Metres that some joint moves between the first two frames, relative to the root."""
+"""Metres that some joint moves between the rest pose and the motion, relative to the root."""
 
 _RATIO = 4.0
 """How many times as far as in any of the frames that follow. Inside of 228 CMU clips, wherever one begins to look, the
 ratio stays under 2.5; clips whose first frame is a sixth of the way back to the rest pose, because a filter ran over
 it, have 4.3 to 6.3; a whole rest pose has far more."""
 
+_HELD = 1e-3
+"""Metres between frames up to which a pose is held: rounding. Somebody who stands before setting off sways, or is
+animated to; in either case there is no `_STEP` from one frame to the next, four times as far as whatever follows."""
+
 _SECONDS = 1.0 / 3.0
 _SLOW_FPS = 30.0
-"""Below this rate steps are longer and fewer, and a hand that stops moves 4 times as far in one as after it."""
+"""Below this rate steps are longer and fewer, and a hand that stops moves 4 times as far in one as after it. Nobody has
+just stopped who stood still before, so a pose that is held is judged as at any rate."""
 
 
-def starts_at_rest(positions: Tensor, unit: float = 1.0, fps: float = 60.0) -> bool:
-    """Return True when the first frame has nothing to do with the second, as a T-pose put before the motion has not.
+def frames_at_rest(positions: Tensor, unit: float = 1.0, fps: float = 60.0) -> int:
+    """Return how many frames at the start have nothing to do with the motion, as a T-pose put before it has not.
 
+    That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
     Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
 
     Args:
@@ -27,10 +33,16 @@ def starts_at_rest(positions: Tensor, unit: float = 1.0, fps: float = 60.0) -> b
         unit: Metres per unit.
         fps: That rate.
     """
-    if len(positions) < 4:
-        return False
     limbs = (positions - positions[:, :1]) * unit
     steps = (limbs[1:] - limbs[:-1]).norm(dim=-1).amax(dim=-1)
-    following = steps[1 : 1 + max(6, round(fps * _SECONDS))].max()
-    ratio = _RATIO if fps >= _SLOW_FPS else 1.5 * _RATIO
-    return bool(steps[0] > _STEP and steps[0] > ratio * following)
+    moving = (steps > _HELD).nonzero()
+    first = int(moving[0]) if len(moving) else len(steps)
+    following = steps[first + 1 : first + 1 + max(6, round(fps * _SECONDS))]
+    if len(following) < 2:
+        return 0
+    step, most = float(steps[first]), float(following.max())
+    if first and most <= _HELD:
+        # From one still to another: a jump, if it is far enough, and no telling which of the two is the motion.
+        return 0
+    ratio = _RATIO if fps >= _SLOW_FPS or first else 1.5 * _RATIO
+    return first + 1 if step > _STEP and step > ratio * most else 0

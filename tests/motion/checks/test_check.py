@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.checks import KINDS, Finding, check_motion, floor_height, longest_clean_run
+from motionkit.motion.checks import KINDS, Finding, check_motion, floor_height, frames_at_rest, longest_clean_run
 from motionkit.motion.formats.bvh import read_bvh
 
 from .persons import joints_of, person
@@ -133,6 +133,39 @@ def test_a_rest_pose_is_one_finding_and_no_jump() -> None:
     findings = check_motion(replace(motion, rotations=rotations, translations=translations))
     assert [finding.kind for finding in findings] == ["rest-pose"]
     assert longest_clean_run(120, findings) == (1, 120)
+
+
+@pytest.mark.parametrize("fps", [20.0, 30.0, 60.0])
+@pytest.mark.parametrize("held", [2, 5, 30])
+def test_a_rest_pose_that_is_held_is_found_whole(held: int, fps: float) -> None:
+    motion = person(120, fps)
+    rest = motion.rotations[:1].clone()
+    for joint, angle in ((16, 1.5), (17, -1.5)):
+        rest[0, joint] = roma.rotvec_to_rotmat(torch.tensor([0.0, 0.0, angle], dtype=torch.float64))
+    rotations = torch.cat([rest.repeat(held, 1, 1, 1), motion.rotations])
+    translations = torch.cat([motion.translations[:1].repeat(held, 1, 1), motion.translations])
+    # Files round their numbers.
+    translations[:held] += 1e-6 * torch.arange(held, dtype=torch.float64)[:, None, None]
+    findings = check_motion(replace(motion, rotations=rotations, translations=translations))
+    errors = [finding for finding in findings if finding.severity == "error"]
+    assert [(finding.kind, finding.frames) for finding in errors] == [("rest-pose", ((0, held),))]
+    assert f"frames 0-{held - 1} are a rest pose" in errors[0].detail
+    assert longest_clean_run(120 + held, findings) == (held, 120 + held)
+
+
+@pytest.mark.parametrize("fps", [12.5, 20.0, 30.0, 60.0, 120.0])
+def test_who_stands_still_before_setting_off_is_not_at_rest(fps: float) -> None:
+    """From a pose held exactly, in the middle of a stride: as sudden as an animator may cut to it."""
+    motion = person(round(4 * fps), fps, speed=1.8)
+    for start in range(0, motion.frames // 2, 3):
+        index = torch.cat([torch.full((20,), start), torch.arange(start, motion.frames)])
+        standing = replace(motion, rotations=motion.rotations[index], translations=motion.translations[index])
+        assert frames_at_rest(standing.positions(), fps=fps) == 0, start
+
+
+def test_a_motion_that_never_moves_has_no_rest_pose() -> None:
+    assert frames_at_rest(person(1).positions().repeat(90, 1, 1)) == 0
+    assert frames_at_rest(person(2).positions()) == 0
 
 
 @pytest.mark.parametrize("fps", [60.0, 120.0])

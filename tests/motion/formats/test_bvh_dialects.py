@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from motionkit.motion import HUMANML, ReadOptions, map_body, read_bvh
-from motionkit.motion.checks import starts_at_rest
+from motionkit.motion.checks import frames_at_rest
 from motionkit.motion.rigs._units import UNITS
 
 from ..bvh_files import NAMES, Dialect, person_joints, write_dialect
@@ -50,7 +50,7 @@ def test_every_dialect_gives_the_same_person(tmp_path, trap):
     assert clip.notes["joints"] == str(22 + dialect.fingers)
     assert clip.warnings == ()
     positions = motion.positions()
-    assert starts_at_rest(positions, 1.0) == dialect.rest
+    assert frames_at_rest(positions, 1.0) == int(dialect.rest)
     body = map_body(motion.names, motion.parents, positions[1:])
     truth = person_joints(np.arange(motion.frames) / dialect.fps)
     first = int(dialect.rest)
