@@ -189,7 +189,7 @@ def test_one_high_bar_makes_heights_square_roots_and_the_axis_says_so() -> None:
     assert "square-root scale" in flat
     high, *_, low = heights(flat)
     assert high == pytest.approx(10 * low, rel=0.05)
-    assert "square-root" not in charts.histogram(0.0, 1.0, [9, 4, 4, 1], label="a", unit="s", of="frames", marks={})
+    assert "square-root" not in charts.histogram(0.0, 1.0, [15, 4, 4, 1], label="a", unit="s", of="frames", marks={})
 
 
 def test_names_of_marks_stand_above_the_plot_and_not_on_each_other() -> None:

@@ -12,7 +12,7 @@ def figure(chart: str, caption: str) -> str:
 
 
 def grid(figures: Sequence[str]) -> str:
-    """Return figures side by side, three in a row or two where that leaves none alone."""
+    """Return figures or tables side by side, three in a row or two where that leaves none alone."""
     columns = len(figures) if len(figures) < 4 else 2 if len(figures) == 4 else 3
     return f'<div class="grid g{columns}">{"".join(figures)}</div>'
 
@@ -30,7 +30,7 @@ def table(
         columns: Heads.
         rows: Cells.
         numbers: Columns of numbers, set to the right.
-        kind: ``cards`` or ``reasons``.
+        kind: ``cards``, ``reasons``, or ``plain`` for a table that is narrow enough to stay one.
     """
 
     def cell(tag: str, place: int, value: object) -> str:

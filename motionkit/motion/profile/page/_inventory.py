@@ -7,23 +7,23 @@ from html import escape
 
 from motionkit.motion.profile._profile import Profile
 from motionkit.motion.profile._wording import share
-from motionkit.motion.profile.page._elements import table
+from motionkit.motion.profile.page._elements import grid, table
 
 
 def inventory(profile: Profile) -> str:
     """Return the section, with what could not be read."""
     total = max(len(profile.rows), 1)
-    rows = [
-        (which, kind, f"{clips:,}", share(clips / total))
+    tables = [
+        table(
+            (kind, "clips", "share"),
+            [(which, f"{n:,}", share(n / total)) for which, n in counts.items()],
+            numbers=(1, 2),
+            kind="plain",
+        )
         for kind, counts in contents(profile).items()
-        for which, clips in counts.items()
     ]
     failed = "".join(f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in profile.failed.items())
-    return (
-        "<h2>Inventory</h2>"
-        + table(("which", "of what", "clips", "share"), rows, numbers=(2, 3))
-        + (f"<h3>Could not be read</h3><ul>{failed}</ul>" if failed else "")
-    )
+    return f"<h2>Inventory</h2>{grid(tables)}" + (f"<h3>Could not be read</h3><ul>{failed}</ul>" if failed else "")
 
 
 def contents(profile: Profile) -> dict[str, Mapping[str, int]]:

@@ -59,7 +59,7 @@ def _head(profile: Profile, title: str, command: str, made: str) -> str:
     # A wide rate list would make a tile of its own width; the rest is in the inventory.
     rates = [f"{fps:g}" for fps in profile.fps]
     tiles = [
-        ("clips", f"{len(profile.rows):,}"),
+        ("clip" if len(profile.rows) == 1 else "clips", f"{len(profile.rows):,}"),
         ("in all", duration(seconds)),
         ("frames", f"{profile.frames:,}"),
         ("frames per second", " / ".join(rates[:3]) + (" / ..." if len(rates) > 3 else "")),
@@ -73,7 +73,9 @@ def _head(profile: Profile, title: str, command: str, made: str) -> str:
         f"<li>{f'<b>{escape(one.head)}</b>' if one.bad else escape(one.head)}{escape(one.rest)}</li>"
         for one in notes(profile)
     )
-    source = f"<code>{escape(command)}</code><br>" if command else ""
+    # Word by word, so that a line does not end within an option.
+    words = " ".join(f"<span>{escape(word)}</span>" for word in command.split(" "))
+    source = f"<code>{words}</code><br>" if command else ""
     when = f"made {escape(made)} by " if made else "made by "
     return (
         f"<header><h1>Profile of {escape(title or 'a dataset')}</h1>"

@@ -16,7 +16,7 @@ p{margin:6px 0}
 .sub,.cap{color:var(--soft);font-size:13px}
 .cap{margin:8px 2px}
 code,pre{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-code{overflow-wrap:anywhere}
+code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 .tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px;margin:18px 0 0}
 .tiles div,figure,.card{background:var(--card);border:1px solid var(--line);border-radius:8px}
 .tiles div{display:flex;flex-direction:column-reverse;justify-content:flex-end;padding:9px 13px}
@@ -43,7 +43,7 @@ table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:
 th,td{text-align:left;padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}
 th{font-weight:600;color:var(--soft);font-size:12.5px}
-td.n,th.n{text-align:right}td.n{white-space:nowrap}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}.plain th.n{width:84px}
 .reasons td:first-child{font-weight:600}
 pre{margin:0;padding:12px 14px;overflow:auto;max-height:420px}
 .bad{color:var(--bad)}.warn{color:var(--warn)}
@@ -54,14 +54,15 @@ dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
 @media(max-width:700px){
 .tiles{grid-template-columns:1fr 1fr}
 .g2,.g3{grid-template-columns:minmax(0,1fr)}
-table,tbody,tr,td{display:block;width:auto}thead{display:none}
-tr{padding:9px 14px;border-bottom:1px solid var(--line)}tr:last-child{border-bottom:0}
-td,td.n{padding:1px 0;border:0;text-align:left;white-space:normal}
+table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{display:block;width:auto}
+:not(.plain)>thead{display:none}
+:not(.plain)>*>tr{padding:9px 14px;border-bottom:1px solid var(--line)}:not(.plain)>*>tr:last-child{border-bottom:0}
+:not(.plain)>*>*>td,:not(.plain)>*>*>td.n{padding:1px 0;border:0;text-align:left;white-space:normal}
 .cards td:first-child{font-weight:600}
-.cards td[data-label]{display:flex;justify-content:space-between;gap:16px;text-align:right}
+.cards>*>*>td[data-label]{display:flex;justify-content:space-between;gap:16px;text-align:right}
 .cards td[data-label]::before{content:attr(data-label);color:var(--soft);text-align:left;flex:none;max-width:60%}
 .cards td:empty{display:none}
-.reasons tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
+.reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
 .reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
 dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
 @media(max-width:560px){main{padding:20px 14px 48px}}

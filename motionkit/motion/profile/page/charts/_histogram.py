@@ -9,8 +9,8 @@ from motionkit.motion.profile.page.charts._svg import WIDTH, bar, line, number, 
 
 HEIGHT = 222
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 42, 38
-_FLAT = 10.0
-"""A bar so many times as high as the middle one leaves nothing to see of the others on an even scale."""
+_FLAT = 4.0, 16.0
+"""A bar so many times as high as the next one, or as the middle one, leaves little to see of the others."""
 
 _APART = 18
 """Least distance of two values on the vertical axis."""
@@ -76,7 +76,7 @@ def histogram(
 def is_rooted(counts: Sequence[int]) -> bool:
     """Return whether one bar is so high that heights have to be square roots."""
     used = sorted(many for many in counts if many)
-    return len(used) > 3 and used[-1] > _FLAT * used[len(used) // 2]
+    return len(used) > 3 and (used[-1] > _FLAT[0] * used[-2] or used[-1] > _FLAT[1] * used[len(used) // 2])
 
 
 def _heights(most: int, rooted: bool) -> list[float]:
