@@ -13,6 +13,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT
+from motionkit.motion.rigs._kit import rig_names
 
 FARTHEST = 10_000.0
 """Metres from the origin up to which positions are taken; beyond, a unit is wrong."""
@@ -35,7 +36,8 @@ class PlayerTrack:
         contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
         colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
         names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
-            KIT are recognised by their parents, and any other is drawn in one colour.
+            KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
+            that they are on (`rig_names`).
 
     Raises:
         MotionkitError: Shapes do not fit each other, or a number is out of range; the message names the track.
@@ -59,6 +61,7 @@ class PlayerTrack:
             for skeleton in (HUMANML, KIT):
                 if tuple(self.parents) == skeleton.parents:
                     object.__setattr__(self, "names", skeleton.joint_names)
+        object.__setattr__(self, "names", rig_names(self.names))
 
     @property
     def frames(self) -> int:

@@ -9,14 +9,15 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.rigs._bodymap import map_body
-from motionkit.motion.rigs._kit import body_to_kit
+from motionkit.motion.rigs._kit import KIT_RIG, body_to_kit
 
 
 def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Tensor:
     """Resample a motion and bring it onto the joints of a feature format.
 
-    A motion that has joints of the skeleton's own names keeps them as they are; any other rig is matched by its
-    joints' names (`map_body`), for KIT by way of the 22-joint body (`body_to_kit`).
+    A motion that has joints of the skeleton's own names (KIT's: as its arrays or as files have them) keeps them as
+    they are; any other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body
+    (`body_to_kit`).
 
     Args:
         motion: The motion, in metres, Y up.
@@ -40,9 +41,10 @@ def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Ten
 
 def _own(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
     """Return the places of the skeleton's joints among `names`, empty when one is missing."""
-    if not set(skeleton.joint_names) <= set(names):
-        return []
-    return [names.index(name) for name in skeleton.joint_names]
+    for own in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
+        if set(own) <= set(names):
+            return [names.index(name) for name in own]
+    return []
 
 
 def _humanml(motion: Motion | JointMotion, positions: Tensor) -> Tensor:

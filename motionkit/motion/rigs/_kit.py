@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
+from motionkit.motion._motion import END
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 
 _TRUNK = {
@@ -22,11 +24,46 @@ published mean pose; how far up BP, BT and BUN are is read from the mean poses o
 _MIDFOOT = (("knee", -0.04), ("ankle", 0.71), ("foot", 0.33))
 """KIT's mid-foot lies below and before the ankle; the shin tells where below is."""
 
+_SIDES = {"L": "right", "R": "left"}
+_PARTS = {
+    "S": "shoulder",
+    "E": "elbow",
+    "W": "wrist",
+    "H": "hip",
+    "K": "knee",
+    "A": "ankle",
+    "Mrot": "midfoot",
+    "F": "foot",
+}
+
+KIT_RIG = tuple(
+    f"{_SIDES[name[0]]}_{_PARTS[name[1:]]}" if name[0] in _SIDES and name[1:] in _PARTS else name
+    for name in KIT.joint_names
+)
+"""KIT's joints as a skeleton calls them that other programs open, in KIT's order: by the side they are on.
+
+In public KIT features a body that faces +Z has joints 5-7 and 11-15 at negative x, and its toes and knees say that it
+does face that way: they are its right arm and leg, as HumanML3D's code has them. The body model behind them calls them
+``LS`` to ``LW``, ``LH`` to ``LF``. Arrays keep those names and their order; a file that shows a right hand says so."""
+
 _BONES = {
     "BP": 80.0, "BT": 113.0, "BLN": 43.0, "BUN": 29.0, "LS": 99.0, "LE": 165.0, "LW": 144.0, "LH": 48.0, "LK": 245.0,
     "LA": 246.0, "LMrot": 30.0, "LF": 52.0,
 }  # fmt: skip
 """Bone lengths in stored units; left and right are alike."""
+
+
+def rig_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return what a skeleton calls its joints, where they are KIT's in KIT's order and end sites after them.
+
+    Args:
+        names: Joint names; those of any other skeleton come back as they are.
+    """
+    if tuple(names[: KIT.joints]) != KIT.joint_names:
+        return tuple(names)
+    plain = dict(zip(KIT.joint_names, KIT_RIG, strict=True))
+    joints = [name.removesuffix(END) for name in names]
+    return tuple(plain.get(joint, joint) + name[len(joint) :] for joint, name in zip(joints, names, strict=True))
 
 
 @lru_cache(maxsize=1)
@@ -55,9 +92,8 @@ def kit_weights() -> Tensor:
 def body_to_kit(joints: Tensor) -> Tensor:
     """Return KIT's 21 joints of a 22-joint body.
 
-    The pose stays what it is: a right hand stays a right hand. Public KIT features have joints 5-7 and 11-15, which
-    the body model behind them calls left, on the right-hand side of a body that faces +Z, and HumanML3D's code calls
-    them right; that is where the right side goes here.
+    The pose stays what it is: a right hand stays a right hand, and goes where public KIT features have theirs
+    (`KIT_RIG`).
 
     Args:
         joints: ``[..., 22, 3]`` metres.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.rigs._kit import rig_names
 from motionkit.motion.rigs._rest import Rig
 from motionkit.motion.rigs._solve_fit import check_joints, fit_rig, match_rig
 from motionkit.motion.rigs._solve_frames import joint_frames, to_local
@@ -27,7 +28,7 @@ class Solved:
     """Rotations found for moving joints.
 
     Attributes:
-        motion: The skeleton with constant bones; its first joints are those of the rig.
+        motion: The skeleton with constant bones; its joints are those of the rig, in its order.
         residual_mean: Mean distance in metres, over frames and joints, between given and solved joints. It is zero
             (1e-6) for joints of a skeleton with constant bones, and else what no skeleton with this rig's bones can
             avoid: each frame is the closest pose in the least-squares sense. Generated motions, whose bones stretch,
@@ -47,7 +48,8 @@ def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = Fals
 
     Bones are fitted (`fit_rig`) unless a rig gives them; every frame becomes the closest pose that these bones allow;
     rotations follow from it, continuous in time (`joint_frames`). Rotations stored in HumanML3D features are not
-    used: they come from an inverse kinematics that restarts at every chain and flips.
+    used: they come from an inverse kinematics that restarts at every chain and flips. KIT's joints, whose names are
+    those of the other side, are named anew in the result (`rig_names`).
 
     Args:
         motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose to
@@ -73,7 +75,8 @@ def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = Fals
     rotations[:, inside] = local
     translations = rig.offsets.repeat(frames, 1, 1)
     translations[:, 0] = pose[:, 0]
-    solved = Motion(rig.names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
+    names = rig_names(rig.names)
+    solved = Motion(names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
     miss = (solved.positions()[:, inside] - wanted).norm(dim=-1)
     return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))
 

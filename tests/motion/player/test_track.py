@@ -9,6 +9,7 @@ from motionkit.motion._motion import JointMotion
 from motionkit.motion.player import PlayerTrack, track_of
 from motionkit.motion.player._figure import figure_of
 from motionkit.motion.player._sides import head_joint, sides
+from motionkit.motion.rigs import body_to_kit, solve
 
 from .figures import track, walking
 
@@ -46,6 +47,21 @@ def test_names_come_from_the_parents_of_a_known_body() -> None:
     free = PlayerTrack("x", torch.zeros(2, 3, 3), (-1, 0, 1), 20.0)
     assert free.names == ()
     assert figure_of(free).sides == ("-", "-", "-")
+
+
+def test_kit_figures_are_coloured_by_the_side_they_show() -> None:
+    """Facing +Z, a person's left is at +X, where KIT's names say right."""
+    joints = body_to_kit(walking(4).double())
+    right_hip, left_hip, right_shoulder, left_shoulder = KIT.face_joints
+    motion = JointMotion(KIT.joint_names, KIT.parents, joints, 12.5)
+    for shown in (
+        PlayerTrack("x", joints, KIT.parents, 12.5),
+        track_of(motion, "x"),
+        track_of(solve(motion).motion, "x"),
+    ):
+        found = figure_of(shown).sides
+        assert [found[joint] for joint in (left_hip, left_shoulder + 2)] == ["L", "L"]
+        assert [found[joint] for joint in (right_hip, right_shoulder + 2)] == ["R", "R"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ from motionkit.motion import (
     retarget,
 )
 from motionkit.motion.features import mirror, mirror_features
-from motionkit.motion.rigs import body_to_kit, clip_bones, kit_bones, to_body
+from motionkit.motion.formats.bvh import read_bvh, write_bvh
+from motionkit.motion.rigs import body_to_kit, clip_bones, kit_bones, solve, to_body
+from motionkit.motion.rigs._kit import KIT_RIG, rig_names
+from motionkit.motion.rigs._roles import find_roles
 from motionkit.motion.rigs._smpl import smpl_joints
 from motionkit.starter import generate
 
@@ -60,6 +63,37 @@ def test_the_right_side_stays_the_right_side():
     feet = [HUMANML.joint_names[HUMANML.feet[place]].split("_")[0] for place in (0, 2)]
     assert feet == ["left", "right"]
     torch.testing.assert_close(kit[:, KIT.feet[1]], joints[:, HUMANML.feet[1]])
+
+
+def test_a_skeleton_names_the_side_that_its_joints_are_on():
+    """Public features face +Z (toes and knees before the hips), so that the left of a person is at +X."""
+    assert min(MEAN_POSE["LF"][2], MEAN_POSE["LK"][2]) > 0
+    plain = dict(zip(KIT.joint_names, KIT_RIG, strict=True))
+    for name in ("LH", "LS"):
+        assert ("left" in plain[name]) == (MEAN_POSE[name][0] > 0)
+    assert len(set(KIT_RIG)) == KIT.joints
+    for left, right in KIT.mirror_pairs:
+        assert {KIT_RIG[left].split("_")[0], KIT_RIG[right].split("_")[0]} == {"left", "right"}
+        assert KIT_RIG[left].split("_")[1] == KIT_RIG[right].split("_")[1]
+    joints = walker(5)
+    kit = body_to_kit(joints)
+    for name in ("left_hip", "right_knee", "left_ankle", "right_foot", "left_shoulder", "right_elbow", "left_wrist"):
+        torch.testing.assert_close(kit[:, KIT_RIG.index(name)], joints[:, HUMANML.index(name)])
+    assert rig_names(("LF", "LS", "LF End")) == ("LF", "LS", "LF End"), "another skeleton means what it says"
+
+
+def test_kit_motions_in_a_bvh_file_have_their_left_on_the_left(tmp_path):
+    joints = to_body(starter("walk", 60), KIT, KIT.fps)
+    solved = solve(JointMotion(KIT.joint_names, KIT.parents, joints, KIT.fps)).motion
+    write_bvh(tmp_path / "a.bvh", solved)
+    again = read_bvh(tmp_path / "a.bvh")[0].motion
+    body = find_roles(again.names, again.parents)
+    places = again.positions()
+    wanted = starter("walk", 60).resample(KIT.fps).joints
+    for role, name in (("left ankle", "left_ankle"), ("right wrist", "right_wrist"), ("left elbow", "left_elbow")):
+        assert float((places[:, body[role]] - wanted[:, HUMANML.index(name)]).norm(dim=-1).mean()) < 0.03
+    back = to_body(again, KIT, again.fps)
+    assert float((back - joints).norm(dim=-1).mean()) < 0.03, "and go back to where KIT has them"
 
 
 def test_the_map_moves_with_the_body():
