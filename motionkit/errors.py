@@ -20,6 +20,10 @@ class MotionkitError(Exception):
         self.fix = fix
         self.code = code
 
+    def sentence(self) -> str:
+        """Return message and reason as one sentence, for lists of what went wrong."""
+        return f"{self.message.rstrip('.')} ({self.why.rstrip('.')})." if self.why else self.message
+
     def as_late(self) -> MotionkitError:
         """Return the same error for a command that had already started (exit code 1)."""
         late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)

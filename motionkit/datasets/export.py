@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.motion import Clip, JointMotion, Skeleton, features_to_joints
+from motionkit.motion import Caption, Clip, JointMotion, Skeleton, features_to_joints
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class DatasetSource:
         features = self.clip.features
         joints = features_to_joints(features.double(), self.skeleton)
         motion = JointMotion(self.skeleton.joint_names, self.skeleton.parents, joints, self.fps)
-        return [Clip(motion, features, self.clip.captions, split=self.split, notes={"format": "features"})]
+        captions = tuple(map(Caption, self.clip.captions))
+        return [Clip(motion, features, captions, split=self.split, notes={"format": "features"})]
 
 
 def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:

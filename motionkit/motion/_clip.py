@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.corpus._captions import Caption, captions_within
+from motionkit.motion.corpus._ids import plain_id
+
+if TYPE_CHECKING:
+    from motionkit.motion.corpus._caption_table import CaptionRow
 
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
@@ -46,8 +51,9 @@ class Clip:
 
     Attributes:
         motion: The motion itself.
-        features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features; written back as they are.
-        captions: Texts that came with it and describe all of it.
+        features: ``[T, D]`` float32 when the clip came as HumanML3D or KIT features, a row for each frame of the
+            motion and at its rate; written back as they are.
+        captions: Captions of all of it.
         timed: Captions of a part of the clip, with their seconds.
         split: ``train``, ``val``, ``test`` or empty.
         group: Clips of one group never meet in two splits; empty for a group of its own.
@@ -55,11 +61,15 @@ class Clip:
         notes: Facts for the record: format, unit, frames per second of the file.
         warnings: What a person should look at, one sentence each.
         splits: All splits that list it where that is more than one, which is a leak; `split` is then the last of them.
+        fault: Why it cannot be used, where others of the same source can; then nothing in `motion` is finite.
+
+    Raises:
+        MotionkitError: There is not one row of features per frame of the motion.
     """
 
     motion: Motion | JointMotion
     features: Tensor | None = None
-    captions: tuple[str, ...] = ()
+    captions: tuple[Caption, ...] = ()
     timed: tuple[Caption, ...] = ()
     split: str = ""
     group: str = ""
@@ -67,6 +77,48 @@ class Clip:
     notes: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
+    fault: MotionkitError | None = None
+
+    def __post_init__(self) -> None:
+        if self.features is not None and len(self.features) != self.motion.frames:
+            raise MotionkitError(f"there are {len(self.features)} rows of features for {self.motion.frames} frames.")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of every caption, those of the whole clip first."""
+        return tuple(caption.text for caption in (*self.captions, *self.timed))
+
+    def cut(self, start: int, stop: int) -> Clip:
+        """Return frames ``start:stop`` of the motion with their features and what the timed captions say of them."""
+        fps = self.motion.fps
+        return replace(
+            self,
+            motion=self.motion.cut(start, stop),
+            features=None if self.features is None else self.features[start:stop],
+            timed=captions_within(self.timed, start / fps, stop / fps),
+        )
+
+    def resample(self, fps: float) -> Clip:
+        """Return the clip at another frame rate; features, which hold steps from frame to frame, do not survive that.
+
+        Raises:
+            MotionkitError: As `Motion.resample`.
+        """
+        if fps == self.motion.fps:
+            return self
+        return replace(self, motion=self.motion.resample(fps), features=None)
+
+    def with_row(self, row: CaptionRow | None) -> Clip:
+        """Return the clip with what a table says of it; its captions replace all others."""
+        if row is None:
+            return self
+        return replace(
+            self,
+            captions=tuple(Caption(text) for text in row.captions) or self.captions,
+            timed=() if row.captions else self.timed,
+            split=row.split or self.split,
+            group=row.group or self.group,
+        )
 
 
 class ClipSource(Protocol):
@@ -98,3 +150,8 @@ class ClipSource(Protocol):
             MotionkitError: It cannot be used; other sources go on.
         """
         ...
+
+
+def clip_key(source: ClipSource, clip: Clip) -> str:
+    """Return the id of one clip of a source; whatever a file says about itself, it is fit for a file name."""
+    return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key

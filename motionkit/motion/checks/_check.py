@@ -7,7 +7,7 @@ from torch import Tensor
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._sound import nearest_sound, sound_rows
 from motionkit.motion.checks._body import bone_finding, scale_finding
-from motionkit.motion.checks._finding import Finding, ranges, words
+from motionkit.motion.checks._finding import Finding, Severity, ranges, words
 from motionkit.motion.checks._floor import floor_findings
 from motionkit.motion.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
 from motionkit.motion.checks._rest import frames_at_rest
@@ -15,12 +15,16 @@ from motionkit.motion.checks._rest import frames_at_rest
 FPS_RANGE = (5.0, 480.0)
 """Below, no step of a walk has two frames; above, no motion capture is stored."""
 
+_FEWEST = 2
+"""Frames without which nothing moves."""
+
 
 def check_motion(
     motion: Motion | JointMotion,
     *,
     positions: Tensor | None = None,
     floor: float | None = None,
+    sound: Tensor | None = None,
     min_frames: int = 2,
     target_fps: float = 0.0,
 ) -> tuple[Finding, ...]:
@@ -33,7 +37,8 @@ def check_motion(
         motion: The clip, in metres, Y up.
         positions: ``[T, J, 3]`` of it, when they are known already; they save a pass of forward kinematics.
         floor: Height of the floor in metres when it is known (0 in features); None estimates it.
-        min_frames: Fewest frames that the clip is of use with.
+        sound: ``[T]``, False for frames that are spoilt by something that goes with the motion, such as features.
+        min_frames: Fewest frames that the clip is of use with; fewer are worth a warning, and less than two an error.
         target_fps: Frames per second at which `min_frames` counts; 0 for the clip's own.
 
     Returns:
@@ -42,7 +47,7 @@ def check_motion(
     places = motion.positions() if positions is None else positions
     names, parents, fps = motion.names, motion.parents, motion.fps
     found: list[Finding | None] = [_short(len(places), fps, min_frames, target_fps), _rate(fps)]
-    whole = _finite(motion, places)
+    whole = _finite(motion, places) if sound is None else _finite(motion, places) & sound
     if not bool(whole.all()):
         spans = ranges(~whole)
         found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite) in {words(spans)}."))
@@ -82,13 +87,14 @@ def _at_rest(frames: int) -> Finding:
 
 def _short(frames: int, fps: float, least: int, target: float) -> Finding | None:
     """Find a clip with fewer than `least` frames at the target's rate."""
+    severity: Severity = "warning" if frames >= _FEWEST else "error"
     rate = target or fps
     have = int((frames - 1) * rate / fps + 1e-6) + 1 if frames and fps > 0 else frames
     if have >= least:
         return None
     at = f" at {target:g} fps" if target else ""
     detail = f"it has {have} frame{'s' if have != 1 else ''}{at} ({frames / fps if fps > 0 else 0:.2f} s); "
-    return Finding("short", (), f"{detail}at least {least} are needed.")
+    return Finding("short", (), f"{detail}at least {least} are needed.", severity)
 
 
 def _rate(fps: float) -> Finding | None:

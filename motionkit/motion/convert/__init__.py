@@ -1,6 +1,7 @@
 """Whole folders from one format to another: many processes, one record, resumable."""
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
+from motionkit.motion.convert._load import load_clips
 from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
 from motionkit.motion.convert._pool import in_processes
@@ -26,6 +27,7 @@ __all__ = [
     "generated_texts",
     "in_processes",
     "kind_of",
+    "load_clips",
     "open_sources",
     "require_file",
 ]

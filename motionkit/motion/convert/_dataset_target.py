@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +15,10 @@ from motionkit.kernels import physics_sums
 from motionkit.motion._clip import Clip
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.convert._outcome import Piece
-from motionkit.motion.corpus._captions import Caption, clean_caption
+from motionkit.motion.corpus._captions import Caption, captions_within, clean_caption
 from motionkit.motion.corpus._folder import write_clip
 from motionkit.motion.corpus._tagger import tag_caption
-from motionkit.motion.features import joints_to_features, mirror, mirror_text
+from motionkit.motion.features import joints_to_features, mirror, mirror_text, with_frame_after
 from motionkit.motion.rigs import kit_bones, to_body
 
 MIN_FRAMES = {"humanml": 40, "kit": 24}
@@ -26,6 +26,14 @@ MIN_FRAMES = {"humanml": 40, "kit": 24}
 
 MAX_FRAMES = 199
 """Longest; longer clips are cut into parts."""
+
+
+class _Part(NamedTuple):
+    """What goes into the files of one id: features ``[T, D]`` and captions."""
+
+    key: str
+    features: Tensor
+    captions: tuple[Caption, ...]
 
 
 @dataclass(frozen=True)
@@ -55,21 +63,41 @@ class FeatureTarget:
         return {"to": self.body, "mirrored": self.mirrored}
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
-        """Write a clip's parts, then their mirror images; parts that are too short are returned without files."""
-        ready = clip.features if clip.features is not None and clip.features.shape[-1] == self.skeleton.width else None
-        joints = to_body(clip.motion, self.skeleton, self.skeleton.fps)
+        """Write a clip's parts, then their mirror images; parts that are too short are returned without files.
+
+        Either all of them are written or, when one cannot be, none.
+        """
+        ready = self._ready(clip)
+        # Rows were made of one frame more than they are; without it the mirror image would be a row shorter.
+        joints = (
+            to_body(clip.motion, self.skeleton, self.skeleton.fps)
+            if ready is None
+            else with_frame_after(ready.double(), self.skeleton)
+        )
         if len(joints) < 2:
             raise MotionkitError("the motion has a single frame.")
-        pieces = list(self._pieces(clip, key, joints, ready, self._captions(clip, mirrored=False), folder))
+        parts = list(self._parts(key, joints, ready, self._captions(clip, mirrored=False)))
         if self.mirrored:
             turned = mirror(joints, self.skeleton)
-            pieces += self._pieces(clip, f"M{key}", turned, None, self._captions(clip, mirrored=True), folder)
+            parts += self._parts(f"M{key}", turned, None, self._captions(clip, mirrored=True))
+        pieces: list[Piece] = []
+        try:
+            for part in parts:
+                pieces.append(self._put(part, clip, folder))
+        except BaseException:
+            for name in (name for piece in pieces for name in piece.files):
+                (folder / name).unlink(missing_ok=True)
+            raise
         return pieces
 
-    def _pieces(
-        self, clip: Clip, key: str, joints: Tensor, ready: Tensor | None, captions: Sequence[Caption], folder: Path
-    ) -> Iterator[Piece]:
-        """Cut into parts of at most `MAX_FRAMES` rows and write each."""
+    def _ready(self, clip: Clip) -> Tensor | None:
+        """Return the clip's own features where they are of this body and at its rate."""
+        features = clip.features
+        fits = features is not None and features.shape[-1] == self.skeleton.width
+        return features if fits and clip.motion.fps == self.skeleton.fps else None
+
+    def _parts(self, key: str, joints: Tensor, ready: Tensor | None, captions: Sequence[Caption]) -> Iterator[_Part]:
+        """Cut into parts of at most `MAX_FRAMES` rows."""
         frames = len(joints) - 1 if ready is None else len(ready)
         count = max(1, -(-frames // MAX_FRAMES))
         bones = kit_bones() if self.skeleton is KIT else None
@@ -81,23 +109,23 @@ class FeatureTarget:
                 if ready is None
                 else ready[start:end]
             )
-            texts = tuple(_within(captions, start / self.skeleton.fps, end / self.skeleton.fps))
-            yield self._put(f"{key}_p{part}" if count > 1 else key, features, texts, clip, folder)
+            if not bool(torch.isfinite(features).all()):
+                raise MotionkitError("its features are not finite.")
+            texts = captions_within(captions, start / self.skeleton.fps, end / self.skeleton.fps)
+            yield _Part(f"{key}_p{part}" if count > 1 else key, features, texts)
 
     def _captions(self, clip: Clip, *, mirrored: bool) -> tuple[Caption, ...]:
-        texts = [Caption(text) for text in clip.captions] + list(clip.timed)
         out = []
-        for caption in texts:
+        for caption in (*clip.captions, *clip.timed):
             text = clean_caption(mirror_text(caption.text) if mirrored else caption.text)
             if text:
                 tokens = caption.tokens if caption.tokens and not mirrored else tag_caption(text)
                 out.append(Caption(text, tokens, caption.start, caption.end))
         return tuple(out)
 
-    def _put(self, key: str, features: Tensor, captions: tuple[Caption, ...], clip: Clip, folder: Path) -> Piece:
+    def _put(self, part: _Part, clip: Clip, folder: Path) -> Piece:
         """Write one part, unless it is too short."""
-        if not bool(torch.isfinite(features).all()):
-            raise MotionkitError("its features are not finite.")
+        key, features, captions = part
         if len(features) < MIN_FRAMES[self.body]:
             return Piece(key, len(features), split=clip.split, group=clip.group, captions=len(captions))
         files, joints = write_clip(folder, key, features, captions, self.skeleton)
@@ -106,13 +134,3 @@ class FeatureTarget:
         )
         figures = {"skate": float(skate), "jerk": float(jerk)}
         return Piece(key, len(joints), files, clip.split, clip.group, len(captions), figures)
-
-
-def _within(captions: Sequence[Caption], start: float, end: float) -> Iterator[Caption]:
-    """Yield the captions of a part of a clip: timed ones shifted, and dropped where the part has none of them."""
-    for caption in captions:
-        if caption.whole:
-            yield caption
-        elif caption.start < end and caption.end > start:
-            shifted = max(caption.start - start, 0.0), min(caption.end, end) - start
-            yield Caption(caption.text, caption.tokens, *shifted)

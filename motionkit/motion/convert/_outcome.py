@@ -18,6 +18,7 @@ class Piece:
         group: Clips of one group never meet in two splits.
         captions: Number of captions.
         figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
+        clip: Id of the clip that it is, or is a part or the mirror image of.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Piece:
     group: str = ""
     captions: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+    clip: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from motionkit.motion.convert._sources import FileSource
 from motionkit.motion.convert._targets import Target
 from motionkit.motion.convert._work import Job, work
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
-from motionkit.motion.corpus._folder import SPLITS, finish_folder
-from motionkit.motion.corpus._splits import assign_splits
+from motionkit.motion.corpus._folder import finish_folder
+from motionkit.motion.corpus._splits import SPLITS, complete_splits
 
 Progress = Callable[[str], None]
 
@@ -59,7 +59,7 @@ def convert(
     """
     wall, cpu = time.perf_counter(), _cpu_seconds()
     report = ConvertReport(to=str(target.describe()["to"]))
-    matched = table.match(source.key for source in sources) if table is not None else {}
+    matched = table.match({source.key: source.origin for source in sources}) if table is not None else {}
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     _check_names(sources, target)
     refuse_sources(out, (source.path for source in sources if isinstance(source, FileSource)))
@@ -79,10 +79,11 @@ def convert(
             else:
                 report.resumed += 1
             progress(source.key)
-            for piece in report.add(outcome, len(outcome.clips)):
+            notes = {found.key: found.notes for found in outcome.clips}
+            for piece in report.add(outcome):
                 pieces.append(piece)
-                notes = outcome.clips[0].notes if outcome.clips else {}
-                record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **notes, **piece.figures}
+                about = {**notes.get(piece.clip, {}), **piece.figures}
+                record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **about}
         if not pieces:
             raise MotionkitError(
                 f"none of {len(sources)} clip(s) could be used, so nothing was written.",
@@ -119,7 +120,7 @@ def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = 
     report = ConvertReport()
     for source, outcome in zip(sources, _run([Job(source) for source in sources], jobs), strict=True):
         progress(source.key)
-        report.add(outcome, len(outcome.clips))
+        report.add(outcome)
     report.seconds, report.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
     return report
 
@@ -180,9 +181,8 @@ def _check_names(sources: Sequence[ClipSource], target: Target) -> None:
 
 def _finish_dataset(folder: Path, target: FeatureTarget, pieces: Sequence[Piece], report: ConvertReport) -> None:
     """Deal out splits and write lists and statistics."""
-    splits = {piece.key: piece.split for piece in pieces}
     groups = {piece.key: piece.group for piece in pieces}
-    splits.update(assign_splits({key: groups[key] for key, split in splits.items() if not split}))
+    splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
     found: dict[str, set[str]] = {}
     for key, group in groups.items():
         found.setdefault(group, set()).add(splits[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -52,16 +53,8 @@ class ConvertReport:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
-    def add(self, outcome: Outcome, read: int) -> list[Piece]:
-        """Take in what became of one source.
-
-        Args:
-            outcome: What became of it.
-            read: Number of clips that the source is known to hold; 1 for most.
-
-        Returns:
-            The pieces that were written.
-        """
+    def add(self, outcome: Outcome) -> list[Piece]:
+        """Take in what became of one source; return the pieces that were written."""
         for key, reason in outcome.problems.items():
             name = outcome.origin if key == outcome.key else f"{outcome.origin} ({key})"
             self.failed[name] = reason
@@ -69,9 +62,8 @@ class ConvertReport:
             self._take(found, outcome.origin)
         kept = [piece for piece in outcome.pieces if piece.files]
         self.short.update({piece.key: piece.frames for piece in outcome.pieces if not piece.files})
-        plain = [piece for piece in outcome.pieces if not piece.key.startswith(f"M{outcome.key}")]
-        if len(plain) > max(read, 1):
-            self.cut[outcome.key] = len(plain)
+        parts = Counter(piece.clip for piece in outcome.pieces if piece.key.startswith(f"{piece.clip}_p"))
+        self.cut.update(parts)
         self.written.extend(piece.key for piece in kept)
         self.frames += sum(piece.frames for piece in kept)
         return kept

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion._clip import Clip, ClipSource, clip_key
+from motionkit.motion.convert._load import load_clips
+from motionkit.motion.convert._look import look
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import refuse_sources
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._sources import FileSource
 from motionkit.motion.convert._targets import PICTURES, FileKind, FileTarget, write_file, write_pictures
-from motionkit.motion.convert._work import Job, look
 
 MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
 """How many clips one page or film can show side by side."""
@@ -55,18 +55,20 @@ def convert_file(
     target = FileTarget(kind, fps, unit)
     shown: list[tuple[Clip, str]] = []
     for source in sources:
-        for clip in source.load():
-            key = f"{source.key}_{clip.part}" if clip.part else source.key
-            clip, found = look(clip, key, Job(source, target, fix=fix))
-            report.add(Outcome(source.key, source.origin, clips=(found,)), 1)
-            shown.append((replace(clip, motion=clip.motion.resample(target.rate or clip.motion.fps)), key))
+        for clip in load_clips(source):
+            key = clip_key(source, clip)
+            clip, found = look(clip, key, target=target, fix=fix)
+            report.add(Outcome(source.key, source.origin, clips=(found,)))
+            shown.append((clip.resample(target.rate or clip.motion.fps), key))
         _check_number(len(shown), kind)
-    if kind in PICTURES:
-        write_pictures(out, [(clip, clip.motion, key) for clip, key in shown])
-        figures: dict[str, float] = {}
-    else:
-        clip, _ = shown[0]
-        figures = write_file(out, kind, clip, clip.motion, unit=unit)
+    figures: dict[str, float] = {}
+    try:
+        if kind in PICTURES:
+            write_pictures(out, shown)
+        else:
+            figures = write_file(out, kind, shown[0][0], unit=unit)
+    except OSError as error:
+        raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
     report.written = [key for _, key in shown]
     report.frames = sum(clip.motion.frames for clip, _ in shown)
     report.conclude([Piece(report.written[0], report.frames, figures=figures)])

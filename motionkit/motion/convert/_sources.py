@@ -11,12 +11,12 @@ from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion.corpus._caption_table import plain_id
+from motionkit.motion.convert._keys import shared_takes, unique_keys
 from motionkit.motion.corpus._captions import Caption, read_captions
+from motionkit.motion.corpus._splits import SPLITS
 from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, known, recognise
 from motionkit.text import Prompt
 
-SPLITS = ("train", "val", "test")
 _OWN = ("convert.json", "motions.json")
 """What motionkit itself leaves beside motions."""
 
@@ -34,6 +34,7 @@ class FileSource:
         texts_file: HumanML3D texts file with its captions, read with the clip.
         splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak; the clip then
             counts as the last of them, so that nothing held out is trained on, and carries a warning.
+        group: What its clips share with other files of the same take; empty where there are none.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class FileSource:
     texts: tuple[Caption, ...] = ()
     texts_file: Path | None = None
     splits: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def origin(self) -> str:
@@ -63,7 +65,7 @@ class FileSource:
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         texts = self.texts if self.texts_file is None else read_captions(self.texts_file)
-        whole = tuple(caption.text for caption in texts if caption.whole)
+        whole = tuple(caption for caption in texts if caption.whole)
         timed = tuple(caption for caption in texts if not caption.whole)
         several = self.splits if len(self.splits) > 1 else ()
         leak = (f"its folder lists it in {', '.join(several)}; it counts as {several[-1]}.",) if several else ()
@@ -74,6 +76,7 @@ class FileSource:
                 timed=clip.timed or timed,
                 split=clip.split or "".join(self.splits[-1:]),
                 splits=clip.splits or several,
+                group=clip.group or self.group,
                 warnings=(*clip.warnings, *leak),
                 notes={**clip.notes, "sha256": digest},
             )
@@ -88,18 +91,20 @@ class Opened:
     Attributes:
         sources: The clips, in a fixed order.
         skipped: Files of a known ending that hold no motion, as statistics and settings do not.
+        made: Folders inside the given ones that `convert` wrote; they hold the same motions again and were passed over.
     """
 
     sources: tuple[FileSource, ...]
     skipped: tuple[Path, ...]
+    made: tuple[Path, ...] = ()
 
 
 def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
     """Find motion files: each path is a file or a folder, searched with its sub-folders.
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
-    splits; its joints are the same motions again and are not taken twice. Ids are file names without ending; where
-    two files share one, their folders are put before it.
+    splits; its joints are the same motions again and are not taken twice. Nor are folders inside a given one that
+    `convert` wrote; give them by name to read them. Ids are file names without ending; see `unique_keys`.
 
     Raises:
         MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
@@ -107,9 +112,10 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     options = options or ReadOptions()
     found: dict[Path, _Found] = {}
     skipped: list[Path] = []
+    made: list[Path] = []
     for path in paths:
         if path.is_dir():
-            entries = list(_in_folder(path, skipped))
+            entries = list(_in_folder(path, skipped, made))
             if not entries:
                 raise MotionkitError(
                     f"there is no motion in {path} or below it.",
@@ -124,12 +130,14 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
             found.setdefault(path.resolve(), _Found(path, path.parent, kind))
         else:
             raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
-    keys = _unique_keys([(entry.path, entry.base) for entry in found.values()])
+    files = [(entry.path, entry.base) for entry in found.values()]
+    keys = unique_keys(files)
+    groups = shared_takes([path for path, _ in files], keys)
     sources = tuple(
-        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.splits)
-        for key, entry in zip(keys, found.values(), strict=True)
+        FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.splits, group)
+        for entry, key, group in zip(found.values(), keys, groups, strict=True)
     )
-    return Opened(sources, tuple(skipped))
+    return Opened(sources, tuple(skipped), tuple(made))
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,7 @@ class _Found:
     splits: tuple[str, ...] = ()
 
 
-def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
+def _in_folder(folder: Path, skipped: list[Path], made: list[Path]) -> Iterator[_Found]:
     """Walk a folder; sub-folders with features are read as such."""
     if (folder / "new_joint_vecs").is_dir():
         yield from _feature_folder(folder)
@@ -151,13 +159,25 @@ def _in_folder(folder: Path, skipped: list[Path]) -> Iterator[_Found]:
         if path.name.startswith(".") or path.name in _OWN:
             continue
         if path.is_dir():
-            for entry in _in_folder(path, skipped):
+            if _is_conversion(path):
+                made.append(path)
+                continue
+            for entry in _in_folder(path, skipped, made):
                 yield replace(entry, base=folder)
         elif path.suffix.lower() in SUFFIXES and path.is_file():
             if (kind := recognise(path)) is None:
                 skipped.append(path)
             else:
                 yield _Found(path, folder, kind)
+
+
+def _is_conversion(folder: Path) -> bool:
+    """Whether `convert` wrote a folder."""
+    try:
+        record = json.loads((folder / "convert.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and {"schema", "to", "clips"} <= record.keys()
 
 
 def _feature_folder(folder: Path) -> Iterator[_Found]:
@@ -198,22 +218,3 @@ def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tupl
     prompt = Prompt(tuple(text for text, _, _ in spans), tuple(end - start for _, start, end in spans))
     parts = [Caption(text, (), start / fps, end / fps) for text, start, end in spans] if len(spans) > 1 else []
     return (Caption(prompt.text), *parts)
-
-
-def _unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
-    """Return an id per file; ids differ by more than case, for the sake of file systems that do not."""
-    stems = [file.stem.lower() for file, _ in files]
-    keys: list[str] = []
-    taken: set[str] = set()
-    for file, base in files:
-        stem = plain_id(file.stem)
-        key = stem
-        if stems.count(file.stem.lower()) > 1:
-            inside = file.resolve().relative_to(base.resolve()).with_suffix("").parts
-            key = plain_id("_".join(inside))
-        number = 2
-        while key.lower() in taken:
-            key, number = f"{stem}_{number}", number + 1
-        taken.add(key.lower())
-        keys.append(key)
-    return keys

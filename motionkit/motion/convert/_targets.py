@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -12,6 +12,7 @@ from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT
 from motionkit.motion.convert._outcome import Piece
+from motionkit.motion.corpus._ids import plain_id
 
 FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
 SUFFIX = {
@@ -82,36 +83,35 @@ class FileTarget:
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
         """Write ``folder/KEY.SUFFIX``."""
-        motion = clip.motion.resample(self.rate) if self.rate else clip.motion
-        if motion.frames < self.min_frames:
-            return [Piece(key, motion.frames, split=clip.split, group=clip.group, captions=len(clip.captions))]
+        if plain_id(key) != key:
+            raise MotionkitError(f"{key!r} is no name for a file.")
+        clip = clip.resample(self.rate) if self.rate else clip
+        frames = clip.motion.frames
+        if frames < self.min_frames:
+            return [Piece(key, frames, split=clip.split, group=clip.group, captions=len(clip.captions))]
         name = f"{key}{SUFFIX[self.kind]}"
         path = folder / name
         if path.exists():
             raise MotionkitError("another clip has this id already.")
-        figures = write_file(path, self.kind, clip, motion, unit=self.unit)
-        return [Piece(key, motion.frames, (name,), clip.split, clip.group, len(clip.captions), figures)]
+        figures = write_file(path, self.kind, clip, unit=self.unit)
+        return [Piece(key, frames, (name,), clip.split, clip.group, len(clip.captions), figures)]
 
 
-def write_file(
-    path: Path, kind: FileKind, clip: Clip, motion: Motion | JointMotion, *, unit: Literal["m", "cm"] = "cm"
-) -> dict[str, float]:
-    """Write one motion as one file.
+def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
+    """Write one clip as one file.
 
     Args:
         path: The file.
         kind: What it is.
-        clip: What is known about the motion.
-        motion: The clip's motion, at the rate that is wanted.
+        clip: The clip, at the rate that is wanted.
         unit: Unit of a BVH file.
 
     Returns:
         ``residual_mean``, ``residual_max`` (metres) and ``flips`` where rotations had to be found for bare joints.
     """
-    from dataclasses import replace
-
+    motion = clip.motion
     if kind in PICTURES:
-        write_pictures(path, [(clip, motion, path.stem)])
+        write_pictures(path, [(clip, path.stem)])
         return {}
     if kind == "joints":
         from motionkit.motion.formats.arrays import write_joints
@@ -123,7 +123,7 @@ def write_file(
     if kind == "npz":
         from motionkit.motion.formats.native import write_native
 
-        write_native(path, replace(clip, motion=motion), source_hash=clip.notes.get("sha256", ""))
+        write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
         return {}
     solid, figures = solid_motion(motion)
     if kind == "bvh":
@@ -156,17 +156,17 @@ def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]
     return solved.motion, figures
 
 
-def write_pictures(path: Path, shown: Sequence[tuple[Clip, Motion | JointMotion, str]]) -> None:
-    """Show motions in one page or film; each comes with its clip and a title."""
+def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
+    """Show clips in one page or film, each with a title for where it has no caption."""
     from motionkit.motion.player import track_of, write_player
 
     tracks = [
         track_of(
-            motion,
-            clip.captions[0] if clip.captions else title,
+            clip.motion,
+            clip.captions[0].text if clip.captions else title,
             segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
         )
-        for clip, motion, title in shown
+        for clip, title in shown
     ]
     if path.suffix.lower() == ".html":
         write_player(path, tracks, title=path.stem)

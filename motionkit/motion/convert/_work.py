@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import Clip, ClipSource
-from motionkit.motion.checks import Finding, check_motion, longest_clean_run
+from motionkit.motion._clip import ClipSource, clip_key
+from motionkit.motion.convert._load import load_clips, unforeseen
+from motionkit.motion.convert._look import look
 from motionkit.motion.convert._outcome import Found, Outcome, Piece
 from motionkit.motion.convert._targets import Target
 from motionkit.motion.corpus._caption_table import CaptionRow
+
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
+"""What is wrong with the disk and would be wrong for every other clip too; anything else is about one file."""
 
 
 @dataclass(frozen=True)
@@ -34,93 +38,34 @@ class Job:
 
 
 def work(job: Job) -> Outcome:
-    """Do it. What is wrong with the source becomes part of the outcome.
+    """Do it. What is wrong with the source or one of its clips becomes part of the outcome.
 
     Raises:
-        OSError: The disk refuses to take a file.
+        OSError: The disk is full, read-only or broken.
     """
     source = job.source
     fingerprint = source.fingerprint()
     try:
-        clips = source.load()
+        clips = load_clips(source)
     except MotionkitError as error:
-        return Outcome(source.key, source.origin, fingerprint, problems={source.key: _said(error)})
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}."
-        return Outcome(source.key, source.origin, fingerprint, problems={source.key: reason})
+        return Outcome(source.key, source.origin, fingerprint, problems={source.key: error.sentence()})
     found: list[Found] = []
     pieces: list[Piece] = []
     problems: dict[str, str] = {}
     for clip in clips:
-        key = f"{source.key}_{clip.part}" if clip.part else source.key
+        key = clip_key(source, clip)
         try:
-            clip, facts = look(_captioned(clip, key, job.row), key, job)
+            clip = clip.with_row(job.row)
+            clip, facts = look(replace(clip, group=clip.group or key), key, target=job.target, fix=job.fix)
             found.append(facts)
             if job.target is not None and job.folder is not None:
-                pieces.extend(job.target.write(clip, key, job.folder))
+                pieces.extend(replace(piece, clip=key) for piece in job.target.write(clip, key, job.folder))
         except MotionkitError as error:
-            problems[key] = _said(error)
+            problems[key] = error.sentence()
+        except OSError as error:
+            if error.errno in _DISK:
+                raise
+            problems[key] = f"cannot be written: {error.strerror or error}."
+        except Exception as error:
+            problems[key] = unforeseen(error, source.origin).sentence()
     return Outcome(source.key, source.origin, fingerprint, tuple(found), tuple(pieces), problems)
-
-
-def look(clip: Clip, key: str, job: Job) -> tuple[Clip, Found]:
-    """Check a clip; cut it to its longest clean run when that is asked for, and a rest pose where it would do harm.
-
-    Args:
-        clip: The clip.
-        key: Its id.
-        job: What is to be done with it.
-
-    Returns:
-        The clip, cut where it had to be, and what was found.
-
-    Raises:
-        MotionkitError: Nothing of it can be used.
-    """
-    motion = clip.motion
-    findings: Sequence[Finding] = check_motion(motion)
-    start, stop = 0, motion.frames
-    warnings = list(clip.warnings)
-    if job.fix:
-        start, stop = longest_clean_run(motion.frames, findings)
-        if stop <= start:
-            raise MotionkitError("it has no clean frame.", why="; ".join(finding.detail for finding in findings))
-    elif job.target is not None:
-        kinds = {finding.kind for finding in findings}
-        if "nan" in kinds:
-            detail = next(finding.detail for finding in findings if finding.kind == "nan")
-            raise MotionkitError("it holds values that are not finite.", why=f"{detail} --fix cuts them out.")
-        if "rest-pose" in kinds and job.target.for_training:
-            start = 1
-            warnings.append("its first frame is a rest pose and was left out.")
-    kept = (start, stop) if (start, stop) != (0, motion.frames) else None
-    if kept is not None:
-        features = None if clip.features is None else clip.features[start:stop]
-        clip = replace(clip, motion=motion.cut(start, stop), features=features)
-    facts = Found(
-        key,
-        motion.frames,
-        motion.fps,
-        dict(clip.notes),
-        tuple(warnings),
-        tuple(finding.document() for finding in findings),
-        kept,
-    )
-    return clip, facts
-
-
-def _said(error: MotionkitError) -> str:
-    return f"{error.message.rstrip('.')} ({error.why.rstrip('.')})." if error.why else error.message
-
-
-def _captioned(clip: Clip, key: str, row: CaptionRow | None) -> Clip:
-    """Give a clip the captions, split and group of its table row, and a group in any case."""
-    if row is None:
-        return replace(clip, group=clip.group or key)
-    return replace(
-        clip,
-        captions=row.captions or clip.captions,
-        timed=() if row.captions else clip.timed,
-        split=row.split or clip.split,
-        group=row.group or clip.group or key,
-    )

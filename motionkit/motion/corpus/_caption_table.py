@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus._captions import clean_caption
+from motionkit.motion.corpus._row_match import match_rows
+from motionkit.motion.corpus._splits import SPLIT_NAMES
+from motionkit.motion.formats._table import SUFFIXES
 
 _USUAL = {
     "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
@@ -16,9 +19,8 @@ _USUAL = {
     "split": ("split",),
     "group": ("group",),
 }
-_ENDINGS = (".bvh", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb")
-_SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
-           "test": "test", "testing": "test"}  # fmt: skip
+_ENDINGS = SUFFIXES | {".fbx", ".c3d", ".amc", ".txt", ".glb"}
+"""What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
 
 
 @dataclass(frozen=True)
@@ -42,37 +44,13 @@ class CaptionTable:
     rows: dict[str, CaptionRow]
     columns: dict[str, str]
 
-    def match(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the id that belongs to each clip id of `keys`; clips without a row are absent.
+    def match(self, clips: Mapping[str, str]) -> dict[str, str]:
+        """Return the id of the row that belongs to each clip; clips without a row are absent. See `match_rows`.
 
-        An id belongs to the clip it is named like, or whose name is the end of its path: ``data/a/walk.bvh`` to
-        ``walk``, and to ``a_walk`` where another folder has a ``walk`` too.
-
-        Raises:
-            MotionkitError: A clip fits several rows, so that it might be given another's caption.
+        Args:
+            clips: Clip id to where the clip comes from.
         """
-        tails: dict[str, list[str]] = {}
-        for name in self.rows:
-            parts = name.split("/")
-            for start in range(len(parts)):
-                tails.setdefault(plain_id("_".join(parts[start:])), []).append(name)
-        found = {}
-        for key in keys:
-            names = tails.get(key, [])
-            whole = [name for name in names if plain_id(name) == key]
-            if len(whole or names) > 1:
-                raise MotionkitError(
-                    f"the clip {key} fits several rows of the table: {', '.join((whole or names)[:3])}.",
-                    fix="make the ids unique, or put folders before them.",
-                )
-            if names:
-                found[key] = (whole or names)[0]
-        return found
-
-
-def plain_id(name: str) -> str:
-    """Return a name fit for a file and a split list: no blanks, slashes or ``#``."""
-    return "_".join(name.replace("#", "_").replace("/", "_").split())
+        return match_rows(self.rows, clips)
 
 
 def read_caption_table(
@@ -108,13 +86,13 @@ def read_caption_table(
         old = rows.get(key, CaptionRow(()))
         merged = tuple(dict.fromkeys([*old.captions, *(text for text in captions if text)]))
         value = (record.get(split) or "").strip().lower() if split else ""
-        if value and value not in _SPLITS:
+        if value and value not in SPLIT_NAMES:
             raise MotionkitError(
                 f"{path}, line {number}: {value!r} is no split.",
                 why="splits are train, val (dev, validation) and test.",
             )
         named = (record.get(group) or "").strip() if group else ""
-        rows[key] = CaptionRow(merged, _SPLITS.get(value, old.split), named or old.group)
+        rows[key] = CaptionRow(merged, SPLIT_NAMES.get(value, old.split), named or old.group)
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
     return CaptionTable(rows, {role: name for role, name in columns.items() if name})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
@@ -30,6 +30,14 @@ class Caption:
     def whole(self) -> bool:
         """True when the caption describes the whole clip."""
         return self.start == 0.0 and self.end == 0.0
+
+    def problem(self, seconds: float) -> str:
+        """Return what is wrong with its times in a clip of so many seconds; empty when nothing is."""
+        if self.whole:
+            return ""
+        if not (math.isfinite(self.start) and math.isfinite(self.end)) or self.end <= self.start:
+            return "which is no stretch of time"
+        return "" if self.start < seconds and self.end > 0.0 else f"outside of the clip's {seconds:.2f} s"
 
     def line(self) -> str:
         """Return the line of a texts file, without a line break."""
@@ -69,6 +77,28 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
         except MotionkitError as error:
             raise MotionkitError(f"{path}, line {number}: {error.message}", why=error.why) from error
     return tuple(captions)
+
+
+def captions_within(captions: Iterable[Caption], start: float, end: float) -> tuple[Caption, ...]:
+    """Return the captions of a part of a clip: those of the whole as they are, timed ones shifted and cut to the part.
+
+    Timed captions of which the part has nothing are left out.
+
+    Args:
+        captions: The clip's.
+        start: Seconds into the clip at which the part begins.
+        end: Seconds at which it ends.
+    """
+    kept = []
+    for caption in captions:
+        if caption.whole:
+            kept.append(caption)
+            continue
+        # Rounded to the nanosecond, so that no digits appear which nobody wrote.
+        first, last = round(max(caption.start - start, 0.0), 9), round(min(caption.end, end) - start, 9)
+        if first < last:
+            kept.append(replace(caption, start=first, end=last))
+    return tuple(kept)
 
 
 def clean_caption(text: str) -> str:

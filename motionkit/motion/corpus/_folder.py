@@ -13,10 +13,10 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.corpus._captions import Caption, caption_lines
+from motionkit.motion.corpus._ids import plain_id
+from motionkit.motion.corpus._splits import SPLITS
 from motionkit.motion.features import feature_stats, features_to_joints, read_features
 from motionkit.runs import write_bytes_atomic
-
-SPLITS = ("train", "val", "test")
 
 
 def write_clip(
@@ -36,9 +36,11 @@ def write_clip(
         unit for `new_joints` (metres for 22 joints), in metres here.
 
     Raises:
-        MotionkitError: Another clip has the id already.
+        MotionkitError: Another clip has the id already, or it is no file name.
         OSError: The disk refuses.
     """
+    if plain_id(key) != key:
+        raise MotionkitError(f"{key!r} is no name for files.")
     vectors = features.float().contiguous()
     joints = features_to_joints(vectors, skeleton)
     files = {
@@ -49,9 +51,14 @@ def write_clip(
         files[f"texts/{key}.txt"] = caption_lines(captions).encode()
     if (folder / "new_joint_vecs" / f"{key}.npy").exists():
         raise MotionkitError("another clip has this id already.")
-    for name, data in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        write_bytes_atomic(folder / name, data)
+    try:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            write_bytes_atomic(folder / name, data)
+    except BaseException:
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
     return tuple(files), joints
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+SPLITS = ("train", "val", "test")
+SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val",
+               "test": "test", "testing": "test"}  # fmt: skip
+"""What files and tables call the splits, in small letters."""
+
 SHARES = {"test": 0.15, "val": 0.05}
 """Parts of the clips that are held out, as in HumanML3D; the rest is train."""
 
@@ -35,3 +40,33 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
     for group in order:
         splits.update(dict.fromkeys(members[group], "train"))
     return {clip: splits[clip] for clip in groups}
+
+
+def complete_splits(given: Mapping[str, str], groups: Mapping[str, str]) -> dict[str, str]:
+    """Give every clip without a split that of its group, or one of its own where no clip of the group has any.
+
+    Where the clips of a group were given different splits, which is a leak already, the others get the last of
+    `SPLITS` among them, so that nothing held out is trained on.
+
+    Args:
+        given: Clip id to split; empty where there is none.
+        groups: Clip id to group.
+
+    Returns:
+        Clip id to ``train``, ``val`` or ``test``.
+    """
+    known: dict[str, str] = {}
+    for clip, split in given.items():
+        if split:
+            known[groups[clip]] = max(split, known.get(groups[clip], split), key=SPLITS.index)
+    splits = {clip: split or known.get(groups[clip], "") for clip, split in given.items()}
+    return splits | assign_splits({clip: groups[clip] for clip, split in splits.items() if not split})
+
+
+def read_split(name: object) -> tuple[str, tuple[str, ...]]:
+    """Return the split that a file names, empty when there is no such split, and a warning in that case."""
+    text = str(name or "").strip()
+    split = SPLIT_NAMES.get(text.lower(), "")
+    if split or not text:
+        return split, ()
+    return "", (f"it names the split {text[:40]!r}, which is none of {', '.join(SPLITS)}; it counts as not given.",)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._clip import Clip, ClipSource
-from motionkit.motion.convert import in_processes
+from motionkit.motion._clip import ClipSource, clip_key
+from motionkit.motion.convert import in_processes, load_clips
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._profile import Profile
@@ -31,7 +30,7 @@ def profile_sources(
     Raises:
         MotionkitError: A worker process died, or a clip fits several rows of the table.
     """
-    matched = table.match(source.key for source in sources) if table is not None else {}
+    matched = table.match({source.key: source.origin for source in sources}) if table is not None else {}
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
@@ -53,30 +52,15 @@ def _work(job: _Job) -> _Result:
     measures: list[Measure] = []
     problems: dict[str, str] = {}
     try:
-        for clip in source.load():
-            key = f"{source.key}_{clip.part}" if clip.part else source.key
+        for clip in load_clips(source):
+            key = clip_key(source, clip)
             try:
-                measures.append(measure(_captioned(clip, row), key, source.origin))
+                measures.append(measure(clip.with_row(row), key, source.origin))
             except MotionkitError as error:
                 problems[f"{source.origin} ({key})"] = _said(error, source.origin)
     except MotionkitError as error:
         problems[source.origin] = _said(error, source.origin)
-    except OSError as error:
-        problems[source.origin] = f"cannot be read: {error.strerror or error}."
     return measures, problems
-
-
-def _captioned(clip: Clip, row: CaptionRow | None) -> Clip:
-    """Give a clip what its row of the table says."""
-    if row is None:
-        return clip
-    return replace(
-        clip,
-        captions=row.captions or clip.captions,
-        timed=() if row.captions else clip.timed,
-        split=row.split or clip.split,
-        group=row.group or clip.group,
-    )
 
 
 def _said(error: MotionkitError, origin: str) -> str:

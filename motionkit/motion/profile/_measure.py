@@ -87,7 +87,7 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
     skate, jerk = _physics(motion, positions, roles, floor)
     angles = _angles(motion)
     bones = [joint for joint, name in enumerate(motion.names) if joint and not name.endswith(END)]
-    texts = (*clip.captions, *(caption.text for caption in clip.timed))
+    texts = clip.texts
     row = Row(
         key,
         origin,

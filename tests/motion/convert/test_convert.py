@@ -13,6 +13,7 @@ from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
     HUMANML,
+    Caption,
     Clip,
     JointMotion,
     feature_stats,
@@ -215,7 +216,7 @@ def test_features_pass_unchanged(tmp_path):
         def load(self) -> list[Clip]:
             features = torch.arange(50 * 263.0).reshape(50, 263) / 1e4
             motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walker(50), 20.0)
-            return [Clip(motion, features, ("a walk",), split="train")]
+            return [Clip(motion, features, (Caption("a walk"),), split="train")]
 
     convert([Source()], tmp_path / "out", FeatureTarget())
     np.testing.assert_array_equal(

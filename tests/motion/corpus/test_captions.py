@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from motionkit.errors import MotionkitError
 from motionkit.motion import (
     Caption,
+    CaptionRow,
+    CaptionTable,
     assign_splits,
     clean_caption,
     crop_range,
@@ -17,6 +19,10 @@ from motionkit.motion import (
     read_captions,
     tag_words,
 )
+from motionkit.motion.corpus._captions import captions_within
+from motionkit.motion.corpus._ids import plain_id
+from motionkit.motion.corpus._splits import complete_splits
+from motionkit.motion.formats._table import SUFFIXES
 
 
 def test_a_line():
@@ -141,11 +147,82 @@ def test_rows_find_their_clips(tmp_path):
             "file,text\ndata/a/walk.bvh,one\ndata/b/walk.bvh,two\n./data/hop v1.2,three\nfast_run,x\n",
         )
     )
-    assert rows.match(["a_walk", "b_walk", "hop_v1.2", "run", "none"]) == {
+    clips = {"a_walk": "a/walk.bvh", "b_walk": "/x/b/walk.bvh", "hop_v1.2": "hop v1.2.npy", "run": "run.bvh"}
+    assert rows.match(clips) == {
         "a_walk": "data/a/walk", "b_walk": "data/b/walk", "hop_v1.2": "data/hop v1.2"
     }  # fmt: skip
     with pytest.raises(MotionkitError, match="walk fits several rows"):
-        rows.match(["walk"])
+        rows.match({"walk": "elsewhere/walk.bvh"})
+
+
+def rows_of(*names: str) -> CaptionTable:
+    return CaptionTable({name: CaptionRow((name,)) for name in names}, {})
+
+
+def test_a_row_is_matched_by_path_not_by_what_a_clip_came_to_be_called():
+    clips = {"walk": "A/walk.bvh", "walk_2": "B/walk.bvh"}
+    assert rows_of("B/walk").match(clips) == {"walk_2": "B/walk"}
+    assert rows_of("A/walk", "B/walk", "C/walk").match(clips) == {"walk": "A/walk", "walk_2": "B/walk"}
+    assert rows_of("C/walk").match(clips) == {}, "the row of a clip that is not here"
+    apart = {"A_walk": "A/walk.bvh", "B_walk": "B/walk.bvh"}
+    assert rows_of("A/walk", "walk").match(apart) == {"A_walk": "A/walk", "B_walk": "walk"}
+    with pytest.raises(MotionkitError, match=r"the row run of the table fits several clips: A/run\.bvh, B/run\.bvh"):
+        rows_of("run").match({"A_run": "A/run.bvh", "B_run": "B/run.bvh"})
+    numbered = {"A_walk": "x/A/walk.bvh", "A_walk_2": "y/A/walk.bvh"}
+    assert rows_of("y/A/walk").match(numbered) == {"A_walk_2": "y/A/walk"}
+    with pytest.raises(MotionkitError, match="fits several clips"):
+        rows_of("A/walk").match(numbered)
+    assert rows_of("A_walk").match(numbered) == {"A_walk": "A_walk"}, "a clip's id is its id"
+    assert rows_of("starter_7").match({"starter_7": "starter train starter-7"}) == {"starter_7": "starter_7"}
+
+
+def test_ids_are_the_same_however_their_letters_are_stored(tmp_path):
+    composed, apart = "L\u00e4ufer", "La\u0308ufer"
+    assert plain_id(composed) == plain_id(apart)
+    assert rows_of(composed).match({plain_id(apart): f"{apart}.bvh"}) == {plain_id(apart): composed}
+
+
+@pytest.mark.parametrize("ending", sorted(SUFFIXES))
+def test_every_ending_that_is_read_may_stand_in_a_table(tmp_path, ending):
+    rows = read_caption_table(table(tmp_path / "c.csv", f"id,text\na{ending},x\n"))
+    assert set(rows.rows) == {"a"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300))
+def test_an_id_is_fit_for_a_file_name(name):
+    key = plain_id(name)
+    assert plain_id(key) == key
+    assert len(key.encode()) <= 180
+    assert not set(key) & set("/\\# \n\t\x1b\x00")
+
+
+def test_ids_of_long_and_broken_names():
+    assert plain_id("x" * 300) != plain_id("x" * 299 + "y")
+    assert plain_id("x" * 180) == "x" * 180
+    assert plain_id("a\udcffb") == "a_b", "a file name that is not valid UTF-8"
+    assert plain_id("\x1b[31mred") == "_[31mred"
+
+
+def test_clips_without_a_split_follow_their_group():
+    groups = {"a": "g", "b": "g", "c": "h", "d": "i", "e": "i", "f": "i"}
+    given = {"a": "test", "b": "", "c": "", "d": "train", "e": "val", "f": ""}
+    splits = complete_splits(given, groups)
+    assert splits["b"] == "test"
+    assert splits["f"] == "val", "of a group that leaks already, the last: nothing held out is trained on"
+    assert splits["c"] == "train"
+
+
+def test_timed_captions_of_a_part():
+    captions = (
+        Caption("all"),
+        Caption("early", (), 0.1, 1.0),
+        Caption("across", (), 1.0, 3.0),
+        Caption("late", (), 6, 8),
+    )
+    assert captions_within(captions, 2.0, 7.0) == (
+        Caption("all"), Caption("across", (), 0.0, 1.0), Caption("late", (), 4.0, 5.0)
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

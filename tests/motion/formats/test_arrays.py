@@ -234,7 +234,7 @@ def test_mdm_results(tmp_path: Path):
     data = results()
     clips = read_mdm_results(save(tmp_path / "results.npy", data))
     assert [clip.part for clip in clips] == ["sample00_rep00", "sample01_rep00", "sample00_rep01", "sample01_rep01"]
-    assert [clip.captions for clip in clips] == [("walk",), ("run",), ("walk",), ("run",)]
+    assert [clip.texts for clip in clips] == [("walk",), ("run",), ("walk",), ("run",)]
     assert [clip.motion.frames for clip in clips] == [30, 20, 10, 30]
     np.testing.assert_array_equal(clips[1].motion.joints, data["motion"][1].transpose(2, 0, 1)[:20])
     assert clips[0].motion.fps == 20.0
@@ -246,7 +246,7 @@ def test_mdm_results_with_less_in_them(tmp_path: Path):
     assert [clip.captions for clip in clips] == [()] * 4
     assert [clip.motion.frames for clip in clips] == [30] * 4
     clips = read_mdm_results(save(tmp_path / "b.npy", results(text=["walk", "run"])))
-    assert [clip.captions for clip in clips] == [("walk",), ("run",), ("walk",), ("run",)]
+    assert [clip.texts for clip in clips] == [("walk",), ("run",), ("walk",), ("run",)]
 
 
 def test_mdm_results_of_kit(tmp_path: Path):

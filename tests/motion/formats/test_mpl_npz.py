@@ -73,7 +73,11 @@ def test_any_motion_comes_back_whole(tmp_path: Path) -> None:
         {"phase": torch.linspace(0, 1, 40, dtype=torch.float64), "step": torch.arange(40)},
     )
     clip = Clip(
-        motion, captions=("a person walks", "走"), timed=(Caption("turns", (), 0.5, 1.0),), split="val", group="s1"
+        motion,
+        captions=(Caption("a person walks"), Caption("走")),
+        timed=(Caption("turns", (), 0.5, 1.0),),
+        split="val",
+        group="s1",
     )
     arrays = written(tmp_path, clip)
     assert arrays["rot6d"].shape == (40, 22, 6)

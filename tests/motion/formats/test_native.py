@@ -35,8 +35,8 @@ def rig(frames: int = 40, joints: int = 31, seed: int = 0) -> Motion:
 def clip_of(motion: Motion | JointMotion) -> Clip:
     return Clip(
         motion,
-        features=torch.rand(7, 263),
-        captions=('a man walks, "slowly"', "ein Mann läuft 走"),
+        features=torch.rand(motion.frames, 263),
+        captions=(Caption('a man walks, "slowly"', ("a/DET", "man/NOUN", "walk/XYZ")), Caption("ein Mann läuft 走")),
         timed=(Caption("he stops", ("he/PRON", "stop/VERB"), 1.5, 2.25),),
         split="val",
         group="take 7",
@@ -145,6 +145,7 @@ DAMAGE = {
     "text for numbers": ({"offsets": np.array(["x"])}, "offsets is no array of the right kind"),
     "about": ({"about": np.array("{")}, "damaged motion file"),
     "about empty": ({"about": np.array("{}")}, "it has no 'notes'"),
+    "features": ({"features": np.zeros((39, 263), np.float32)}, "features has 39 rows for 40 frames"),
     "about list": ({"about": np.array("[]")}, "damaged motion file"),
     "version": ({"version": np.array("1")}, "does not say which version"),
     "schema": ({"motionkit_schema": np.array("other")}, "no motion file of motionkit"),
@@ -173,3 +174,36 @@ def test_a_cut_file_is_refused(tmp_path: Path):
     (tmp_path / "cut.npz").write_bytes(bytes(flipped))
     with pytest.raises(MotionkitError, match=r"cut\.npz"):
         read_native(tmp_path / "cut.npz")
+
+
+def rewritten(path: Path, **about: object) -> Path:
+    """Change what a file says about itself."""
+    with np.load(path) as data:
+        arrays = dict(data)
+    arrays["about"] = np.array(json.dumps({**json.loads(str(arrays["about"])), **about}))
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("part", ["/../../escaped", "x/y", "..\\x", "a\nb"])
+def test_a_part_that_is_no_name_is_refused(tmp_path: Path, part: str):
+    write_native(tmp_path / "a.npz", clip_of(rig()))
+    with pytest.raises(MotionkitError, match="its part is called"):
+        read_native(rewritten(tmp_path / "a.npz", part=part))
+
+
+@pytest.mark.parametrize(("said", "split"), [("validation", "val"), ("TRAIN", "train"), ("half", ""), ("", "")])
+def test_only_splits_that_there_are_count(tmp_path: Path, said: str, split: str):
+    write_native(tmp_path / "a.npz", clip_of(rig()))
+    (clip,) = read_native(rewritten(tmp_path / "a.npz", split=said))
+    assert clip.split == split
+    assert any("'half', which is none of train, val, test" in text for text in clip.warnings) == (said == "half")
+
+
+def test_a_file_from_before_tokens_were_kept_reads_on(tmp_path: Path):
+    clip = clip_of(rig())
+    write_native(tmp_path / "a.npz", clip)
+    (back,) = read_native(rewritten(tmp_path / "a.npz", caption_tokens=None))
+    assert [(caption.text, caption.tokens) for caption in back.captions] == [
+        (caption.text, ()) for caption in clip.captions
+    ]

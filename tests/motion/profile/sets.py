@@ -10,13 +10,15 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.corpus._captions import Caption
 
 from ..checks.persons import person
 
 
 def walk(frames: int = 120, fps: float = 60.0, speed: float = 1.0, turn: float = 0.0, **more: object) -> Clip:
-    """Return a clip of the walker of the checks' tests."""
-    return replace(Clip(person(frames, fps, speed, turn)), **more)  # type: ignore[arg-type]
+    """Return a clip of the walker of the checks' tests; captions are given as texts."""
+    captions = tuple(map(Caption, more.pop("captions", ())))  # type: ignore[call-overload]
+    return replace(Clip(person(frames, fps, speed, turn), captions=captions), **more)  # type: ignore[arg-type]
 
 
 def joints_only(clip: Clip) -> Clip:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion.corpus._captions import Caption
 from motionkit.motion.formats.arrays._joints import LIMIT, split_clips
-from motionkit.motion.formats.arrays._space import place_joints
+from motionkit.motion.formats.arrays._stack import stacked_clips
 from motionkit.weights import read_array
 
 _PLAIN = ReadOptions()
@@ -28,29 +31,23 @@ def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip
 
     Returns:
         N clips, cut to their lengths, the prompt as caption; parts are named as MDM names its films,
-        ``sample00_rep00``.
+        ``sample00_rep00``. One of which nothing can be used has a `Clip.fault`, and the others go on.
 
     Raises:
-        MotionkitError: It is damaged, refers to code, or is no such dict.
+        MotionkitError: It is damaged, refers to code, is no such dict, or nothing in it can be used.
     """
     data = read_array(path, limit=LIMIT)
     if not is_mdm_results(data):
         raise MotionkitError(f"{path} is no results file of MDM.", why="it has no array called motion in a dict.")
     clips = split_clips(data["motion"], f"{path}: motion")
-    lengths = _lengths(data.get("lengths"), [len(clip) for clip in clips], path)
+    stack = _to_length(clips, data.get("lengths"), path)
     samples = _count(data.get("num_samples"), len(clips))
+    parts = [f"sample{number % samples:02d}_rep{number // samples:02d}" for number in range(len(clips))]
     texts = _texts(data.get("text"), len(clips), samples)
-    result = []
-    for number, (joints, length) in enumerate(zip(clips, lengths, strict=True)):
-        part = f"sample{number % samples:02d}_rep{number // samples:02d}"
-        try:
-            placed = place_joints(joints[:length], options)
-        except MotionkitError as error:
-            raise MotionkitError(f"{path} ({part}): {error.message}", why=error.why, fix=error.fix) from error
-        notes = {"format": "MDM results", **placed.notes, "frames": str(length)}
-        captions = (texts[number],) if texts[number] else ()
-        result.append(Clip(placed.motion, captions=captions, part=part, notes=notes, warnings=placed.warnings))
-    return tuple(result)
+    return tuple(
+        replace(clip, captions=(Caption(text),) if text else ())
+        for clip, text in zip(stacked_clips(stack, parts, options, str(path), "MDM results"), texts, strict=True)
+    )
 
 
 def is_mdm_results(data: object) -> bool:
@@ -58,17 +55,19 @@ def is_mdm_results(data: object) -> bool:
     return isinstance(data, Mapping) and isinstance(data.get("motion"), np.ndarray) and data["motion"].ndim == 4
 
 
-def _lengths(stored: Any, frames: list[int], path: Path) -> list[int]:
-    """Return how many frames of each clip count; all of them where the file does not say."""
+def _to_length(clips: Sequence[Tensor], stored: Any, path: Path) -> list[Tensor | MotionkitError]:
+    """Return of each clip the frames that count; all of them where the file does not say."""
     if stored is None:
-        return frames
+        return list(clips)
     lengths = np.asarray(stored).reshape(-1)
-    if lengths.dtype.kind not in "iuf" or len(lengths) != len(frames) or not np.isfinite(lengths.astype(float)).all():
-        raise MotionkitError(f"{path}: lengths do not fit {len(frames)} motions: {lengths.tolist()[:8]}.")
-    for number, (length, most) in enumerate(zip(lengths, frames, strict=True)):
-        if not 1 <= length <= most:
-            raise MotionkitError(f"{path}: motion {number} has {most} frames, its length is given as {length}.")
-    return [int(length) for length in lengths]
+    if lengths.dtype.kind not in "iuf" or len(lengths) != len(clips):
+        raise MotionkitError(f"{path}: lengths do not fit {len(clips)} motions: {lengths.tolist()[:8]}.")
+    return [
+        clip[: int(length)]
+        if 1 <= length <= len(clip)
+        else MotionkitError(f"it has {len(clip)} frames, its length is given as {length:.6g}.")
+        for clip, length in zip(clips, lengths, strict=True)
+    ]
 
 
 def _count(stored: Any, clips: int) -> int:

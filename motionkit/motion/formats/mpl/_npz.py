@@ -16,6 +16,7 @@ from motionkit.motion._motion import Motion
 from motionkit.motion._sound import said_of, spoil
 from motionkit.motion.contacts import find_feet, soft_contacts
 from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.corpus._splits import read_split
 from motionkit.motion.formats.mpl._arrays import ArrayFields, as_tensor, open_arrays, text_of
 from motionkit.motion.formats.mpl._axes import UNREAL
 from motionkit.motion.formats.mpl._build import build
@@ -157,10 +158,13 @@ def _with_texts(clip: Clip, about: object) -> Clip:
         match row:
             case [str(text), int() | float() as start, int() | float() as end]:
                 timed.append(Caption(text, start=float(start), end=float(end)))
+    texts = [text for text in captions if isinstance(text, str)] if isinstance(captions, list) else []
+    split, doubt = read_split(about.get("split"))
     return replace(
         clip,
-        captions=tuple(text for text in captions if isinstance(text, str)) if isinstance(captions, list) else (),
+        captions=tuple(map(Caption, texts)),
         timed=tuple(timed),
-        split=str(about.get("split") or ""),
+        split=split,
+        warnings=(*clip.warnings, *doubt),
         group=str(about.get("group") or ""),
     )

@@ -212,7 +212,7 @@ def _about(clip: Clip) -> dict[str, object]:
     """Return what is known about a clip besides its motion."""
     timed = [[caption.text, caption.start, caption.end] for caption in clip.timed]
     about = {
-        "captions": list(clip.captions),
+        "captions": [caption.text for caption in clip.captions],
         "timed": timed,
         "split": clip.split,
         "group": clip.group,

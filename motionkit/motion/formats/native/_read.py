@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
@@ -19,6 +20,7 @@ from motionkit.geometry import matrix_from_quaternion
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.corpus._splits import read_split
 from motionkit.motion.formats.native._layout import SCHEMA, TRACK, VERSION
 from motionkit.weights import read_array
 
@@ -26,6 +28,8 @@ LIMIT = 2 << 30
 """Bytes a file may unpack to."""
 
 _PLAIN = ReadOptions()
+_PART = re.compile(r"[\w.-]*")
+"""It becomes part of file names."""
 
 
 def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
@@ -66,19 +70,29 @@ def _clip(data: Mapping[str, Any]) -> Clip:
     notes = {str(key): str(value) for key, value in about["notes"].items()}
     if about["source_sha256"]:
         notes["sha256"] = str(about["source_sha256"])
+    if features is not None and len(features) != motion.frames:
+        raise ValueError(f"features has {len(features)} rows for {motion.frames} frames.")
+    texts = list(map(str, about["captions"]))
+    tokens = about.get("caption_tokens") or [()] * len(texts)  # files of before have none
+    part = str(about["part"])
+    if not _PART.fullmatch(part):
+        raise ValueError(f"its part is called {part[:40]!r}, which is no name.")
+    split, doubt = read_split(about["split"])
     return Clip(
         motion,
         features=features,
-        captions=tuple(map(str, about["captions"])),
+        captions=tuple(
+            Caption(text, tuple(map(str, words))) for text, words in zip(texts, tokens, strict=True)
+        ),
         timed=tuple(
             Caption(str(entry["text"]), tuple(map(str, entry["tokens"])), float(entry["start"]), float(entry["end"]))
             for entry in about["timed"]
         ),
-        split=str(about["split"]),
+        split=split,
         group=str(about["group"]),
-        part=str(about["part"]),
+        part=part,
         notes=notes,
-        warnings=tuple(map(str, about["warnings"])),
+        warnings=(*map(str, about["warnings"]), *doubt),
     )
 
 

@@ -79,7 +79,8 @@ def _about(clip: Clip, source_hash: str) -> dict[str, Any]:
         for caption in clip.timed
     ]
     return {
-        "captions": list(clip.captions),
+        "captions": [caption.text for caption in clip.captions],
+        "caption_tokens": [list(caption.tokens) for caption in clip.captions],
         "timed": timed,
         "split": clip.split,
         "group": clip.group,

@@ -1,0 +1,29 @@
+"""Ids of clips: fit for file names on every system, for split lists and for caption lines."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+LONGEST = 180
+"""Bytes of an id. File names may have 255 at most, and endings, parts and temporary names are still added."""
+
+_HASH = 10
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff#/\\]")
+"""Control characters, which terminals obey; halves of characters, which no file can hold as text; and separators."""
+
+
+def plain_id(name: str) -> str:
+    """Return a name fit for a file and a split list: no blanks, slashes, control characters or ``#``.
+
+    One spelling of accented letters (NFC), since file systems differ in it and tables come from elsewhere. Longer names
+    than `LONGEST` keep their beginning and get a hash, so that different ones stay different. An id stays as it is.
+    """
+    plain = "_".join(_UNFIT.sub(lambda match: " " if match[0].isspace() else "_", name).split())
+    plain = unicodedata.normalize("NFC", plain)
+    data = plain.encode()
+    if len(data) <= LONGEST:
+        return plain
+    digest = hashlib.sha256(data).hexdigest()[:_HASH]
+    return f"{data[: LONGEST - _HASH - 1].decode(errors='ignore')}-{digest}"
