@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import index
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,10 @@ from motionkit.kernels.recovery import columns_in_use, recover_definition, upcas
 
 CONTACT_HEIGHT = 0.05
 """Height in metres below which a foot counts as being on the floor."""
+
+
+# Asked once: torch 2.11 cannot trace the question, and has no answer but this one.
+_AUTOCAST = tuple(name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name))
 
 
 class PhysicsTerms(NamedTuple):
@@ -70,8 +75,9 @@ def physics_terms(
         check_length_values(lengths, joints.shape[1])
     joints = upcast(joints)
     chosen = tuple(int(foot) for foot in feet)
+    count = index(joints.shape[2])  # fixes a joint count that torch.compile holds for dynamic
     with _without_autocast(joints.device.type):
-        if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, joints.shape[2], chosen):
+        if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, count, chosen):
             return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
 
         def define(joints: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
@@ -153,7 +159,7 @@ def features_to_joints(
 
 
 def _without_autocast(device_type: str) -> AbstractContextManager[object]:
-    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
+    if device_type in _AUTOCAST and torch.is_autocast_enabled(device_type):
         return torch.autocast(device_type, enabled=False)
     return nullcontext()
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._launch import check_floats, check_lengths, launch, pointer
+from motionkit.kernels._once import once
 from motionkit.kernels._specs import Spec, physics_spec, tile_of
 
 LIBRARY = torch.library.Library("motionkit", "FRAGMENT")
@@ -62,7 +63,7 @@ class _Physics(torch.autograd.Function):
         gs, gj, gc, _ = grads
         if gs is None and gj is None and gc is None:
             return None, None, None, None
-        grad = torch.ops.motionkit.physics_bwd(joints, lengths, stats, gs, gj, gc, ctx.feet, ctx.heights)
+        grad = once(torch.ops.motionkit.physics_bwd, joints, lengths, stats, gs, gj, gc, ctx.feet, ctx.heights)
         return grad, None, None, None
 
 

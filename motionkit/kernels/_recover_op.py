@@ -10,6 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._launch import check_floats, check_lengths, launch, pointer
+from motionkit.kernels._once import once
 from motionkit.kernels._physics_op import LIBRARY
 from motionkit.kernels._specs import recover_spec
 from motionkit.kernels.recovery import columns_in_use
@@ -64,7 +65,9 @@ class _Recover(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         features, lengths, mean, std, turns, ends = ctx.saved_tensors
         grad = grads[0].contiguous()
-        out = torch.ops.motionkit.recover_bwd(grad, turns, ends, features, lengths, mean, std, ctx.joints, ctx.unit)
+        out = once(
+            torch.ops.motionkit.recover_bwd, grad, turns, ends, features, lengths, mean, std, ctx.joints, ctx.unit
+        )
         return out, None, None, None, None, None
 
 

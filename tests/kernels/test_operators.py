@@ -85,6 +85,44 @@ def test_the_definition_compiles_to_one_graph_too(samples):
     torch.testing.assert_close(*results)
 
 
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_compilation_with_dynamic_sizes(emulated):
+    """The joint count, too, may be taken for dynamic: it is part of the kernel and becomes a constant."""
+    torch._dynamo.reset()
+    compiled = torch.compile(physics_loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    for frames, joints in ((30, 5), (41, 5), (30, 6)):
+        grads = []
+        for function in (physics_loss, compiled):
+            x = walkers(2, frames, joints).requires_grad_()
+            function(x).backward()
+            grads.append(x.grad)
+        assert torch.equal(*grads)
+
+
+def test_nothing_is_asked_that_torch_2_11_cannot_trace(emulated, monkeypatch):
+    def untraceable(device_type):
+        raise AssertionError("Attempted to call function marked as skipped")
+
+    monkeypatch.setattr(torch.amp, "is_autocast_available", untraceable)
+    monkeypatch.setattr(torch.amp.autocast_mode, "is_autocast_available", untraceable)
+    physics_loss(walkers(2, 30, 5))
+    physics_terms(walkers(2, 30, 5), LENGTHS, feet=FEET, backend="torch")
+
+
+def test_a_second_derivative_is_refused(emulated):
+    """The kernels have a first one only; a wrong second one would go unnoticed."""
+    joints = walkers(2, 30, 5).requires_grad_()
+    features = rows(2, 30, 16).requires_grad_()
+    for leaf, loss in ((joints, physics_loss), (features, recovery_loss)):
+        (plain,) = torch.autograd.grad(loss(leaf), leaf)
+        (slope,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        assert torch.equal(plain, slope)
+        for root in (slope.square().sum(), slope.sum() + leaf.sum()):
+            with pytest.raises(MotionkitError, match="differentiated once") as caught:
+                torch.autograd.grad(root, leaf, retain_graph=True)
+            assert "torch" in caught.value.fix
+
+
 def test_finite_differences(emulated):
     """A check that does not go through any autograd of the definition."""
     joints = walkers(1, 12, 5)
