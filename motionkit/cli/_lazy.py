@@ -24,6 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
 from motionkit import plugins
+from motionkit.cli._help import show_whole_names
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
 
@@ -45,6 +46,8 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Build the real command for `args` and return its context."""
+        if "--help" in args:
+            show_whole_names()
         token = raw_arguments.set(tuple(args))
         try:
             app = typer.Typer(name=self.name, add_completion=False, pretty_exceptions_enable=False)

@@ -113,3 +113,21 @@ def test_json_flag_is_documented_everywhere(cli: Cli, trainer: ModuleType) -> No
     assert "--json" in cli("count", "--help").stdout
     document = json.loads(cli("plugins", "list", "--json").stdout)
     assert document["schema"] == 1
+
+
+def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
+    for row in [*(row.name for row in rows()), "grpo"]:
+        assert "…" not in cli(row, "--help", env={"COLUMNS": "80"}).stdout, row
+    shown = cli("grpo", "--dataset", "humanml", "--help", env={"COLUMNS": "80"}).stdout
+    lines = [line.strip("│ ").split("  ")[0] for line in shown.splitlines()]
+    for name in ("--dataset.random-crop", "--no-dataset.random-crop", "--inference-timesteps", "--policy.text-model"):
+        assert any(name in line for line in lines), name
+
+
+def test_words_of_help_are_not_cut_beside_long_names(cli: Cli) -> None:
+    narrow, wide = (cli("grpo", "--help", env={"COLUMNS": width}).stdout for width in ("80", "240"))
+
+    def words(shown: str) -> list[str]:
+        return sorted(word for word in shown.replace("│", " ").split() if word.isalpha() and word.islower())
+
+    assert words(narrow) == words(wide)

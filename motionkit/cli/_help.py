@@ -1,0 +1,51 @@
+"""Help that a narrow terminal shows whole: names of options are never cut.
+
+Typer gives a negative name (``--no-lora``) a column of its own and lets all columns shrink alike, so that at 80
+characters long names end in an ellipsis and cannot be typed. Here both names share a column that keeps its width, one
+below the other, and whatever else lacks room is wrapped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_WIDEST = 0.42
+"""Part of the line that names may keep for themselves; longer ones are wrapped."""
+
+_COLUMNS = 6
+"""What typer puts in a row: name, short name, negative name and its short one, type, help; before them a star."""
+
+
+def show_whole_names() -> None:
+    """Make the tables of help keep names whole; where typer is built differently, help stays as typer makes it."""
+    from typer import rich_utils
+
+    table = getattr(rich_utils, "Table", None)
+    if table is None or getattr(table, "names_whole", False):
+        return
+
+    class Table(table):  # type: ignore[misc, valid-type]
+        names_whole = True
+
+        def add_row(self, *cells: Any, **more: Any) -> None:
+            """Add a row; of an option's row the names come together."""
+            if len(cells) >= _COLUMNS:
+                star, (name, short, negative, short_negative, kind, words) = cells[:-_COLUMNS], cells[-_COLUMNS:]
+                names = [part for part in (name, negative) if str(part)]
+                joined = type(name)("\n").join(names) if names else name
+                shorts = [part for part in (short, short_negative) if str(part)]
+                cells = (*star, joined, type(short)("\n").join(shorts) if shorts else short, kind, words)
+            super().add_row(*cells, **more)
+            for column in self.columns:
+                column.overflow = "fold"
+
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            """Give each column of names the width of its longest one, up to a part of the line."""
+            limit = int(options.max_width * _WIDEST)
+            for column in self.columns[:-2]:
+                longest = max((len(line) for cell in column.cells for line in str(cell).splitlines()), default=0)
+                column.width = min(longest, limit)
+            return super().__rich_console__(console, options)
+
+    # setattr: typer does not offer the name to others
+    setattr(rich_utils, "Table", Table)  # noqa: B010
