@@ -16,6 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import Motion, ReadOptions, read_bvh
 from motionkit.motion.formats.bvh import write_bvh
 from motionkit.motion.formats.bvh._euler import matrix_to_euler
+from motionkit.motion.formats.bvh._frames import frame_rate
 from motionkit.motion.rigs._units import UNITS
 
 from ..bvh_files import Dialect, write_dialect, write_odd
@@ -76,7 +77,7 @@ def test_channels_and_ends_are_where_they_belong(tmp_path):
     ]  # fmt: skip
     assert joints[0][1] == "0.000000 0.000000 0.000000"
     assert text.count("End Site") == 5, "three that were there, two for joints without children"
-    assert "Frame Time: 0.03333333333\n" in text
+    assert "Frame Time: 0.0333333333\n" in text
     (clip,) = read_bvh(tmp_path / "a.bvh", ReadOptions(up="y", unit="cm"))
     ends = [joint for joint, name in enumerate(clip.motion.names) if name in ("B_b End", "A_[x] End")]
     bones = clip.motion.offsets[ends]
@@ -186,3 +187,20 @@ def test_units(tmp_path):
         row = (tmp_path / "a.bvh").read_text().splitlines()[-1]
         heights[unit] = float(row.split()[1]) * UNITS[unit].metres
     np.testing.assert_allclose(list(heights.values()), float(loose().translations[-1, 0, 1]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fps", [0.5, 7.3, 10, 12, 12.5, 15, 20, 23.976, 24, 25, 29.97, 30, 48, 50, 59.94, 60, 62.5, 100, 119.88, 120, 125, 200,
+            240, 250, 480, 1000]
+)  # fmt: skip
+def test_every_rate_comes_back_as_it_was(tmp_path, fps):
+    write_bvh(tmp_path / "a.bvh", replace(loose(), fps=fps))
+    assert read_bvh(tmp_path / "a.bvh")[0].motion.fps == fps
+
+
+def test_a_kit_clip_keeps_its_rate():
+    """12.5 frames per second are 0.08 s each, which is also what some programs write for 12."""
+    assert frame_rate("0.08") == 12.5
+    assert frame_rate("0.0833") == 12.0
+    assert frame_rate("0.016") == 60.0
+    assert frame_rate("0.0160000") == 62.5

@@ -18,8 +18,11 @@ _BLANK = re.compile(r"\s*\Z")
 _SECONDS = 1e-4, 10.0
 """Seconds per frame that a motion may have. Others are mistakes, or would fill the memory once resampled."""
 
-_USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
-"""Frame rates of cameras and screens, the commonest first."""
+_USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12.5, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
+"""Frame rates of cameras and screens, the commonest first; 12.5 is KIT's."""
+
+_COARSE, _FINEST = 5, 6
+"""Up to so many decimals of a frame's seconds are taken for rounded ones; so many decimals of a rate are told."""
 
 
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
@@ -99,23 +102,23 @@ def _header(text: str, start: int) -> tuple[int, float, int]:
 def frame_rate(seconds: str) -> float:
     """Return frames per second from seconds per frame as written, without their rounding.
 
-    ``0.0333333`` and ``0.033`` are 30, ``0.0083`` is 120, ``0.0333667`` stays 29.97: a whole rate is taken when it is
-    within 1e-4, or a usual one that the digits which are there cannot tell from what is written.
+    ``0.0333333`` and ``0.033`` are 30, ``0.0083`` is 120, ``0.0333667`` is 29.97, ``0.0160000`` is 62.5: a whole rate
+    is taken when it is within 1e-4, or a usual one that few digits cannot tell from what is written; else the
+    shortest one that many digits would be written for. Zeros at the end are digits: somebody wrote them.
     """
     time = float(seconds)
     rate = 1.0 / time
     if round(rate) > 0 and abs(rate - round(rate)) < 1e-4 * rate:
         return float(round(rate))
     mantissa, _, exponent = seconds.lower().partition("e")
-    digits = len(mantissa.partition(".")[2].rstrip("0")) - int(exponent or 0)
+    digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
     last = 10.0**-digits
-    if digits <= 5:
+    if digits <= _COARSE:
         # Rounded or cut off: the true time is at most half a last digit less, and less than one more.
         low, high = 1.0 / (time + last), 1.0 / max(time - 0.5 * last, 1e-12)
-        for usual in _USUAL_RATES:
-            if low < usual <= high:
-                return float(usual)
-    return rate
+        return float(next((usual for usual in _USUAL_RATES if low < usual <= high), rate))
+    short = (round(rate, places) for places in range(_FINEST + 1))
+    return next((value for value in short if value > 0 and abs(1.0 / value - time) <= 0.5 * last), rate)
 
 
 def _word_by_word(block: str, frames: int, tree: Hierarchy) -> Values:

@@ -52,7 +52,7 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
         raise MotionkitError(f"{path} cannot be written: {what}.", fix="look at the motion with convert --check.")
     orders = choose_orders(motion.rotations) if order is None else [order] * len(motion.names)
     tree = _Tree(motion, 1.0 / UNITS[unit].metres, orders)
-    lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10g}"]
+    lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10f}"]
     write_bytes_atomic(path, ("\n".join(lines) + "\n" + "".join(tree.rows())).encode())
 
 
