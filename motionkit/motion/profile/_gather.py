@@ -55,6 +55,8 @@ def _work(job: _Job) -> _Result:
         for clip in load_clips(source):
             key = clip_key(source, clip)
             try:
+                if clip.fault is not None:
+                    raise clip.fault
                 measures.append(measure(clip.with_row(row), key, source.origin))
             except MotionkitError as error:
                 problems[f"{source.origin} ({key})"] = _said(error, source.origin)

@@ -4,7 +4,9 @@ import io
 import pickle
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, canonicalise, joints_to_features
 from motionkit.motion.checks import check_motion
+from motionkit.motion.convert import FileTarget, convert, open_sources
 from motionkit.motion.formats.arrays import read_features_file, read_joints, read_mdm_results, write_joints
+from motionkit.motion.profile import profile_sources
 from motionkit.motion.rigs import kit_bones
 
 from ..bodies import walker
@@ -261,8 +265,8 @@ def test_mdm_results_of_kit(tmp_path: Path):
     ("changes", "message"),
     [
         ({"lengths": [1, 2]}, "do not fit 4 motions"),
-        ({"lengths": [30, 20, 10, 31]}, "has 30 frames, its length is given as 31"),
-        ({"lengths": [30, 20, 0, 30]}, "given as 0"),
+        ({"lengths": [31, 0, np.nan, -1]}, r"\(sample00_rep00\): it has 30 frames, its length is given as 31"),
+        ({"motion": np.full((4, 22, 3, 30), np.nan)}, r"\(sample00_rep00\): there is no frame whose values"),
         ({"lengths": ["a"] * 4}, "do not fit"),
         ({"motion": np.zeros((2, 3))}, "no results file"),
         ({"motion": np.zeros((2, 23, 3, 5))}, "shape"),
@@ -271,6 +275,50 @@ def test_mdm_results_of_kit(tmp_path: Path):
 def test_bad_mdm_results_are_refused(tmp_path: Path, changes: dict[str, object], message: str):
     with pytest.raises(MotionkitError, match=message):
         read_mdm_results(save(tmp_path / "a.npy", results(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda data: data["motion"].__setitem__(1, np.nan), "there is no frame whose values are all finite"),
+        (lambda data: data["motion"].__setitem__(1, 0.0), "the legs have no length"),
+        (lambda data: data["lengths"].__setitem__(1, 0), "it has 30 frames, its length is given as 0"),
+        (lambda data: data["lengths"].__setitem__(1, 31), "it has 30 frames, its length is given as 31"),
+    ],
+    ids=["nan", "zeros", "empty", "long"],
+)
+def test_one_bad_result_costs_no_other(tmp_path: Path, spoil: Callable[[dict[str, Any]], None], said: str):
+    data = results()
+    path = tmp_path / "results.npy"
+    whole = read_mdm_results(save(path, data))
+    spoil(data)
+    clips = read_mdm_results(save(path, data))
+    assert [clip.part for clip in clips] == [clip.part for clip in whole]
+    assert [clip.texts for clip in clips] == [clip.texts for clip in whole]
+    for number in (0, 2, 3):
+        assert clips[number].fault is None
+        torch.testing.assert_close(clips[number].motion.joints, whole[number].motion.joints)
+    assert clips[1].fault is not None
+    assert f"results.npy (sample01_rep00): {said}" in clips[1].fault.message
+    assert clips[1].motion.joints.isnan().all()
+    (source,) = open_sources([path]).sources
+    report = convert([source], tmp_path / "out", FileTarget("npz"))
+    assert report.written == [f"results_{whole[number].part}" for number in (0, 2, 3)]
+    (failed,) = report.failed
+    assert "results_sample01_rep00" in failed
+    profile = profile_sources([source])
+    assert profile.document()["n_clips"] == 3
+    assert len(profile.failed) == 1
+
+
+def test_one_bad_motion_of_a_stack_costs_no_other(tmp_path: Path):
+    many = torch.stack([walker(20, seed=seed) for seed in range(3)])
+    many[0] = torch.nan
+    clips = read_joints(save(tmp_path / "a.npy", many))
+    assert [clip.fault is None for clip in clips] == [False, True, True]
+    assert "a.npy (0): there is no frame" in clips[0].fault.message
+    with pytest.raises(MotionkitError, match=r"a\.npy \(0\): there is no frame"):
+        read_joints(save(tmp_path / "a.npy", torch.full_like(many, torch.nan)))
 
 
 class Evil:

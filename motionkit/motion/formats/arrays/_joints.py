@@ -12,7 +12,8 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion.formats.arrays._space import body_of, place_joints
+from motionkit.motion.formats.arrays._space import body_of
+from motionkit.motion.formats.arrays._stack import stacked_clips
 from motionkit.runs import write_bytes_atomic
 from motionkit.weights import read_array
 
@@ -31,24 +32,17 @@ def read_joints(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
         options: Unit, vertical axis and frame rate, where the guesses are wrong.
 
     Returns:
-        One clip, or N with their number as part. Frames with NaN stay, and are warned of.
+        One clip, or N with their number as part. Frames with NaN stay, and are warned of; one of several motions of
+        which nothing can be used has a `Clip.fault`.
 
     Raises:
-        MotionkitError: No readable array of numbers, or of no such shape.
+        MotionkitError: No readable array of numbers, or of no such shape, or nothing in it can be used.
     """
     array = read_array(path, limit=LIMIT)
-    clips = []
-    stacked = split_clips(array, str(path))
-    for number, joints in enumerate(stacked):
-        try:
-            placed = place_joints(joints, options)
-        except MotionkitError as error:
-            where = f" (clip {number})" if len(stacked) > 1 else ""
-            raise MotionkitError(f"{path}{where}: {error.message}", why=error.why, fix=error.fix) from error
-        part = f"{number:0{len(str(len(stacked) - 1))}d}" if len(stacked) > 1 else ""
-        notes = {"format": "joint array", **placed.notes, "frames": str(placed.motion.frames)}
-        clips.append(Clip(placed.motion, part=part, notes=notes, warnings=placed.warnings))
-    return tuple(clips)
+    stack = split_clips(array, str(path))
+    digits = len(str(len(stack) - 1))
+    parts = [f"{number:0{digits}d}" if len(stack) > 1 else "" for number in range(len(stack))]
+    return tuple(stacked_clips(stack, parts, options, str(path), "joint array"))
 
 
 def write_joints(path: Path, joints: Tensor) -> None:

@@ -40,14 +40,13 @@ def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip
     if not is_mdm_results(data):
         raise MotionkitError(f"{path} is no results file of MDM.", why="it has no array called motion in a dict.")
     clips = split_clips(data["motion"], f"{path}: motion")
-    stack = _to_length(clips, data.get("lengths"), path)
+    stack, faults = _to_length(clips, data.get("lengths"), path)
     samples = _count(data.get("num_samples"), len(clips))
     parts = [f"sample{number % samples:02d}_rep{number // samples:02d}" for number in range(len(clips))]
     texts = _texts(data.get("text"), len(clips), samples)
-    return tuple(
-        replace(clip, captions=(Caption(text),) if text else ())
-        for clip, text in zip(stacked_clips(stack, parts, options, str(path), "MDM results"), texts, strict=True)
-    )
+    placed = stacked_clips(stack, parts, options, str(path), "MDM results", faults)
+    captions = [(Caption(text),) if text else () for text in texts]
+    return tuple(replace(clip, captions=said) for clip, said in zip(placed, captions, strict=True))
 
 
 def is_mdm_results(data: object) -> bool:
@@ -55,19 +54,22 @@ def is_mdm_results(data: object) -> bool:
     return isinstance(data, Mapping) and isinstance(data.get("motion"), np.ndarray) and data["motion"].ndim == 4
 
 
-def _to_length(clips: Sequence[Tensor], stored: Any, path: Path) -> list[Tensor | MotionkitError]:
-    """Return of each clip the frames that count; all of them where the file does not say."""
+def _to_length(clips: list[Tensor], stored: Any, path: Path) -> tuple[list[Tensor], dict[int, MotionkitError]]:
+    """Return of each clip the frames that count, all where the file does not say; and lengths that cannot be."""
     if stored is None:
-        return list(clips)
+        return clips, {}
     lengths = np.asarray(stored).reshape(-1)
     if lengths.dtype.kind not in "iuf" or len(lengths) != len(clips):
         raise MotionkitError(f"{path}: lengths do not fit {len(clips)} motions: {lengths.tolist()[:8]}.")
+    faults = {
+        number: MotionkitError(f"it has {len(clip)} frames, its length is given as {length:g}.")
+        for number, (clip, length) in enumerate(zip(clips, lengths, strict=True))
+        if not 1 <= length <= len(clip)
+    }
     return [
-        clip[: int(length)]
-        if 1 <= length <= len(clip)
-        else MotionkitError(f"it has {len(clip)} frames, its length is given as {length:.6g}.")
-        for clip, length in zip(clips, lengths, strict=True)
-    ]
+        clip if number in faults else clip[: int(length)]
+        for number, (clip, length) in enumerate(zip(clips, lengths, strict=True))
+    ], faults
 
 
 def _count(stored: Any, clips: int) -> int:
