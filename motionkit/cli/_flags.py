@@ -96,7 +96,7 @@ def dotted(path: Sequence[str]) -> str:
 
 
 def _slot_flag(leaf: Leaf, slot: Slot) -> Flag:
-    names = tuple(dict.fromkeys(entry.name for entry in plugins.available(slot.kind)))
+    names = tuple(dict.fromkeys(entry.name for entry in plugins.available(slot.kind) if entry.name not in slot.unfit))
     text = leaf.help or (
         "What to reward, repeatable." if slot.kind == "rewards" else f"Which {leaf.path[-1].replace('_', ' ')} to use."
     )

@@ -58,23 +58,28 @@ models: dict[str, type[Group]] = {}
 """Settings of every command built so far, by its name; `motionkit config` looks here."""
 
 
-def settings_command(app: typer.Typer, model: type[S], *, name: str = "") -> Callable[[Handler], Handler]:
+def settings_command(
+    app: typer.Typer, model: type[S], *, name: str = "", check: Callable[..., None] | None = None
+) -> Callable[[Handler], Handler]:
     """Register a command whose first parameter is a resolved `model`.
 
     Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
     after ``schema``, ``command`` and ``status``; its ``table`` (see `motionkit.cli.output.tables`) is printed without
-    ``--json``. ``--dry-run`` prints the settings and does not call it.
+    ``--json``. ``--dry-run`` prints the settings and does not call it, only `check`.
 
     Args:
         app: The Typer app given to ``register``.
         model: Settings; its slots, and its fields marked with `Cli`, become options.
         name: Name of the command in documents; the function's own by default.
+        check: Refuses what can be seen before any input is opened. Called with what the command is called with, always.
     """
 
     def decorate(handler: Handler) -> Handler:
         label = name or handler.__name__.replace("_", "-")
 
         def run(resolved: Resolved[S], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+            if check is not None:
+                check(resolved.settings, **arguments)
             if dry_run:
                 show_plan(label, resolved, {}, as_json=as_json)
                 return

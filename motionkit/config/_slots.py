@@ -58,11 +58,13 @@ class Slot:
         kind: Plugin kind.
         many: Whether several plugins may be chosen, each with a weight.
         default: Names chosen when nobody says otherwise; empty for a slot that may stay empty (None).
+        unfit: Names that the command refuses, which help does not offer.
     """
 
     kind: str
     many: bool
     default: tuple[str, ...]
+    unfit: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         """Validate with `read` and serialise with `write`, in place of what the annotation would give."""
@@ -124,7 +126,7 @@ class Slot:
         return Chosen(self.kind, name, component.options.model_validate(options), weight)
 
 
-def slot(kind: str, default: str | None, *, description: str = "") -> Any:
+def slot(kind: str, default: str | None, *, description: str = "", unfit: tuple[str, ...] = ()) -> Any:
     """Declare a field that holds one plugin of `kind`.
 
     Args:
@@ -132,8 +134,10 @@ def slot(kind: str, default: str | None, *, description: str = "") -> Any:
         default: Chosen when nobody says otherwise; with None the field may stay empty:
             ``dataset: Chosen | None = slot("datasets", None)``.
         description: For help, where "Which dataset to use." says too little.
+        unfit: Names that the command refuses, which help does not offer.
     """
-    return _field(Slot(kind, many=False, default=() if default is None else (default,)), default, description)
+    mark = Slot(kind, many=False, default=() if default is None else (default,), unfit=unfit)
+    return _field(mark, default, description)
 
 
 def slots(kind: str, default: tuple[str, ...]) -> Any:

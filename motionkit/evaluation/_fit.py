@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from motionkit.datasets.joining import MIN_SEGMENT
 from motionkit.errors import MotionkitError
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.text import Prompt
@@ -32,6 +33,14 @@ def require_fit(policy: DiffusionPolicy, prompts: Sequence[Prompt], *, fps: floa
         raise MotionkitError(
             f"{label} asks for {longest.length} frames ({longest.text!r}), the policy makes at most "
             f"{policy.max_length}.",
-            fix=f"use prompts of at most {policy.max_length} frames (motionkit compose --target-length "
-            f"{policy.max_length}), or a policy of longer motions.",
+            fix=f"use prompts of at most {policy.max_length} frames ({_compose(longest, policy.max_length)}), or a "
+            "policy of longer motions.",
         )
+
+
+def _compose(prompt: Prompt, most: int) -> str:
+    """Return how prompts that fit are composed: shorter ones, or of fewer segments where these leave no room."""
+    command, fitting = f"motionkit compose --target-length {most}", most // MIN_SEGMENT
+    if len(prompt.segments) <= fitting:
+        return command
+    return f"{command} --k-segments {fitting}: {len(prompt.segments)} segments of {MIN_SEGMENT} frames are longer"

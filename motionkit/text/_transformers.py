@@ -23,6 +23,9 @@ from motionkit.text._features import TextFeatures
 
 log = logging.getLogger("motionkit.text")
 
+# Policies, rewards and compose open text models, each with an option of its own.
+_OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
+
 
 class _Model:
     """Tokenizer and model of one folder or hub id."""
@@ -66,7 +69,7 @@ class _Model:
             raise MotionkitError(
                 f"cannot open the text model {source!r}: {str(error).splitlines()[0]}",
                 why=f"the {self.name} encoder needs a transformers folder with tokenizer, config and weights.",
-                fix=f"give a folder with --policy.text-model DIR, or download it once: hf download {self.default}",
+                fix=f"give its folder as the text model ({_OPTIONS}), or download it once: hf download {self.default}",
             ) from error
         finally:
             transformers.logging.set_verbosity(level)
@@ -183,7 +186,7 @@ def _not_a_folder(path: Path, default: str) -> MotionkitError:
             names = archive.namelist()
         if any("/code/" in name or name.endswith("constants.pkl") for name in names):
             what = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
-            fix = f"use the same weights as a transformers folder: hf download {default}, then --policy.text-model DIR"
+            fix = f"use the same weights as a transformers folder: hf download {default}, then {_OPTIONS}"
     return MotionkitError(f"{path} is {what}.", why="loading TorchScript would run code from the file.", fix=fix)
 
 

@@ -71,6 +71,38 @@ def test_without_json_there_is_a_table(cli: Cli) -> None:
     assert "--dataset composite --dataset.path out" in said(result)
 
 
+def test_help_offers_what_can_be_composed(cli: Cli) -> None:
+    text = " ".join(cli("compose", "--help").stdout.replace("\u2502", " ").split())
+    assert "One of: humanml, kit, starter;" in text
+    assert "composite" in " ".join(cli("generate", "--help").stdout.split()).split("One of:")[2]
+
+
+def test_the_starters_tower_is_a_guess_elsewhere(cli: Cli, shared: Path) -> None:
+    root = shared / "fixtures" / "mdm" / "mini_humanml3d" / "dataset" / "HumanML3D"
+    words = ("compose", "--dataset", "humanml", "--dataset.root", root, "--b-matrix", "--device", "cpu")
+    warning = "the starter's small TMR makes of its captions"
+    result = cli(*words, "out", "--max-samples", 2)
+    assert result.exit_code == 0, result.stderr
+    assert warning in said(result)
+    assert "--tower DIR" in said(result)
+    assert "--text-encoder NAME" in said(result)
+    assert warning not in said(compose(cli, "--b-matrix", "--device", "cpu", "other"))
+
+
+def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
+    assert compose(cli, "--legacy-npy", "out").exit_code == 0
+    result = compose(cli, "--overwrite", "--seed", 9, "out")
+    assert result.exit_code == 0, result.stderr
+    assert "composite_k3_train.npy was there: it is written again" in said(result)
+
+
+def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")
+    assert result.exit_code == 2
+    assert "of compose: --text-model DIR" in said(result)
+
+
 @pytest.mark.parametrize("name", ["tmr", "stored"])
 def test_similarities_are_those_of_the_tower(cli: Cli, tiny: Any, name: str) -> None:
     chosen = ("--tower", tiny.tmr) if name == "tmr" else ("--text-encoder", "stored")
@@ -100,6 +132,9 @@ def test_similarities_are_those_of_the_tower(cli: Cli, tiny: Any, name: str) -> 
         (("--tolerance", 140), "leaves nothing of --target-length 140"),
         (("--tower", "starter:judge"), "--tower has no effect without --b-matrix"),
         (("--text-model", "x"), "--text-model has no effect without --b-matrix"),
+        (("--device", "cuda:7"), "--device has no effect without --b-matrix"),
+        (("--k-segments", 6, "--target-length", 196), "or fewer segments, as most policies make at most 196 frames"),
+        (("--k-segments", 1), "--k-segments '1' (k_segments, from command line)"),
         (("--b-matrix", "--tower", "x", "--text-encoder", "stored"), "both say what compares texts"),
         (("--b-matrix", "--tower", "nowhere"), "nowhere"),
         (("--split", "everything"), "split"),
@@ -131,6 +166,11 @@ def test_a_dry_run_makes_nothing(cli: Cli) -> None:
     assert result.exit_code == 0, result.stderr
     assert "k_segments = 3 (default)" in " ".join(result.stdout.split())
     assert not list(Path().iterdir())
+    # And it refuses what the run itself would refuse at once.
+    assert "leaves nothing of" in said(compose(cli, "--dry-run", "--tolerance", 300, "out"))
+    Path("composite_k3_train.json").touch()
+    result = compose(cli, "--dry-run", ".")
+    assert (result.exit_code, "already exists" in said(result)) == (2, True)
 
 
 def test_flags_of_the_old_script_are_answered(cli: Cli) -> None:
@@ -162,6 +202,20 @@ def test_grpo_learns_from_a_composite_set(cli: Cli, tiny: Any, folder: Path) -> 
     assert json.loads(again.stdout)["heldout"] == document["heldout"]
 
 
+def test_a_run_is_resumed_from_another_folder(
+    cli: Cli, tiny: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    out = Path(folder.parent / "elsewhere")
+    words = grpo(tiny, "--dataset", "composite", "--dataset.path", folder.name, "--set", "heldout.prompts=0")
+    words[words.index("run")] = str(out)
+    assert cli(*words).exit_code == 0
+    monkeypatch.chdir("/")
+    result = cli("grpo", "--resume", out, "--num-steps", 3, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["steps"] == 3
+
+
 @pytest.mark.parametrize(
     ("file", "more", "message"),
     [
@@ -179,6 +233,7 @@ def test_grpo_refuses_what_does_not_fit(
     result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", folder / file, *more))
     assert result.exit_code == 2
     assert message in said(result)
+    assert ("heldout.prompts=0 trains without" in said(result)) == ("of the val split" in message)
     assert not Path("run").exists()
 
 
@@ -188,7 +243,7 @@ def test_what_is_measured_has_as_many_segments_as_what_is_trained(cli: Cli, tiny
     result = cli(*grpo(tiny, "--dataset", "composite", *files))
     assert result.exit_code == 2
     assert "K = 2 segments are wanted" in said(result)
-    assert "the val prompts have K = 3 in out/composite_k3_val.json" in said(result)
+    assert f"the val prompts have K = 3 in {Path('out/composite_k3_val.json').absolute()}" in said(result)
 
 
 def test_grpo_without_a_held_out_file(cli: Cli, tiny: Any, folder: Path) -> None:
@@ -235,6 +290,11 @@ def test_prompts_longer_than_the_policy_are_refused_first(cli: Cli, tiny: Any) -
     result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", "out", "--set", "heldout.prompts=0"))
     assert result.exit_code == 2
     assert "the policy makes at most 196" in said(result)
+    assert "motionkit compose --target-length 196)" in said(result)
+    long = ("--k-segments", 6, "--target-length", 236, "--max-samples", 2, "longer")
+    assert cli("compose", *SOURCE, *long).exit_code == 0
+    result = cli(*grpo(tiny, "--dataset", "composite", "--dataset.path", "longer", "--set", "heldout.prompts=0"))
+    assert "--target-length 196 --k-segments 5: 6 segments of 36 frames are longer" in said(result)
     assert not Path("run").exists()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import TextMotionDataset
-    from motionkit.datasets.composite.building import Composed, TextTower, Written
+    from motionkit.datasets.composite.building import Composed, Plan, TextTower, Written
 
 _STARTER = "starter"
 
@@ -26,7 +27,7 @@ _STARTER = "starter"
 class ComposeSettings(Group):
     """Everything `motionkit compose` can be told."""
 
-    dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.")
+    dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", unfit=("composite",))
     split: Annotated[Literal["train", "val", "test"], Cli("--split")] = Field(
         "train", description="Split the clips come from; splits are never mixed."
     )
@@ -81,7 +82,7 @@ class ComposeSettings(Group):
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @settings_command(app, ComposeSettings)
+    @settings_command(app, ComposeSettings, check=_check)
     def compose(
         settings: ComposeSettings,
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for composite_k{K}_{split}.json and .npz.")],
@@ -93,16 +94,7 @@ def register(app: typer.Typer) -> None:
         from motionkit.datasets.composite import building
 
         started = time.monotonic()
-        _refuse_idle(settings)
-        plan = building.Plan(
-            settings.split,
-            settings.k_segments,
-            settings.target_length,
-            settings.tolerance,
-            settings.max_samples,
-            settings.seed,
-            settings.crop,
-        )
+        plan = _plan(settings)
         files = building.planned_files(out, plan, legacy=settings.legacy_npy, overwrite=settings.overwrite)
         dataset: TextMotionDataset = settings.dataset.build()
         if settings.fps is not None and abs(settings.fps - dataset.fps) > 1e-6:
@@ -115,7 +107,31 @@ def register(app: typer.Typer) -> None:
         with bar("compose", total=plan.max_samples) as step:
             composed = building.compose(dataset, plan, tower=tower, progress=step)
         building.write_composed(composed, files)
+        if files.legacy is not None and not settings.legacy_npy:
+            say(f"{files.legacy} was there: it is written again, so that it is of the same set.")
         return _tell(composed, files, time.monotonic() - started)
+
+
+def _plan(settings: ComposeSettings) -> Plan:
+    from motionkit.datasets.composite import building
+
+    return building.Plan(
+        settings.split,
+        settings.k_segments,
+        settings.target_length,
+        settings.tolerance,
+        settings.max_samples,
+        settings.seed,
+        settings.crop,
+    )
+
+
+def _check(settings: ComposeSettings, out: Path) -> None:
+    """Refuse what needs no data to be seen, of a dry run too."""
+    from motionkit.datasets.composite.building import planned_files
+
+    _refuse_idle(settings)
+    planned_files(out, _plan(settings), legacy=settings.legacy_npy, overwrite=settings.overwrite)
 
 
 def _refuse_idle(settings: ComposeSettings) -> None:
@@ -130,7 +146,8 @@ def _refuse_idle(settings: ComposeSettings) -> None:
             fix="give a tolerance below the target length, such as --tolerance 20.",
         )
     named = {"--tower": settings.tower != _STARTER, "--text-encoder": settings.text_encoder is not None}
-    for flag, given in {**named, "--text-model": bool(settings.text_model)}.items():
+    more = {"--text-model": bool(settings.text_model), "--device": settings.device != "auto"}
+    for flag, given in {**named, **more}.items():
         if given and not settings.b_matrix:
             raise MotionkitError(f"{flag} has no effect without --b-matrix.", fix=f"add --b-matrix, or drop {flag}.")
     if all(named.values()):
@@ -146,6 +163,11 @@ def _tower(settings: ComposeSettings) -> TextTower:
 
     device = resolve_device(settings.device)
     if settings.text_encoder is None:
+        if settings.tower == _STARTER and settings.dataset.label != _STARTER:
+            warn(
+                f"the B-matrix of {settings.dataset.label} will be what the starter's small TMR makes of its captions, "
+                "which it was not trained on; --tower DIR names another TMR, --text-encoder NAME a plain text encoder."
+            )
         return TmrTower(open_tmr(settings.tower, text_model=settings.text_model, device=device), settings.tower)
     stored = settings.text_encoder == "stored"
     return EncoderTower(
@@ -159,16 +181,16 @@ def _tell(composed: Composed, files: Written, seconds: float) -> Mapping[str, An
     """Say what was made, and return the document."""
     for text in composed.warnings:
         warn(text)
-    totals = sorted(sample.total_frames for sample in composed.samples)
-    parts = sorted(frames for sample in composed.samples for frames in sample.durations_frames)
+    totals = _summary([sample.total_frames for sample in composed.samples])
+    parts = _summary([frames for sample in composed.samples for frames in sample.durations_frames])
     short = sum(any(sample.outside_tmr_range) for sample in composed.samples)
     written = [str(path) for path in (files.document, files.arrays, files.legacy) if path is not None]
     rows = [
         ("prompts", f"{len(composed.samples)} of {composed.asked}"),
         ("segments each", composed.metadata.k_segments),
-        ("frames, least / median / most", f"{totals[0]} / {totals[len(totals) // 2]} / {totals[-1]}"),
-        ("frames of a segment", f"{parts[0]} / {parts[len(parts) // 2]} / {parts[-1]}"),
-        ("prompts with a segment under 40 frames", short),
+        ("frames, least / median / most", " / ".join(f"{value:g}" for value in totals.values())),
+        ("frames of a segment", " / ".join(f"{value:g}" for value in parts.values())),
+        ("prompts with a segment under 2 s", short),
         ("B-matrix", composed.metadata.text_tower.name if composed.metadata.text_tower else "none (--b-matrix)"),
         ("draws", composed.attempts),
         ("seconds", round(seconds, 1)),
@@ -181,10 +203,14 @@ def _tell(composed: Composed, files: Written, seconds: float) -> Mapping[str, An
         "asked": composed.asked,
         "attempts": composed.attempts,
         "metadata": composed.metadata.model_dump(mode="json"),
-        "frames": {"min": totals[0], "median": totals[len(totals) // 2], "max": totals[-1]},
+        "frames": totals,
         "outside_tmr_range": short,
         "histogram": {str(start): count for start, count in composed.histogram.items()},
         "warnings": list(composed.warnings),
         "seconds": round(seconds, 3),
         "table": {"title": f"wrote {files.document}", "columns": ("", ""), "rows": rows},
     }
+
+
+def _summary(values: Sequence[int]) -> dict[str, float]:
+    return {"min": min(values), "median": statistics.median(values), "max": max(values)}

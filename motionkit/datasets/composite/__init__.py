@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from motionkit.config import Cli, Group
 from motionkit.plugins import Component
@@ -16,15 +16,20 @@ def _several(value: object) -> object:
     return (value,) if isinstance(value, (str, Path)) else value
 
 
+def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return paths that mean the same from any folder: a run is resumed from where its user happens to be."""
+    return tuple(path.expanduser().absolute() for path in paths)
+
+
 class CompositeOptions(Group):
     """Which files are used, and what they must agree with."""
 
-    path: Annotated[tuple[Path, ...], BeforeValidator(_several)] = Field(
+    path: Annotated[tuple[Path, ...], BeforeValidator(_several), AfterValidator(_absolute)] = Field(
         (),
         description="Files of motionkit compose (.json), of the original code (.npy), or their folder; repeatable "
         "(required).",
     )
-    root: Path | None = Field(
+    root: Annotated[Path | None, AfterValidator(lambda root: root and _absolute((root,))[0])] = Field(
         None,
         description="HumanML3D or KIT folder the clips came from: gives a .npy of the original code its Mean and Std.",
     )

@@ -153,8 +153,7 @@ class Composite:
                 f"there are no composite prompts of the {split} split.",
                 why=f"each split has its own file, and prompts of one never stand in for another's; there is {have}.",
                 fix=f"motionkit compose ... --split {split} into the same folder, and name the folder with "
-                "--dataset.path"
-                + ("; or --set heldout.prompts=0 to train without a held-out measurement" if split != "train" else ""),
+                "--dataset.path.",
             )
         counts = {file.document.metadata.k_segments: file for file in files}
         if k_segments == 0 and len(counts) == 1:

@@ -74,9 +74,10 @@ def read_file(path: Path) -> CompositeFile:
         ) from error
     if size > _LARGEST:
         raise MotionkitError(f"{path} has {size >> 20} MB, more than the {_LARGEST >> 20} MB a prompt set may have.")
-    value = _legacy(path) if head == b"\x93NUMPY" else _ours(path, text)
+    ours = head != b"\x93NUMPY"
+    value = _ours(path, text) if ours else _legacy(path)
     try:
-        return CompositeFile(path, Document.model_validate(value))
+        return CompositeFile(path, Document.model_validate(value, context={"ours": ours}))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])

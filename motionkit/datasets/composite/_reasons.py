@@ -12,6 +12,9 @@ from motionkit.datasets.composite._totals import extremes, next_total
 from motionkit.datasets.joining import MIN_SEGMENT
 from motionkit.errors import MotionkitError
 
+MDM_LONGEST = 196
+"""Frames of the longest motion that the published MDM and the starter's policy make."""
+
 BIN = 20
 """Frames per bin of the histogram of lengths."""
 
@@ -33,7 +36,8 @@ def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitErro
         if not plan.cuts and plan.target_length >= MIN_SEGMENT * clips:
             fixes.append("--crop, which cuts clips to windows")
         if clips > 2:
-            fixes.append("fewer segments")
+            long = f", as most policies make at most {MDM_LONGEST} frames" if smallest > MDM_LONGEST else ""
+            fixes.append(f"fewer segments{long}")
     elif largest < plan.low:
         fixes = [
             f"--target-length {largest + plan.tolerance} is the largest that fits {clips} segments",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 SCHEMA = 1
 KIND = "motionkit composite prompts"
@@ -119,7 +119,7 @@ class ArraysEntry(_Model):
 
 
 class Document(_Model):
-    """A whole file.
+    """A whole file; validated with the context ``{"ours": True}``, what `motionkit compose` writes twice must agree.
 
     Attributes:
         metadata: How it was made.
@@ -132,7 +132,7 @@ class Document(_Model):
     arrays: ArraysEntry | None = None
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self, info: ValidationInfo) -> Self:
         wanted = self.metadata.k_segments
         for number, sample in enumerate(self.samples):
             if len(sample.sub_prompts) != wanted:
@@ -140,4 +140,18 @@ class Document(_Model):
         ids = [sample.id for sample in self.samples if sample.id]
         if len(set(ids)) != len(ids):
             raise ValueError("two samples have one id")
+        if info.context and info.context.get("ours"):
+            self._agreeing()
         return self
+
+    def _agreeing(self) -> None:
+        count, fps = self.metadata.num_samples, self.metadata.fps
+        if count != len(self.samples):
+            raise ValueError(f"metadata.num_samples is {count}, there are {len(self.samples)} samples")
+        for number, sample in enumerate(self.samples):
+            for seconds, frames in zip(sample.durations, sample.durations_frames, strict=True):
+                if not abs(seconds * fps - frames) <= 1:  # whole frames; seconds may have been rounded by hand
+                    raise ValueError(
+                        f"sample {number} has a segment of {seconds:g} s and of {frames} frames, which are "
+                        f"{frames / fps:g} s at {fps:g} frames per second"
+                    )

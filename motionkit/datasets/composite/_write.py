@@ -20,6 +20,7 @@ from motionkit.runs import write_bytes_atomic
 if TYPE_CHECKING:
     from motionkit.datasets.composite._compose import Composed
 
+_WIDTH = 120
 _LEGACY_SAMPLE = (
     "composite_prompt", "sub_prompts", "durations", "durations_frames", "source_ids", "total_frames",
 )  # fmt: skip
@@ -35,7 +36,7 @@ class Written:
     Attributes:
         document: JSON with the samples.
         arrays: The arrays.
-        legacy: The original code's file, if it was asked for.
+        legacy: The original code's file, if it was asked for or is there already.
     """
 
     document: Path
@@ -46,13 +47,16 @@ class Written:
 def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:
     """Return where the files will be.
 
+    The original code's file beside them is of the same set: one that is there is written again, asked for or not.
+
     Raises:
         MotionkitError: `out` is a file, or one of the files is there already.
     """
     if out.exists() and not out.is_dir():
         raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")
     stem = f"composite_k{plan.k_segments}_{plan.split}"
-    files = Written(out / f"{stem}.json", out / f"{stem}.npz", out / f"{stem}.npy" if legacy else None)
+    old = out / f"{stem}.npy"
+    files = Written(out / f"{stem}.json", out / f"{stem}.npz", old if legacy or old.exists() else None)
     for path in (files.document, files.arrays, files.legacy):
         if path is not None and path.exists() and not overwrite:
             raise MotionkitError(f"{path} already exists.", fix="choose another OUT, or add --overwrite.")
@@ -74,10 +78,23 @@ def write_composed(composed: Composed, files: Written) -> None:
         "samples": [sample.model_dump(mode="json") for sample in composed.samples],
     }
     write_bytes_atomic(files.arrays, data)
-    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-    write_bytes_atomic(files.document, text.encode())
+    write_bytes_atomic(files.document, (_as_text(document) + "\n").encode())
     if files.legacy is not None:
         write_bytes_atomic(files.legacy, legacy_bytes(composed))
+
+
+def _as_text(value: Any, indent: int = 0) -> str:
+    """Return JSON in which whatever fits into a line has one, so that a set of a thousand samples can be read."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if indent + len(line) <= _WIDTH or not value or not isinstance(value, (dict, list)):
+        return line
+    if isinstance(value, dict):
+        items = [f"{json.dumps(name)}: {_as_text(item, indent + 1)}" for name, item in value.items()]
+    else:
+        items = [_as_text(item, indent + 1) for item in value]
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(" " * (indent + 1) + item for item in items)
+    return f"{start}\n{inner}\n{' ' * indent}{end}"
 
 
 def legacy_bytes(composed: Composed) -> bytes:

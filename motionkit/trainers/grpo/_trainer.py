@@ -91,12 +91,15 @@ class GrpoTrainer:
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.
         k_segments = self.settings.prompts.k_segments or (trained.pop() if len(trained) == 1 else 0)
-        asked = dataset.prompts(settings.split, k_segments=k_segments, seed=0)
+        skip = "--set heldout.prompts=0 trains without a held-out measurement."
+        try:
+            asked = dataset.prompts(settings.split, k_segments=k_segments, seed=0)
+        except MotionkitError as error:
+            fix = f"{error.fix.rstrip('. ')}; or {skip}" if error.fix else skip
+            raise MotionkitError(error.message, why=error.why, fix=fix) from error
         if not asked:
-            raise MotionkitError(
-                f"the {settings.split} split of {dataset.name} has no prompts to measure on.",
-                fix="--set heldout.prompts=0 skips the measurement.",
-            )
+            message = f"the {settings.split} split of {dataset.name} has no prompts to measure on."
+            raise MotionkitError(message, fix=skip)
         asked = asked[: settings.prompts]
         require_fit(self.policy, asked, fps=dataset.fps, label=dataset.name)
         self.shared = shared_sources(self.cursor.prompts, asked, self.settings)
