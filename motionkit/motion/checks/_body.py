@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
-from motionkit.motion.checks._finding import Finding, ranges, words
+from motionkit.motion.checks._finding import Finding, amount, ranges, words
 from motionkit.motion.rigs._bodymap import find_roles
 
 LEG, LEG_RANGE = 0.82, (0.40, 1.25)
@@ -81,8 +81,8 @@ def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]
         return None
     joint = int(change.amax(0).argmax())
     detail = (
-        f"the bone to {names[joint]} changes by up to {100 * float(change[:, joint].max()):.0f} % of its "
-        f"{100 * float(usual[joint]):.0f} cm; some bone by more than {100 * STRETCH:.0f} % in {words(spans)}."
+        f"the bone to {names[joint]} changes by up to {amount(100 * float(change[:, joint].max()))} % of its "
+        f"{amount(100 * float(usual[joint]))} cm; some bone by more than {100 * STRETCH:.0f} % in {words(spans)}."
     )
     return Finding("bone-length", spans, detail, "warning")
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._sound import nearest_sound, sound_rows
 from motionkit.motion.checks._body import bone_finding, scale_finding
-from motionkit.motion.checks._finding import Finding, Severity, ranges, words
+from motionkit.motion.checks._finding import Finding, Severity, amount, ranges, words
 from motionkit.motion.checks._floor import floor_findings
 from motionkit.motion.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
 from motionkit.motion.checks._rest import frames_at_rest
@@ -93,7 +93,7 @@ def _short(frames: int, fps: float, least: int, target: float) -> Finding | None
     if have >= least:
         return None
     at = f" at {target:g} fps" if target else ""
-    detail = f"it has {have} frame{'s' if have != 1 else ''}{at} ({frames / fps if fps > 0 else 0:.2f} s); "
+    detail = f"it has {have} frame{'s' if have != 1 else ''}{at} ({amount(frames / fps if fps > 0 else 0.0, 2)} s); "
     return Finding("short", (), f"{detail}at least {least} are needed.", severity)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +27,9 @@ KINDS: dict[Kind, str] = {
     "short": "too few frames for what the clip is wanted for",
 }
 """Every kind of finding, in words."""
+
+_IMPOSSIBLE = 1e6
+"""No length, speed or time of a motion comes near it; damaged files have values of 300 digits."""
 
 _JOINED = frozenset({"jump"})
 """Kinds that lie between a frame and the one before it: a run may begin at their frames, not go across."""
@@ -68,6 +72,13 @@ def ranges(marked: Tensor) -> Ranges:
 def count(frames: Ranges) -> int:
     """Return how many frames the ranges hold."""
     return sum(stop - start for start, stop in frames)
+
+
+def amount(value: float, digits: int = 0) -> str:
+    """Return a number for people: with so many decimals, but three digits and an exponent where it is impossible."""
+    if math.isinf(value):
+        return "more than 1e308"
+    return f"{value:.{digits}f}" if abs(value) < _IMPOSSIBLE else f"{value:.3g}"
 
 
 def words(frames: Ranges, shown: int = 4) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.motion.checks._finding import Finding, ranges, words
+from motionkit.motion.checks._finding import Finding, amount, ranges, words
 
 PENETRATION = 0.05
 """Metres below the floor that are worth a warning. Toes of real recordings dip 1-3 cm when a foot rolls off."""
@@ -61,8 +61,8 @@ def floor_findings(positions: Tensor, names: Sequence[str], fps: float, floor: f
     for mask, severity in ((deep, "error"), ((depth > PENETRATION) & ~deep, "warning")):
         if spans := ranges(mask):
             worst = int(torch.where(mask, depth, depth.new_tensor(-1.0)).argmax())
-            where = f"{names[int(joint[worst])]} is up to {100 * float(depth[worst]):.0f} cm below the floor"
-            about = f"floor at {height:.2f} m{'' if floor is not None else ', estimated from standing feet'}"
+            where = f"{names[int(joint[worst])]} is up to {amount(100 * float(depth[worst]))} cm below the floor"
+            about = f"floor at {amount(height, 2)} m{'' if floor is not None else ', estimated from standing feet'}"
             detail = f"{where} in {words(spans)} ({about})."
             found.append(Finding("penetration", spans, detail, "error" if severity == "error" else "warning"))
     spans = tuple((a, b) for a, b in ranges(low > height + FLOATING_HEIGHT) if b - a > FLOATING_SECONDS * fps)
@@ -70,7 +70,7 @@ def floor_findings(positions: Tensor, names: Sequence[str], fps: float, floor: f
         longest = max(b - a for a, b in spans) / fps
         detail = (
             f"no joint is within {100 * FLOATING_HEIGHT:.0f} cm of the floor in {words(spans)}, for up to "
-            f"{longest:.1f} s: something is climbed on, or the floor is wrong."
+            f"{amount(longest, 1)} s: something is climbed on, or the floor is wrong."
         )
         found.append(Finding("floating", spans, detail, "warning"))
     return found

@@ -8,7 +8,7 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.motion.checks._finding import Finding, count, ranges, words
+from motionkit.motion.checks._finding import Finding, amount, count, ranges, words
 
 FASTEST_JOINT = 25.0
 """m/s. The hand of a professional throwing a ball passes 25 m/s for a few milliseconds; mocap of daily motion and
@@ -43,10 +43,12 @@ def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding 
         names: Their names.
         fps: Frames per second.
     """
-    speed = (positions[1:] - positions[:-1]).norm(dim=-1).nan_to_num(0.0, posinf=0.0) * fps
+    finite = positions.isfinite().all(-1)
+    # A step between finite places may be too long for a float; it is a jump all the same.
+    speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT, dtype=speed.dtype)
     limit[0] = FASTEST_ROOT
-    return _beyond(speed, limit, names, "moves at up to {:.0f} m/s (a body does not pass {:g} m/s there)")
+    return _beyond(speed, limit, names, "moves at up to {} m/s (a body does not pass {:g} m/s there)")
 
 
 def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:
@@ -73,7 +75,7 @@ def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding |
     total = count(spans)
     detail = (
         f"{total} shift{'s' if total > 1 else ''} of the whole body, at {words(spans)}: the step of {names[0]} is "
-        f"up to {100 * worst / fps:.0f} cm ({worst:.1f} m/s) off the steps before and after it."
+        f"up to {amount(100 * worst / fps)} cm ({amount(worst, 1)} m/s) off the steps before and after it."
     )
     return Finding("jump", spans, detail)
 
@@ -90,7 +92,7 @@ def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding |
     speed = torch.rad2deg(angle).nan_to_num(0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT_TURN, dtype=speed.dtype)
     limit[0] = FASTEST_ROOT_TURN
-    text = "turns at up to {:.0f} degrees/s (the bound is {:g}: {:.0f} degrees a frame)"
+    text = "turns at up to {} degrees/s (the bound is {:g}: {} degrees a frame)"
     return _beyond(speed, limit, names, text, 1.0 / fps)
 
 
@@ -102,7 +104,9 @@ def frozen(positions: Tensor, fps: float) -> Finding | None:
     if not spans:
         return None
     longest = max(b - a for a, b in spans) / fps
-    detail = f"nothing moves in {words(spans)}, for up to {longest:.1f} s: the values are the same in every frame."
+    detail = (
+        f"nothing moves in {words(spans)}, for up to {amount(longest, 1)} s: the values are the same in every frame."
+    )
     return Finding("frozen", spans, detail, "warning")
 
 
@@ -114,7 +118,7 @@ def _beyond(speed: Tensor, limit: Tensor, names: Sequence[str], text: str, *more
     spans = ranges(torch.nn.functional.pad(over.any(1), (1, 0)))
     joint = int((speed / limit).amax(0).argmax())
     bound = float(limit[joint])
-    numbers = (float(speed[:, joint].max()), bound, *(bound * factor for factor in more))
+    numbers = (amount(float(speed[:, joint].max())), bound, *(amount(bound * factor) for factor in more))
     total = count(spans)
     what = f"{total} jump{'s' if total > 1 else ''}, at {words(spans)}: {names[joint]} {text.format(*numbers)}."
     return Finding("jump", spans, what)

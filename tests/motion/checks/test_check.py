@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -304,3 +305,18 @@ def test_curated_recordings_have_few_errors(shared: Path) -> None:
     for name, kind in spoilt.items():
         file = next(file for file in files if file.stem == name)
         assert found(tuple(f for f in check_motion(read_bvh(file)[0].motion) if f.severity == "error"), kind)
+
+
+@pytest.mark.parametrize("size", [1e12, 1e100, 1e200, 1e300])
+def test_impossible_sizes_are_told_in_few_words(size: float) -> None:
+    """Far joints, far frames, a far floor, bones that change: every sentence stays one that can be read."""
+    motion = person(60)
+    joints = motion.positions().clone()
+    joints[30, 20] = size
+    joints[40:, :, 1] -= size
+    for fps in (1e-300, 1e-9, 60.0, 1e300):
+        findings = check_motion(replace(joints_of(motion, joints), fps=fps))
+        assert max(len(finding.detail) for finding in findings) < 250
+        assert all(len(digits) < 12 for finding in findings for digits in re.findall(r"[0-9]+", finding.detail))
+    jump = next(finding for finding in check_motion(joints_of(motion, joints)) if finding.kind == "jump")
+    assert jump.frames == ((30, 32), (40, 41))
