@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import pickle
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -19,12 +16,6 @@ from motionkit.weights._admit import PlainUnpickler
 
 LIMIT = 4 << 30
 """Bytes a file may unpack to unless the caller says otherwise."""
-
-_DAMAGED = (
-    OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, MemoryError,
-    struct.error, zlib.error, pickle.UnpicklingError, zipfile.BadZipFile,
-)  # fmt: skip
-"""What damaged archives, headers and pickles make their readers raise."""
 
 
 def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], bool] = lambda name: True) -> Any:
@@ -58,7 +49,10 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
         raise MotionkitError(f"{path} does not exist.", fix="check the path.") from error
     except IsADirectoryError as error:
         raise MotionkitError(f"{path} is a folder, a file was expected.") from error
-    except _DAMAGED as error:
+    except MotionkitError:
+        raise
+    # Damaged archives, headers and pickles make their readers raise nearly anything.
+    except Exception as error:
         raise MotionkitError(
             f"{path} cannot be read as numpy data.",
             why=str(error) or type(error).__name__,
@@ -93,7 +87,7 @@ def _read_one(file: IO[bytes], origin: str, size: int) -> Any:
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, fortran, dtype = header(file)
     if dtype.hasobject:
-        value = PlainUnpickler(file, origin).load()
+        value = PlainUnpickler(file, origin, size).load()
         return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize > size:

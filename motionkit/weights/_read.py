@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.errors import MotionkitError
-from motionkit.weights._admit import PLAIN, PlainUnpickler, refusal
+from motionkit.weights._admit import PlainUnpickler, numpy_names, refusal
 from motionkit.weights._arrays import read_array
 
 _GLOBAL = re.compile(
@@ -98,7 +98,7 @@ def _read_pickle(path: Path) -> Any:
 
     with path.open("rb") as file:
         try:
-            first = PlainUnpickler(file, str(path)).load()
+            first = PlainUnpickler(file, str(path), path.stat().st_size).load()
         except MotionkitError:
             raise
         # A damaged pickle makes the unpickler raise nearly anything; nothing it names outside the list was reached.
@@ -111,7 +111,7 @@ def _torch_load(path: Path) -> Any:
     import torch
 
     numpy_types = [type(_dtype) for _dtype in _dtypes()]
-    allowed = [(value, f"{module}.{name}") for (module, name), value in PLAIN.items() if module.startswith("numpy")]
+    allowed = numpy_names(path.stat().st_size)
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals([*allowed, *numpy_types, argparse.Namespace]):
             warnings.simplefilter("ignore")

@@ -124,7 +124,8 @@ def _npz(path: Path) -> Format | None:
     try:
         with zipfile.ZipFile(path) as archive:
             keys = {name.removesuffix(".npy") for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile):
+    # Whatever is wrong with it (zipfile raises half a dozen kinds of error), its reader says so.
+    except Exception:
         return FORMATS["motionkit"]
     if "motionkit_schema" in keys:
         return FORMATS["motionkit"]
@@ -141,7 +142,8 @@ def _npy(path: Path) -> Format | None:
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = header(file)
-    except (OSError, ValueError, EOFError):
+    # Whatever is wrong with it (a header is parsed as Python, which raises many kinds of error), its reader says so.
+    except Exception:
         return FORMATS["joints"]
     if dtype.hasobject:
         return FORMATS["mdm-results"]
