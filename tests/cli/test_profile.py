@@ -180,7 +180,8 @@ def test_a_clip_in_several_splits_is_a_leak_in_words_and_in_json(cli: Run, share
     assert len(document["leaks"]) == len(document["listed_twice"]) > 0
     assert "are listed in several splits" in result.stderr
     shown = cli("profile", folder)
-    assert "listed in several splits" in shown.stdout
+    assert "8 clips are listed in several splits (train, val and test)" in " ".join(shown.stderr.split())
+    assert "train, val and test: 000000, 000002" in shown.stdout
 
 
 def test_rates_that_differ_are_said_in_the_terminal_too(cli: Run, folder: Path) -> None:

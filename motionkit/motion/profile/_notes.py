@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from motionkit.motion.profile._profile import Profile
-from motionkit.motion.profile._wording import count
-
-_NAMED = 5
+from motionkit.motion.profile._wording import count, joined
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,18 @@ def notes(profile: Profile) -> Iterator[Note]:
         yield Note(
             f"{count(number, 'clip')} {_has(number)} a fault", " that spoils a part: see Findings.", about="faults"
         )
-    if twice := profile.listed_twice():
-        splits = sorted({" and ".join(listed) for listed in twice.values()})
+    clips: list[str] = []
+    if twice := profile.leaked_by_splits():
+        splits = [joined(combination) for combination in twice]
+        clips = [clip for members in twice.values() for clip in members]
         yield Note(
-            f"{count(len(twice), 'clip')} {_is(len(twice))} listed in several splits",
-            f" ({'; '.join(splits)}), so held-out figures will flatter: {_some(list(twice))}.",
+            f"{count(len(clips), 'clip')} {_is(len(clips))} listed in several splits",
+            f" ({'; '.join(splits)}), so held-out figures will flatter: {joined(clips)}.",
         )
-    if groups := [name for name in profile.leaks() if name not in twice]:
+    if groups := [name for name in profile.leaks() if name not in clips]:
         yield Note(
             f"{count(len(groups), 'group')} {_has(len(groups))} clips in several splits",
-            f", so held-out figures will flatter: {_some(groups)}.",
+            f", so held-out figures will flatter: {joined(groups)}.",
         )
     if len(profile.fps) > 1:
         rates = ", ".join(f"{fps:g}" for fps in sorted(profile.fps))
@@ -63,10 +63,6 @@ def notes(profile: Profile) -> Iterator[Note]:
         )
     if profile.captions.captions and (number := profile.captions.without):
         yield Note(f"{count(number, 'clip')} {_has(number)} no caption.", "", bad=False)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def _is(number: int) -> str:

@@ -123,6 +123,13 @@ class Profile:
         """Return the clips that several splits list, with those splits."""
         return {row.clip: row.splits for row in self.rows if len(row.splits) > 1}
 
+    def leaked_by_splits(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the same clips by the splits that list them."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for clip, splits in self.listed_twice().items():
+            found.setdefault(splits, []).append(clip)
+        return found
+
     def findings(self) -> dict[str, dict[str, int]]:
         """Return for each kind of fault the clips that have it as an error and as a warning."""
         found: dict[str, dict[str, int]] = {}

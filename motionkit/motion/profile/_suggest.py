@@ -71,7 +71,7 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
     return (
         Suggestion("epochs", suggested[0], f"{size}: 60, 45, 30, 20 epochs below 2k, 10k, 50k frames and above."),
         Suggestion(
-            "batch", suggested[1], f"{average:.0f} frames a clip: 16, 8, 6, 4 below 50, 90, 160 frames and above."
+            "batch", suggested[1], f"{average:,.1f} frames a clip: 16, 8, 6, 4 below 50, 90, 160 frames and above."
         ),
         Suggestion(
             "lr",

@@ -9,7 +9,7 @@ from typing import Any
 from motionkit.motion.profile._outliers import uncompared
 from motionkit.motion.profile._profile import Profile
 from motionkit.motion.profile._suggest import Suggestion
-from motionkit.motion.profile._wording import UNKNOWN, capped, count, degrees, duration, metres, plain
+from motionkit.motion.profile._wording import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
 _SHOWN = 3
 """Outliers listed for each figure; the page and ``--json`` have more."""
@@ -131,19 +131,13 @@ def _captions(profile: Profile) -> list[tuple[object, ...]]:
 
 
 def _inventory(profile: Profile) -> list[tuple[object, ...]]:
+    twice = profile.leaked_by_splits()
     return [
         *(("split", name, number) for name, number in profile.splits().items()),
-        *(("listed in several splits", name, ", ".join(splits)) for name, splits in _first(profile.listed_twice())),
+        *(("in several splits", f"{joined(splits)}: {joined(clips)}", len(clips)) for splits, clips in twice.items()),
         *(("frames per second", f"{fps:g}", number) for fps, number in profile.fps.items()),
         *(("skeleton", f"{sums.rig.label} ({sums.example})", sums.clips) for sums in profile.rig_sums()),
     ]
-
-
-def _first(twice: dict[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the first clips of several splits, and how many more there are."""
-    more = len(twice) - _WORDS
-    rest = [(f"and {count(more, 'more clip')}", ("--json lists them",))] if more > 0 else []
-    return [*list(twice.items())[:_WORDS], *rest]
 
 
 def _outliers(profile: Profile) -> list[tuple[object, ...]]:

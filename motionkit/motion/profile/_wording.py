@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 UNKNOWN = "not known"
 
 
 def count(number: int, thing: str, things: str = "") -> str:
     """Return a number with its noun: ``1 clip``, ``1,200 clips``."""
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
+def joined(names: Sequence[str], most: int = 5) -> str:
+    """Return names as a phrase: ``a, b and c``, or the first of them ``and 3 more``."""
+    shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most else list(names)
+    return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
 
 def metres(value: float | None, unit: str = "") -> str:

@@ -220,6 +220,13 @@ def test_few_clips_are_not_called_free_of_outliers() -> None:
     assert uncompared(footless) == "Not compared, since 8 clips are needed: foot skate (known of 0 clips)."
 
 
+def test_clips_of_several_splits_are_listed() -> None:
+    leaky = walk(60, split="test", splits=("train", "test"))
+    words = read(profile_page(profile_clips([("a", leaky), ("b", walk(60, split="train")), ("c", leaky)]))).words
+    assert "2 clips are listed in several splits (train and test), so held-out figures will flatter: a and c." in words
+    assert "2 clips in several splits" in words
+
+
 def test_outliers_are_grouped_by_figure_with_the_furthest_of_each() -> None:
     clips = [(f"slow{n:03}", walk(60, speed=0.5 + 0.001 * n)) for n in range(190)]
     profile = profile_clips([*clips, *((f"fast{n}", walk(60, speed=8.0 + n)) for n in range(9))])

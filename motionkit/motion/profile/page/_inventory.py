@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from html import escape
 
 from motionkit.motion.profile._profile import Profile
-from motionkit.motion.profile._wording import share
-from motionkit.motion.profile.page._elements import grid, table
+from motionkit.motion.profile._wording import count, joined, share
+from motionkit.motion.profile.page._elements import details, grid, table
 
 
 def inventory(profile: Profile) -> str:
@@ -22,8 +22,12 @@ def inventory(profile: Profile) -> str:
         )
         for kind, counts in contents(profile).items()
     ]
+    twice = [(clip, joined(splits)) for splits, clips in profile.leaked_by_splits().items() for clip in clips]
+    leaks = details(f"{count(len(twice), 'clip')} in several splits", table(("clip", "splits"), twice)) if twice else ""
     failed = "".join(f"<li><b>{escape(name)}</b>: {escape(reason)}</li>" for name, reason in profile.failed.items())
-    return f"<h2>Inventory</h2>{grid(tables)}" + (f"<h3>Could not be read</h3><ul>{failed}</ul>" if failed else "")
+    return f"<h2>Inventory</h2>{grid(tables)}{leaks}" + (
+        f"<h3>Could not be read</h3><ul>{failed}</ul>" if failed else ""
+    )
 
 
 def contents(profile: Profile) -> dict[str, Mapping[str, int]]:
