@@ -118,9 +118,12 @@ def _files(names: Sequence[str]) -> list[str]:
 
 
 def _entry(name: str, prompt: Prompt, sample: int, fps: float) -> dict[str, Any]:
+    """Return what a motion is; one that a dataset asked for says which of its prompts it answers."""
+    asked: dict[str, Any] = {"prompt": prompt.key, "source_ids": list(prompt.source_ids)} if prompt.key else {}
     return {
         "id": name,
         "text": " | ".join(prompt.segments),
+        **asked,
         "sample": sample,
         "frames": prompt.length,
         "seconds": prompt.length / fps,

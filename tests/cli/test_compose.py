@@ -312,6 +312,12 @@ def test_generate_asks_the_prompts_of_a_file(cli: Cli, tiny: Any, folder: Path) 
     assert [motion["text"] for motion in motions] == [" | ".join(prompt.segments) for prompt in prompts]
     assert [motion["frames"] for motion in motions] == [prompt.length for prompt in prompts]
     assert len(list(Path("out/new_joints").iterdir())) == 2
+    # What was made leads back to what was asked.
+    written = json.loads(Path("out/motions.json").read_text())
+    assert [motion["prompt"] for motion in written["motions"]] == [prompt.key for prompt in prompts]
+    assert [motion["source_ids"] for motion in written["motions"]] == [list(prompt.source_ids) for prompt in prompts]
+    source = written["dataset"]
+    assert (source["name"], source["path"], source["split"]) == ("composite", [str(folder)], "train")
     assert "2 of 6 prompts of the train split" in said(result)
 
 

@@ -90,6 +90,8 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--durations", "two"], "not numbers"),
+        (["--durations", "two", "--dry-run"], "not numbers"),
+        (["--dataset", "starter", "--dry-run"], "were both given"),
         (["--durations", "-1"], "above 0"),
         (["--durations", "9"], "at most 80"),
         (["--inference-timesteps", "11"], "11 sampling steps"),

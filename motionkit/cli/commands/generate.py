@@ -71,7 +71,7 @@ class GenerateSettings(Group):
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @settings_command(app, GenerateSettings)
+    @settings_command(app, GenerateSettings, check=_check)
     def generate(
         settings: GenerateSettings,
         *,
@@ -112,15 +112,15 @@ def register(app: typer.Typer) -> None:
         from motionkit.text import Prompt
         from motionkit.trainers._device import resolve_device
 
-        _refuse_both(settings, texts or [], durations, out)
         seconds = _seconds(durations)
         dataset = settings.dataset.build() if settings.dataset is not None else None
         policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
         prompts: Sequence[Prompt]
+        split = None
         if dataset is None:
             prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in texts or []]
         else:
-            prompts = _asked(settings, dataset, policy)
+            split, prompts = _asked(settings, dataset, policy)
         sampler = settings.sampler
         plan = StepPlan.build(
             policy.schedule,
@@ -143,6 +143,7 @@ def register(app: typer.Typer) -> None:
                     facts={
                         "sampler": sampler.model_dump(mode="json"),
                         "policy": settings.policy.options.model_dump(mode="json"),
+                        "dataset": _origin(settings, split) if dataset is not None else None,
                     },
                     overwrite=overwrite,
                     progress=step,
@@ -211,8 +212,27 @@ def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: st
         )
 
 
-def _asked(settings: GenerateSettings, dataset: TextMotionDataset, policy: DiffusionPolicy) -> Sequence[Prompt]:
-    """Return the prompts of a dataset."""
+def _check(settings: GenerateSettings, texts: Sequence[str] | None, out: Path, durations: str, **_: object) -> None:
+    """Refuse what needs no policy to be seen, of a dry run too."""
+    _refuse_both(settings, texts or [], durations, out)
+    _seconds(durations)
+
+
+def _origin(settings: GenerateSettings, split: Split | None) -> dict[str, Any]:
+    """Return where the prompts come from, for motions.json: with the ids of prompts, what they were is found again."""
+    assert settings.dataset is not None
+    return {
+        "name": settings.dataset.name,
+        **settings.dataset.options.model_dump(mode="json"),
+        "split": split,
+        "k_segments": settings.prompts.k_segments,
+    }
+
+
+def _asked(
+    settings: GenerateSettings, dataset: TextMotionDataset, policy: DiffusionPolicy
+) -> tuple[Split, Sequence[Prompt]]:
+    """Return the split that is asked, and its prompts."""
     from motionkit.evaluation import require_fit
 
     chosen = settings.prompts
@@ -224,7 +244,7 @@ def _asked(settings: GenerateSettings, dataset: TextMotionDataset, policy: Diffu
         raise MotionkitError(f"the {split} split of {dataset.name} has no prompts.", fix="choose another with --split.")
     require_fit(policy, asked, fps=dataset.fps, label=dataset.name)
     say(f"{len(asked)} of {len(every)} prompts of the {split} split" + ("" if chosen.limit == 0 else " (--limit)"))
-    return asked
+    return split, asked
 
 
 def _seconds(text: str) -> list[float] | None:
