@@ -10,11 +10,12 @@ from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.checks._finding import Finding, amount, ranges, words
-from motionkit.motion.rigs._bodymap import find_roles
+from motionkit.motion.rigs._bodymap import leg_length
+from motionkit.motion.rigs._roles import find_roles
+from motionkit.motion.rigs._units import PERSON_LEG, UNITS
 
-LEG, LEG_RANGE = 0.82, (0.40, 1.25)
-"""Metres from hip to ankle: an adult's, and a toddler's to a giant's. Units differ by 2.5 and more, so the wrong one
-falls outside."""
+LEG_RANGE = 0.40, 1.25
+"""Metres from hip to ankle: a toddler's to a giant's. Units differ by 2.5 and more, so the wrong one falls outside."""
 
 SPAN, SPAN_RANGE = 2.3, (1.1, 3.6)
 """Metres of the longest way along the bones of a body, from finger to toe: used where no legs are found by name."""
@@ -24,13 +25,11 @@ STRETCH = 0.05
 joints often exceed it."""
 
 _SHORTEST_BONE = 0.03
-_UNITS = {
-    1000.0: "millimetres were read as metres", 100.0: "centimetres were read as metres",
-    10.0: "centimetres were read as decimetres", 39.37: "inches were read as metres",
-    2.54: "centimetres were read as inches", 0.394: "inches were read as centimetres",
-    0.1: "decimetres were read as centimetres", 0.01: "metres were read as centimetres",
-    0.001: "metres were read as millimetres",
-}  # fmt: skip
+_MISTAKES = (
+    ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
+    ("m", "mm"),
+)  # fmt: skip
+"""What a unit is and what it is taken for, of several with one factor the commonest."""
 
 
 def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
@@ -42,10 +41,10 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
         parents: Parent of each joint.
     """
     lengths = _bone_lengths(positions, parents).median(dim=0).values
-    leg = _leg(names, parents, positions)
+    leg = leg_length(find_roles(names, parents), positions[0])
     what, size, usual, (low, high) = (
-        ("legs measure", leg, LEG, LEG_RANGE)
-        if leg is not None
+        ("legs measure", leg, PERSON_LEG, LEG_RANGE)
+        if leg > 0
         else ("longest chain of bones measures", _span(lengths.tolist(), parents), SPAN, SPAN_RANGE)
     )
     if low <= size <= high:
@@ -53,9 +52,10 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
     if size <= 1e-6:
         # The predictor's JSON may hold rotations only: good for training, with nothing to look at.
         return Finding("scale", (), "all joints are in one place: bone lengths are not known.", "warning")
-    factor, unit = min(_UNITS.items(), key=lambda item: abs(math.log(size / usual / item[0])))
+    mistakes = [(UNITS[taken].metres / UNITS[unit].metres, unit, taken) for unit, taken in _MISTAKES]
+    factor, unit, taken = min(mistakes, key=lambda mistake: abs(math.log(size / usual / mistake[0])))
     guess = (
-        f"about {factor:g} times that of a person, as if {unit}"
+        f"about {factor:.4g} times that of a person, as if {UNITS[unit].words} were read as {UNITS[taken].words}"
         if abs(math.log(size / usual / factor)) < 0.5
         else "the unit may be wrong"
     )
@@ -91,19 +91,6 @@ def _bone_lengths(positions: Tensor, parents: Sequence[int]) -> Tensor:
     """Return ``[T, J]`` lengths; 0 for roots."""
     lengths: Tensor = bones_from_positions(positions, parents).norm(dim=-1)
     return lengths * torch.tensor([float(parent >= 0) for parent in parents], dtype=lengths.dtype)
-
-
-def _leg(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> float | None:
-    """Return the mean length of the legs, hip to knee to ankle, or None when the names do not tell."""
-    found = find_roles(names, parents)
-    total = 0.0
-    for side in ("left", "right"):
-        legs = [found.get(f"{side} {role}") for role in ("hip", "knee", "ankle")]
-        if None in legs:
-            return None
-        hip, knee, ankle = positions[0, legs]
-        total += float((hip - knee).norm() + (knee - ankle).norm()) / 2
-    return total
 
 
 def _span(lengths: Sequence[float], parents: Sequence[int]) -> float:

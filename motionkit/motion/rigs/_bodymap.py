@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import HUMANML
 from motionkit.motion.rigs._roles import CENTRE, SIDED, find_doubles
 from motionkit.motion.rigs._roles import find_roles as find_roles
-from motionkit.motion.rigs._units import UNITS, nearest_unit
+from motionkit.motion.rigs._units import PERSON_LEG, UNITS, nearest_unit
 
 _SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
@@ -22,9 +22,6 @@ _COLLAR = (0.36, 0.34)
 """A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
 
 _LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
-
-LEG = 0.82
-"""Metres from hip to ankle along the leg of a person."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
     leg = leg_length(found, positions[0])
     if leg <= 0:
         raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
-    unit = UNITS[nearest_unit(leg, LEG)]
+    unit = UNITS[nearest_unit(leg, PERSON_LEG)]
     sources = {role: names[joint] for role, joint in found.items()}
     return BodyMap(weights, unit.metres, unit.words, sources)
 
@@ -139,7 +136,12 @@ def _path(parents: Sequence[int], joint: int, top: int) -> list[int]:
 
 
 def leg_length(found: Mapping[str, int], pose: Tensor) -> float:
-    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 where a leg's joint is unknown."""
+    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 where a leg's joint is unknown.
+
+    Args:
+        found: Roles to joints (`find_roles`).
+        pose: Places of all joints; the result is in their unit.
+    """
     pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
     if any(a not in found or b not in found for a, b in pieces):
         return 0.0

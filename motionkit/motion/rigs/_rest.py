@@ -12,6 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._motion import END
 from motionkit.motion._skeleton import HUMANML, Skeleton
 from motionkit.motion.rigs._kit import kit_bones
+from motionkit.motion.rigs._units import PERSON_LEG
 
 Vector = tuple[float, float, float]
 
@@ -77,10 +78,8 @@ _KIT: dict[str, Vector] = {
 """The same for the 21 joints of KIT-ML. Whatever their names say, joints 5-7 and 11-15 are on the right-hand side
 (-X) of a body that faces +Z: so they are in the public features (their mean pose), and so HumanML3D's code has it."""
 
-_LEG = 0.82
-"""Metres from hip to ankle of the body whose hands, toes and head are as long as `_TIPS` says."""
-
 _TIPS = {"left_foot": 0.06, "head": 0.17, "left_wrist": 0.16, "LF": 0.05, "BUN": 0.2, "LW": 0.16}
+"""Metres of hands, toes and head of a body whose legs are `PERSON_LEG` long."""
 
 
 def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) -> Rig:
@@ -98,7 +97,7 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
     """
     directions = _HUMANML if skeleton.name == HUMANML.name else _KIT
     lengths = _lengths(skeleton, bones)
-    scale = max(float(lengths[list(skeleton.leg_joints)].sum()) / _LEG, 1e-3)
+    scale = max(float(lengths[list(skeleton.leg_joints)].sum()) / PERSON_LEG, 1e-3)
     names, parents = list(skeleton.joint_names), list(skeleton.parents)
     offsets = torch.zeros(skeleton.joints, 3, dtype=torch.float64)
     for joint in range(1, skeleton.joints):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from motionkit.geometry import positions_from_bones
 from motionkit.motion._motion import Motion
-from motionkit.motion.rigs._bodymap import LEG, find_roles, leg_length
-from motionkit.motion.rigs._units import UNITS, nearest_unit
+from motionkit.motion.rigs._bodymap import find_roles, leg_length
+from motionkit.motion.rigs._units import PERSON_LEG, UNITS, nearest_unit
 
 _PERSON = 0.35, 1.35
 """Metres from hip to ankle that a toddler and a giant have; outside, the guess is doubtful."""
@@ -26,7 +26,7 @@ def find_unit(motion: Motion) -> tuple[str, str]:
     """
     leg = leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
     if leg > 0:
-        unit = nearest_unit(leg, LEG)
+        unit = nearest_unit(leg, PERSON_LEG)
         metres = leg * UNITS[unit].metres
         if _PERSON[0] < metres < _PERSON[1]:
             return unit, ""

@@ -40,7 +40,8 @@ def test_joints_are_read_as_they_are(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "scale"), [("m", 1.0), ("dm", 10.0), ("cm", 100.0), ("mm", 1000.0), ("in", 1 / 0.0254)]
+    ("name", "scale"),
+    [("m", 1.0), ("dm", 10.0), ("cm", 100.0), ("mm", 1000.0), ("in", 1 / 0.0254), ("asf", 0.45 / 0.0254)],
 )
 @pytest.mark.parametrize("told", [False, True])
 def test_units(tmp_path: Path, name: str, scale: float, told: bool):

@@ -190,8 +190,8 @@ def test_units(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "fps", [0.5, 7.3, 10, 12, 12.5, 15, 20, 23.976, 24, 25, 29.97, 30, 48, 50, 59.94, 60, 62.5, 100, 119.88, 120, 125, 200,
-            240, 250, 480, 1000]
+    "fps", [0.5, 7.3, 10, 12, 12.5, 15, 20, 23.976, 24, 25, 29.97, 30, 48, 50, 59.94, 60, 62.5, 100, 119.88, 120, 125,
+            200, 240, 250, 480, 1000]
 )  # fmt: skip
 def test_every_rate_comes_back_as_it_was(tmp_path, fps):
     write_bvh(tmp_path / "a.bvh", replace(loose(), fps=fps))

@@ -10,7 +10,7 @@ import torch
 
 from motionkit.motion import Motion
 from motionkit.motion.rigs._size import find_unit
-from motionkit.motion.rigs._units import UNITS
+from motionkit.motion.rigs._units import UNITS, unit_called
 from motionkit.motion.rigs._upright import find_up, z_up_to_y_up
 
 from .test_bodymap import rig
@@ -120,3 +120,21 @@ def test_a_giant_is_doubted():
     unit, warning = find_unit(still(scale=2.2))
     assert unit == "m"
     assert "legs are 1.8 m long if its unit is metres" in warning
+
+
+@pytest.mark.parametrize(
+    ("said", "metres"),
+    [
+        ("Meters", 1.0),
+        (" cm ", 0.01),
+        ("inch", 0.0254),
+        ("Decimetre", 0.1),
+        ("millimeters", 0.001),
+        ("asf", 0.0254 / 0.45),
+    ],
+)
+def test_units_have_one_name_in_every_file(said: str, metres: float) -> None:
+    unit = unit_called(said)
+    assert unit is not None
+    assert unit.metres == metres
+    assert unit_called("cubits") is None

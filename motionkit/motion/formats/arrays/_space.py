@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +12,7 @@ from motionkit.motion._clip import ReadOptions
 from motionkit.motion._motion import JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.rigs._smpl import SMPL_COUNTS, smpl_joints
-
-_UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 0.001, "in": 0.0254}
-_LEG = 0.82
-"""Metres from hip to ankle of a typical person."""
+from motionkit.motion.rigs._units import PERSON_LEG, UNITS, LengthUnit, nearest_unit
 
 
 @dataclass(frozen=True)
@@ -103,13 +99,13 @@ def _leg_length(joints: Tensor, skeleton: Skeleton) -> float:
 def _unit(joints: Tensor, skeleton: Skeleton, options: ReadOptions) -> tuple[str, float]:
     """Return the unit's name and its length in metres."""
     if options.unit != "auto":
-        return options.unit, _UNITS[options.unit]
+        return options.unit, UNITS[options.unit].metres
     leg = _leg_length(joints, skeleton)
     if leg <= 0:
         raise MotionkitError("the legs have no length.", why="the unit is guessed from them.", fix="pass --units.")
-    units = _UNITS | ({"kit": KIT.unit} if skeleton is KIT else {})
-    name = min(units, key=lambda name: abs(math.log(leg * units[name] / _LEG)))
-    return name, units[name]
+    own = {"kit": LengthUnit("KIT units", KIT.unit)} if skeleton is KIT else {}
+    name = nearest_unit(leg, PERSON_LEG, own)
+    return name, (UNITS | own)[name].metres
 
 
 def _trunk_along_z(joints: Tensor, skeleton: Skeleton) -> bool:

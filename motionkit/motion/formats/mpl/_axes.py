@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion.rigs._units import unit_called
 
 _DIRECTIONS = {
     "forward": (0.0, 0.0, 1.0),
@@ -19,15 +20,6 @@ _DIRECTIONS = {
     "down": (0.0, -1.0, 0.0),
 }
 """What the words of ``meta.axes`` are in house space; a body that faces +Z has its right hand at -X."""
-
-UNITS = {
-    "meters": 1.0, "metres": 1.0, "meter": 1.0, "m": 1.0,
-    "decimeters": 0.1, "decimetres": 0.1, "dm": 0.1,
-    "centimeters": 0.01, "centimetres": 0.01, "centimeter": 0.01, "cm": 0.01,
-    "millimeters": 0.001, "millimetres": 0.001, "mm": 0.001,
-    "inches": 0.0254, "inch": 0.0254, "in": 0.0254,
-}  # fmt: skip
-"""Metres per unit, by the names that files use."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +112,8 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
         MotionkitError: An unknown unit or direction, two axes for one direction, or axes that are not of the
             declared handedness.
     """
-    unit = str(meta.get("units") or "meters").lower()
-    if unit not in UNITS:
+    unit = unit_called(str(meta.get("units") or "meters"))
+    if unit is None:
         raise MotionkitError(
             f"{origin}: meta.units is {meta['units']!r}.", why="known units are meters, centimeters, millimeters, ..."
         )
@@ -136,14 +128,14 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
                 why="each axis is forward, backward, right, left, up or down, and no two lie on one line.",
             )
         words = (found[0], found[1], found[2])
-    axes = Axes(_matrix(words), UNITS[unit])
+    axes = Axes(_matrix(words), unit.metres)
     handedness = str(meta.get("handedness") or axes.handedness).lower()
     if handedness not in ("left", "right"):
         raise MotionkitError(f"{origin}: meta.handedness is {meta['handedness']!r}; it is left or right.")
     if handedness == axes.handedness:
         return axes, []
     if not isinstance(declared, Mapping):
-        flipped = Axes(_matrix(("forward", "left", "up")), UNITS[unit])
+        flipped = Axes(_matrix(("forward", "left", "up")), unit.metres)
         return flipped, ["meta.handedness is right and meta.axes is missing; y was taken to be left."]
     raise MotionkitError(
         f"{origin}: meta.handedness is {handedness}, but axes with x {words[0]}, y {words[1]}, z {words[2]} are "

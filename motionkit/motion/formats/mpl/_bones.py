@@ -13,8 +13,8 @@ from torch import Tensor
 from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
-from motionkit.motion.formats.mpl._axes import UNITS
 from motionkit.motion.formats.mpl._document import LIMIT, Fields
+from motionkit.motion.rigs._units import unit_called
 
 HIERARCHY, OFFSETS = "FullHierarchy.json", "FullOffsets.json"
 """What the exporter calls the two tables of a whole skeleton."""
@@ -33,6 +33,7 @@ class Bones:
         offsets: ``[N, 3]`` metres from the parent at rest, in the file's axes.
         source: Where it was found, for the record; `UNKNOWN` without any.
         warnings: What a person should look at.
+        tree: The parents are known.
     """
 
     names: tuple[str, ...]
@@ -40,6 +41,7 @@ class Bones:
     offsets: Tensor
     source: str
     warnings: tuple[str, ...] = ()
+    tree: bool = True
 
     def order(self, origin: str) -> list[int]:
         """Return the bones with every parent before its children, otherwise in order.
@@ -224,6 +226,7 @@ def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | No
         torch.zeros(count, 3, dtype=torch.float64) if offsets is None else offsets,
         UNKNOWN,
         (warning,),
+        tree=bool(parents),
     )
 
 
@@ -240,14 +243,14 @@ def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]
     listed = data.get("Bones") if isinstance(data, dict) else None
     if not isinstance(listed, list) or not listed or not isinstance(data, dict):
         raise MotionkitError(f"{path} is no table of bone offsets.", why="expected Bones: a list of Name, Offset.")
-    unit = str(data.get("Units", "centimeters")).lower()
-    if unit not in UNITS:
+    unit = unit_called(str(data.get("Units", "centimeters")))
+    if unit is None:
         raise MotionkitError(f"{path}: Units is {data['Units']!r}.", why="known units are meters, centimeters, ...")
     parent: dict[str, str] = {}
     offset: dict[str, Sequence[float]] = {}
     for place, bone in enumerate(listed):
         try:
-            name, values = str(bone["Name"]), [float(value) * UNITS[unit] for value in bone["Offset"]]
+            name, values = str(bone["Name"]), [float(value) * unit.metres for value in bone["Offset"]]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise MotionkitError(f"{path}: bone {place} has no Name or no Offset of three numbers.") from error
         if len(values) != 3 or not torch.tensor(values).isfinite().all():
