@@ -20,7 +20,8 @@ VARIABLE = "MOTIONKIT_KERNELS"
 
 _log = logging.getLogger("motionkit.kernels")
 _drivers: dict[str, Driver] = {"cuda": CudaDriver()}
-_failed: set[tuple[str, str]] = set()
+_failed: set[tuple[object, ...]] = set()
+_told: set[str] = set()
 _ready: set[tuple[object, ...]] = set()
 
 
@@ -44,16 +45,16 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
     """Run kernels for tensors on `device_type` through another driver, for as long as the context lasts."""
     before, failures = dict(_drivers), set(_failed)
     _drivers[device_type] = driver
-    _failed.clear()
-    _ready.clear()
+    for known in (_failed, _told, _ready):
+        known.clear()
     try:
         yield
     finally:
         _drivers.clear()
         _drivers.update(before)
-        _failed.clear()
+        for known in (_failed, _told, _ready):
+            known.clear()
         _failed.update(failures)
-        _ready.clear()
 
 
 def requested(backend: str = "auto") -> str:
@@ -76,6 +77,7 @@ def _use_kernel(
     """Decide whether a kernel runs, and make it ready if so.
 
     `auto` takes the kernel on a CUDA device where it can be made ready; where it cannot, one line of log says why.
+    That is remembered for the body at hand, not for others.
 
     Args:
         kind: ``physics`` or ``recover``.
@@ -100,7 +102,8 @@ def _use_kernel(
             "the cuda backend got float64.", why="the kernels compute in float32.", fix="choose the backend torch."
         )
     driver = driver_of(place)
-    if asked == "auto" and (kind, device) in _failed:
+    # By body: one that a kernel cannot hold says nothing about the others.
+    if asked == "auto" and (kind, device, joints, feet) in _failed:
         return False
     try:
         spec = physics_spec(joints, feet or ()) if kind == "physics" else recover_spec(joints)
@@ -109,9 +112,11 @@ def _use_kernel(
         if asked == "cuda":
             raise
         if not isinstance(error, NotNowError):
-            _failed.add((kind, device))
-        reason = f"{error.message} {error.why}".rstrip()
-        _log.warning("plain torch instead of the %s kernel on %s: %s", kind, device, reason)
+            _failed.add((kind, device, joints, feet))
+        line = f"plain torch instead of the {kind} kernel on {device}: {error.message} {error.why}".rstrip()
+        if line not in _told:
+            _log.warning("%s", line)
+        _told.add(line)
         return False
     _ready.add(key)
     return True
@@ -142,4 +147,6 @@ def backend_report() -> tuple[str, str]:
         version = ".".join(str(part) for part in compiler_version())
     except MotionkitError as error:
         return missing, f"torch: {error.message} {error.why}".rstrip()
-    return "ok", f"cuda: sm_{arch} by NVRTC {version}, kept in {cubin_folder()}"
+    folder = cubin_folder()
+    place = "not kept: there is no home folder" if folder is None else f"kept in {folder}"
+    return "ok", f"cuda: sm_{arch} by NVRTC {version}, {place}"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from motionkit.config import cache_folder
-from motionkit.kernels._nvrtc import OPTIONS, compile_cubin, compiler_version
+from motionkit.kernels._nvrtc import OPTIONS, compile_cubin, compiler_build
 from motionkit.kernels._specs import Spec
 from motionkit.runs import write_bytes_atomic
 
@@ -17,23 +17,30 @@ _MAGIC = b"motionkit cubin 1\n"
 _log = logging.getLogger("motionkit.kernels")
 
 
-def cubin_folder() -> Path:
-    """Return the folder that holds compiled kernels."""
-    return cache_folder() / "kernels"
+def cubin_folder() -> Path | None:
+    """Return the folder that holds compiled kernels; None where there is no cache folder for want of a home."""
+    try:
+        return cache_folder() / "kernels"
+    except RuntimeError:  # a user without an entry in the password database, as containers have them
+        return None
 
 
 def cubin_for(spec: Spec, arch: int) -> bytes:
     """Return the machine code of `spec` for sm_`arch`: from the cache when it is there and whole, else compiled.
 
-    Many processes may ask at once; each file appears whole or not at all. A folder that cannot be written is no
-    error: the code is then compiled once per process.
+    Many processes may ask at once; each file appears whole or not at all. A folder that cannot be written, or
+    had, is no error: the code is then compiled once per process.
 
     Raises:
         MotionkitError: It must be compiled and NVRTC is missing or refuses.
     """
     text, macros = spec.text(), spec.macros(arch)
-    recipe = json.dumps([text, macros, arch, compiler_version(), OPTIONS])
-    path = cubin_folder() / f"{hashlib.sha256(recipe.encode()).hexdigest()}.cubin"
+    recipe = json.dumps([text, macros, arch, compiler_build(), OPTIONS])
+    folder = cubin_folder()
+    if folder is None:
+        _log.info("compiled kernels are not kept: there is no home folder")
+        return compile_cubin(text, spec.source, macros, arch)[0]
+    path = folder / f"{hashlib.sha256(recipe.encode()).hexdigest()}.cubin"
     return _kept(path, lambda: compile_cubin(text, spec.source, macros, arch)[0])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -11,13 +12,15 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._cubins import cubin_for
-from motionkit.kernels._nvrtc import choose_arch
+from motionkit.kernels._loading import arch_of, checked, driver_module, functions_of, kernels_of
 from motionkit.kernels._specs import Spec
 
-OLDEST = (7, 5)
-"""The oldest compute capability that the kernels are compiled for."""
-
 _FIX = "MOTIONKIT_KERNELS=torch."
+_LEGACY_STREAM = 1
+"""The stream that torch calls 0, by the name that it also has where 0 means another one for every thread."""
+
+# What torch's own compiler launches by: a tenth of the time of `current_stream`. A torch without CUDA lacks it.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class NotNowError(MotionkitError):
@@ -50,87 +53,73 @@ class CudaDriver:
     """NVRTC's cubins, launched by `cuLaunchKernel` (cuda-bindings 12 or 13)."""
 
     def __init__(self) -> None:
-        self._kernels: dict[tuple[Spec, int], dict[str, Any]] = {}
-        self._archs: dict[int, int] = {}
+        self._kernels: dict[tuple[Spec, int], Mapping[str, Any]] = {}  # by architecture: good for every such device
+        self._functions: dict[tuple[Spec, int], Mapping[str, Any]] = {}  # by device
+        self._contexts: dict[int, Any] = {}
         self._lock = threading.Lock()
 
     def load(self, spec: Spec, device: torch.device) -> None:
-        """Compile or fetch the cubin and load it; a loaded library serves every device of one architecture.
+        """Compile or fetch the cubin and load its kernels onto `device`, so that no launch has to, or can fail to.
 
         Raises:
             MotionkitError: The device is older than sm_75, or NVRTC or the driver is missing or refuses.
             NotNowError: A CUDA graph is being captured; loading is not allowed then.
         """
-        arch = self._arch(device)
-        if (spec, arch) in self._kernels:
+        index = _index(device)
+        if (spec, index) in self._functions:
             return
-        with self._lock, torch.cuda.device(device):
+        arch = arch_of(index)
+        with self._lock, torch.cuda.device(index):
             if torch.cuda.is_current_stream_capturing():
                 raise NotNowError(
                     "a CUDA graph is being captured and the kernel is not loaded yet.",
                     why="loading code is not allowed during capture.",
                     fix="call the function once before the capture.",
                 )
-            if (spec, arch) not in self._kernels:
-                self._kernels[spec, arch] = _load(cubin_for(spec, arch), spec)
+            try:
+                driver = driver_module()
+                self._enter(driver, index)
+                if (spec, arch) not in self._kernels:
+                    self._kernels[spec, arch] = kernels_of(driver, cubin_for(spec, arch), spec)
+                self._functions[spec, index] = functions_of(driver, self._kernels[spec, arch])
+            except (ImportError, RuntimeError, OSError) as error:
+                raise MotionkitError("the CUDA driver cannot be used.", why=str(error), fix=_FIX) from error
 
     def launch(
         self, spec: Spec, kernel: str, grid: int, threads: int, arguments: ctypes.Array[Any], device: torch.device
     ) -> None:
         """Launch `kernel`; see `Driver.launch`."""
-        self.load(spec, device)
-        driver = _driver()
-        function = self._kernels[spec, self._arch(device)][kernel]
-        place = ctypes.addressof(arguments)
-        with torch.cuda.device(device):
-            stream = torch.cuda.current_stream(device).cuda_stream
-            status = driver.cuLaunchKernel(function, grid, 1, 1, threads, 1, 1, 0, stream, place, 0)[0]
-            if status == driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
-                # A thread that has not used CUDA yet: the driver, unlike the runtime, has no context there.
-                torch.cuda.synchronize(device)
-                status = driver.cuLaunchKernel(function, grid, 1, 1, threads, 1, 1, 0, stream, place, 0)[0]
-        if status != driver.CUresult.CUDA_SUCCESS:
-            raise MotionkitError(f"the CUDA driver refuses {kernel}: {status.name}.", fix=_FIX)
+        index = _index(device)
+        if (spec, index) not in self._functions:
+            self.load(spec, device)
+        function = self._functions[spec, index][kernel]
+        if index == torch.cuda.current_device():
+            status = self._enqueue(function, grid, threads, arguments, index)
+        else:
+            with torch.cuda.device(index):
+                status = self._enqueue(function, grid, threads, arguments, index)
+        if status:
+            name = getattr(status, "name", status)
+            raise MotionkitError(f"the CUDA driver refuses {kernel}: {name}.", fix=_FIX)
 
-    def _arch(self, device: torch.device) -> int:
-        index = torch.cuda.current_device() if device.index is None else device.index
-        if index not in self._archs:
-            capability = torch.cuda.get_device_capability(index)
-            if capability < OLDEST:
-                have, need = (".".join(str(part) for part in pair) for pair in (capability, OLDEST))
-                raise MotionkitError(
-                    f"cuda:{index} has compute capability {have}; the kernels need {need} or newer.",
-                    fix="MOTIONKIT_KERNELS=auto or torch.",
-                )
-            self._archs[index] = choose_arch(capability)
-        return self._archs[index]
+    def _enqueue(self, function: Any, grid: int, threads: int, arguments: ctypes.Array[Any], index: int) -> Any:
+        driver = driver_module()
+        stream = _raw_stream(index) if _raw_stream else torch.cuda.current_stream(index).cuda_stream
+        call = (function, grid, 1, 1, threads, 1, 1, 0, stream or _LEGACY_STREAM, ctypes.addressof(arguments), 0)
+        status = driver.cuLaunchKernel(*call)[0]
+        if status == driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
+            # A thread that has not used CUDA yet. The driver, unlike the runtime, has no context there, and a guard
+            # for the device that is current anyway makes none.
+            self._enter(driver, index)
+            status = driver.cuLaunchKernel(*call)[0]
+        return status
 
-
-def _driver() -> ModuleType:
-    from cuda.bindings import driver
-
-    module: ModuleType = driver
-    return module
+    def _enter(self, driver: ModuleType, index: int) -> None:
+        """Make torch's context of a device current in this thread; allowed during capture, waits for nothing."""
+        if index not in self._contexts:
+            self._contexts[index] = checked(driver, driver.cuDevicePrimaryCtxRetain(index), "the context of the device")
+        checked(driver, driver.cuCtxSetCurrent(self._contexts[index]), "the context of the device")
 
 
-def _load(cubin: bytes, spec: Spec) -> dict[str, Any]:
-    try:
-        driver = _driver()
-        library = _checked(driver, driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0), spec.source)
-        handles = {}
-        for name in spec.kernels:
-            handle = _checked(driver, driver.cuLibraryGetKernel(library, name.encode()), name)
-            handles[name] = driver.CUfunction(int(handle))
-    except (ImportError, RuntimeError, OSError) as error:
-        raise MotionkitError("the CUDA driver cannot be used.", why=str(error), fix=_FIX) from error
-    return handles
-
-
-def _checked(driver: ModuleType, answer: tuple[Any, ...], what: str) -> Any:
-    if answer[0] != driver.CUresult.CUDA_SUCCESS:
-        raise MotionkitError(
-            f"the CUDA driver does not load {what}: {answer[0].name}.",
-            why="the driver may be older than the CUDA version of NVRTC.",
-            fix="update the driver, or MOTIONKIT_KERNELS=torch.",
-        )
-    return answer[1]
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index

@@ -23,6 +23,26 @@ def compiler_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+@lru_cache(maxsize=1)
+def compiler_build() -> str:
+    """Return what NVRTC writes at the head of its output: release and build. Builds of one version differ in code.
+
+    Raises:
+        MotionkitError: cuda-bindings or the NVRTC library is missing.
+    """
+    nvrtc = _nvrtc()
+    (program,) = _call(nvrtc, "nvrtcCreateProgram", b"", b"empty", 0, None, None)
+    try:
+        _call(nvrtc, "nvrtcCompileProgram", program, 0, [])
+        (size,) = _call(nvrtc, "nvrtcGetPTXSize", program)
+        text = bytes(size)
+        _call(nvrtc, "nvrtcGetPTX", program, text)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    lines = text.decode(errors="replace").splitlines()
+    return " ".join(line.strip("/ ") for line in lines if line.startswith("//")).strip()
+
+
 def choose_arch(capability: tuple[int, int]) -> int:
     """Return the architecture (90 for sm_90) to compile for, given a device's compute capability.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import json
+import os
 import sys
+import threading
 import types
 from pathlib import Path
 
@@ -12,27 +14,43 @@ import torch
 
 import motionkit.kernels._backend as backend
 from motionkit.errors import MotionkitError
-from motionkit.kernels import features_to_joints, physics_terms
+from motionkit.kernels import _cubins, features_to_joints, physics_terms
 from motionkit.kernels._driver import CudaDriver
+from motionkit.kernels._specs import physics_spec
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from kernels.cases import distance, rows, walkers
 
 
 class State:
-    capability, capturing, synchronised = (9, 0), False, 0
+    capability, capturing, stream, current = (9, 0), False, 0x51, 0
 
 
-def synchronize(device):
-    State.synchronised += 1
+class Guard:
+    """Like torch's: the device that is current anyway is left alone, and no context is made."""
+
+    def __init__(self, device):
+        self.index = device if isinstance(device, int) else device.index
+
+    def __enter__(self):
+        self.before, State.current = State.current, self.index
+
+    def __exit__(self, *error):
+        State.current = self.before
 
 
-torch.cuda.current_device = lambda: 0
+def synchronize(device=None):
+    raise AssertionError("nothing waits for a device")
+
+
+torch.cuda.current_device = lambda: State.current
 torch.cuda.get_device_capability = lambda index: State.capability
 torch.cuda.is_current_stream_capturing = lambda: State.capturing
-torch.cuda.device = lambda device: contextlib.nullcontext()
-torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=0x51)
+torch.cuda.device = Guard
+torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=State.stream)
 torch.cuda.synchronize = synchronize
+_cubins.compiler_build = lambda: os.environ["MK_COMPILER"]  # NVRTC itself must not meet this libcuda
+libcuda = ctypes.CDLL("libcuda.so.1")
 
 
 def physics(name="cuda"):
@@ -53,16 +71,41 @@ def error(**state):
     return ""
 
 
+def in_a_thread(call):
+    """Return what `call` returns in a thread that has not used CUDA yet."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    return results[0] if results else None
+
+
+if "--auto" in sys.argv:
+    with backend.use_driver("cpu", CudaDriver()):
+        sys.stdout.write(json.dumps(distance(physics("auto"), physics("torch").double())))
+    sys.exit()
+
 report = {}
 with backend.use_driver("cpu", CudaDriver()):
     report["physics"] = distance(physics(), physics("torch").double())
     features = rows(2, 30, 16)
     made = features_to_joints(features, joints=5, backend="cuda")
     report["recovery"] = distance(made, features_to_joints(features.double(), joints=5))
-    report["synchronised"] = State.synchronised
     State.capturing = True
     report["loaded before capture"] = distance(physics(), physics("torch").double())
-report["capturing"] = error()
+    report["a new thread, in capture"] = in_a_thread(lambda: distance(physics(), physics("torch").double()))
+    State.stream = 0
+    libcuda.mk_expect_stream(1)
+    report["legacy stream"] = distance(physics(), physics("torch").double())
+    State.stream = 0x51
+    libcuda.mk_expect_stream(0x51)
+    State.capturing = False
+    spec = physics_spec(5, (1, 2))
+    driver = backend.driver_of(torch.device("cpu"))
+    report["functions"] = [libcuda.mk_loaded(0), libcuda.mk_loaded(1)]
+    driver.load(spec, torch.device("cuda", 1))
+    report["functions after a second device"] = [libcuda.mk_loaded(0), libcuda.mk_loaded(1)]
+report["capturing"] = error(capturing=True)
 report["old"] = error(capturing=False, capability=(7, 0))
 report["unknown"] = error(capability=(77, 0))
 State.capability = (7, 0)

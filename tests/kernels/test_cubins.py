@@ -6,13 +6,14 @@ import logging
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels import _cubins, _nvrtc
 from motionkit.kernels._cubins import cubin_folder, cubin_for
-from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_version
+from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_build, compiler_version
 from motionkit.kernels._specs import physics_spec, recover_spec
 
 ARCHS = (75, 80, 86, 89, 90, 100, 120)
@@ -89,9 +90,15 @@ def test_a_cubin_is_made_once(cache, compiled):
 
 def test_another_compiler_version_is_another_cubin(cache, compiled, monkeypatch):
     cubin_for(recover_spec(5), 90)
-    monkeypatch.setattr(_cubins, "compiler_version", lambda: (99, 1))
+    monkeypatch.setattr(_cubins, "compiler_build", lambda: "V99.1.1")
     cubin_for(recover_spec(5), 90)
     assert len(compiled) == 2
+
+
+def test_the_build_of_the_compiler_is_known():
+    """Two builds of release 13.0 must not share a cubin, and nvrtcVersion tells them not apart."""
+    release = ".".join(str(part) for part in compiler_version())
+    assert re.search(rf"\bV{re.escape(release)}\.\d+", compiler_build()), compiler_build()
 
 
 DAMAGES = {"cut": lambda whole: whole[:-100], "empty": lambda whole: b"", "other": lambda whole: whole[:200] + b"0" * 9}
@@ -114,6 +121,21 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, compi
     with caplog.at_level(logging.INFO, logger="motionkit.kernels"):
         assert cubin_for(recover_spec(5), 90).startswith(b"\x7fELF")
     assert "not kept" in caplog.text
+
+
+def test_no_home_folder_is_no_error(monkeypatch, compiled, caplog):
+    """What a container has whose user id nobody knows."""
+
+    def unknown():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("MOTIONKIT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    with caplog.at_level(logging.INFO, logger="motionkit.kernels"):
+        assert cubin_for(recover_spec(5), 90).startswith(b"\x7fELF")
+    assert "not kept" in caplog.text
+    assert cubin_folder() is None
 
 
 FETCH = """

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.kernels._cubins import cubin_for
+from motionkit.kernels._nvrtc import compiler_build
 from motionkit.kernels._specs import launch_bounds, physics_spec, recover_spec
 
 from .cases import FORWARD, GRADIENT
@@ -25,7 +26,7 @@ def run(host_folder, tmp_path_factory):
     library = folder / "libcuda.so.1"
     flags = ["-std=c++17", "-Wall", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
     subprocess.run(["g++", *flags, str(HOST / "fake_driver.cpp"), "-o", str(library), "-ldl"], check=True)
-    with pytest.MonkeyPatch.context() as patch:  # NVRTC itself must not meet this libcuda: compile beforehand
+    with pytest.MonkeyPatch.context() as patch:  # NVRTC must not meet this libcuda: compile beforehand
         patch.setenv("MOTIONKIT_CACHE", str(folder))
         for spec in SPECS:
             cubin_for(spec, 90)
@@ -34,25 +35,31 @@ def run(host_folder, tmp_path_factory):
         "LD_LIBRARY_PATH": ":".join([str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]),
         "MOTIONKIT_CACHE": str(folder),
         "MK_HOST_LIBRARIES": libraries,
+        "MK_COMPILER": compiler_build(),
     }
 
-    def start(**variables):
+    def start(*options, **variables):
         script = Path(__file__).parent / "fake_device.py"
         environment = {**os.environ, **known, "OMP_NUM_THREADS": "1", **variables}
-        return subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(
+            [sys.executable, script, *options], capture_output=True, text=True, env=environment, check=False
+        )
 
     return start
 
 
-def test_the_driver_calls(run):
-    """The first launch is refused, as in a thread that has not used CUDA yet, and tried again."""
-    done = run(MK_REFUSE_CONTEXT="1")
+@pytest.mark.parametrize("driver", [{}, {"MK_OLD_DRIVER": "1"}], ids=["new", "without cuFuncLoad"])
+def test_the_driver_calls(run, driver):
+    done = run(**driver)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["physics"] <= GRADIENT
     assert report["recovery"] <= FORWARD
-    assert report["synchronised"] == 1  # for the refusal, and for nothing else
     assert report["loaded before capture"] <= GRADIENT
+    assert report["a new thread, in capture"] <= GRADIENT
+    assert report["legacy stream"] <= GRADIENT
+    assert report["functions"] == [4, 0]
+    assert report["functions after a second device"] == [4, 2]  # one architecture, but every device loads
     assert report["old, auto"] == 0.0
     assert "is being captured" in report["capturing"]
     assert "compute capability 7.0; the kernels need 7.5" in report["old"]
@@ -60,9 +67,18 @@ def test_the_driver_calls(run):
 
 
 def test_a_launch_that_is_refused_is_an_error(run):
-    done = run(MK_REFUSE_CONTEXT="1000")
+    done = run(MK_NO_CONTEXT="launch")
     assert done.returncode == 1
     assert "the CUDA driver refuses mk_physics_fwd: CUDA_ERROR_INVALID_CONTEXT" in done.stderr
+
+
+@pytest.mark.parametrize("call", ["function", "load"])
+def test_code_that_a_device_cannot_run_is_found_out_before_a_launch(run, call):
+    """A driver may load a kernel at its first launch only: then it would be too late for plain torch."""
+    done = run("--auto", MK_NO_BINARY=call)
+    assert (done.returncode, done.stdout) == (0, "0.0"), done.stderr
+    assert "plain torch instead of the physics kernel" in done.stderr
+    assert "CUDA_ERROR_NO_BINARY_FOR_GPU" in done.stderr
 
 
 def test_launch_bounds_ask_for_64_registers():

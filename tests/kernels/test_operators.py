@@ -197,6 +197,26 @@ def test_auto_falls_back_with_one_line(caplog):
     assert broken.asked == 2
 
 
+def test_a_body_without_a_kernel_takes_it_from_no_other(emulated, caplog):
+    joints = walkers(2, 30, 5)
+    with caplog.at_level(logging.INFO, logger="motionkit.kernels"):
+        for _ in range(2):
+            physics_terms(joints, LENGTHS, feet=[])
+            features_to_joints(rows(1, 9, 400), joints=100)
+    assert emulated.launched == []
+    assert len(caplog.records) == 2  # one for each kernel
+    physics_terms(joints, LENGTHS, feet=FEET)
+    features_to_joints(rows(1, 9, 16), joints=5)
+    assert [name for name, _, _ in emulated.launched] == ["mk_physics_fwd", "mk_recover_fwd"]
+
+
+def test_what_is_missing_for_all_bodies_is_said_once(caplog):
+    with use_driver("cpu", Broken()), caplog.at_level(logging.INFO, logger="motionkit.kernels"):
+        for joints in (5, 6, 7):
+            physics_terms(walkers(2, 30, joints), LENGTHS, feet=FEET)
+    assert len(caplog.records) == 1
+
+
 def test_what_cannot_be_now_is_asked_again(emulated, monkeypatch):
     """A first call during graph capture takes plain torch; the next one does not."""
 
