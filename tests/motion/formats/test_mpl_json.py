@@ -19,7 +19,7 @@ from motionkit.motion.checks import check_motion
 from motionkit.motion.contacts import find_feet, soft_contacts
 from motionkit.motion.formats.mpl import read_mpl_json
 
-from ..mpl_files import UNREAL, exported, guide, save, starter_motion, tables
+from ..mpl_files import HOUSE, UNREAL, exported, guide, save, starter_motion, tables, turn
 
 YAW = 0.3 - 0.02 * np.arange(40)
 """A component that turns by itself; the poses are the same motion whatever it does."""
@@ -563,3 +563,59 @@ def test_contacts_that_are_not_finite_are_made_from_the_motion(tmp_path: Path) -
     (clip,) = read_mpl_json(save(tmp_path / "a.json", document))
     assert clip.motion.tracks["contacts"].isfinite().all()
     assert any("foot evidence is missing in 1 frame(s) (the first: frame 6, left)" in said for said in clip.warnings)
+
+
+def legacy(motion: Motion, yaw: np.ndarray, seen: str, offset: float = 0.0) -> dict[str, Any]:
+    """A document of an older exporter: places of bones instead of their lengths, older names, RootPosition level."""
+    document = exported(motion, yaw, offset=offset)
+    basis = np.array([HOUSE[word] for word in UNREAL], dtype=float).T
+    places = motion.positions().numpy() @ basis
+    inside = motion.translations.numpy() @ basis
+    for t, frame in enumerate(document["Frames"]):
+        frame["RootPosition"][2] = 0.0
+        level = (places[t] - frame["RootPosition"]) @ turn(2, yaw[t] - offset)
+        inside[t, 0] = level[0]
+        frame["BonePositions"] = {"component": level, "world": places[t], "parent": inside[t]}[seen].tolist()
+        frame["BoneVelocities"] = np.zeros_like(level).tolist()
+        frame["RootVelocity"] = frame.pop("RootVelocityXY")
+    del document["meta"]["skeleton"]["ref_local_offsets_m"]
+    return document
+
+
+@pytest.mark.parametrize("offset", [0.0, math.radians(90.0)])
+@pytest.mark.parametrize("seen", ["component", "world", "parent"])
+def test_places_of_bones_stand_for_lengths(tmp_path: Path, seen: str, offset: float) -> None:
+    motion = starter_motion()
+    clip = read(tmp_path, legacy(motion, np.linspace(2.0, 4.5, 40), seen, offset))
+    torch.testing.assert_close(clip.motion.positions(), motion.positions(), atol=1e-6, rtol=0)
+    assert clip.notes["skeleton"] == "BonePositions"
+    assert clip.notes["not read"].startswith("BoneVelocities")
+    assert "taken from BonePositions" in " ".join(clip.warnings)
+    assert "positions are not known" not in " ".join(clip.warnings)
+    assert "contacts" in clip.motion.tracks
+
+
+def test_places_of_bones_that_are_none_are_not_used(tmp_path: Path) -> None:
+    document = legacy(starter_motion(), np.linspace(2.0, 4.5, 40), "component")
+    generator = np.random.default_rng(0)
+    for frame in document["Frames"]:
+        frame["BonePositions"] = generator.normal(size=(22, 3)).tolist()
+    clip = read(tmp_path, document)
+    assert clip.notes["skeleton"] == "unknown"
+    assert "do not fit the rotations" in " ".join(clip.warnings)
+    assert "positions are not known" in " ".join(clip.warnings)
+    document["Frames"][3]["BonePositions"].pop()
+    with pytest.raises(MotionkitError, match="BonePositions of frame 3 has shape 21x3"):
+        read(tmp_path, document)
+
+
+def test_places_of_bones_need_parents_and_yield_to_a_skeleton(tmp_path: Path) -> None:
+    motion, yaw = starter_motion(), np.zeros(40)
+    document = legacy(motion, yaw, "component")
+    skeleton = document["meta"].pop("skeleton")
+    clip = read(tmp_path, document)
+    assert "cannot be used without the bones' parents" in " ".join(clip.warnings)
+    assert clip.notes["skeleton"] == "unknown"
+    offsets = exported(motion, yaw)["meta"]["skeleton"]["ref_local_offsets_m"]
+    document["meta"]["skeleton"] = {**skeleton, "ref_local_offsets_m": offsets}
+    assert read(tmp_path, document).notes["skeleton"] == "meta.skeleton"

@@ -20,7 +20,7 @@ from motionkit.motion.corpus._captions import Caption
 from motionkit.motion.formats.mpl import _arrays, read_mpl_json, read_mpl_npz, write_mpl_npz
 
 from ..bodies import walker
-from ..mpl_files import exported, original_npz, save, starter_motion, tables
+from ..mpl_files import HOUSE, UNREAL, exported, original_npz, save, starter_motion, tables, turn
 
 YAW = 0.3 - 0.02 * np.arange(40)
 
@@ -408,3 +408,21 @@ def test_a_value_that_is_not_finite_spoils_its_frame_alone(tmp_path: Path, name:
         assert ours[5].isnan().all()
         torch.testing.assert_close(ours[others], theirs[others])
     torch.testing.assert_close(clip.motion.tracks["contacts"][others], whole.motion.tracks["contacts"][others])
+
+
+def test_the_originals_places_of_bones_stand_for_lengths(tmp_path: Path) -> None:
+    motion = starter_motion()
+    document = exported(motion, np.linspace(2.0, 4.5, 40), evidence=False)
+    del document["meta"]["skeleton"]["ref_local_offsets_m"]
+    path = original_npz(tmp_path / "a.npz", document)
+    assert "positions are not known" in " ".join(read_mpl_npz(path)[0].warnings)
+    with np.load(path, allow_pickle=True) as archive:
+        arrays = dict(archive)
+    basis = np.array([HOUSE[word] for word in UNREAL], dtype=float).T
+    places = motion.positions().numpy() @ basis - arrays["root_pos"][:, None]
+    component = np.stack([turn(2, angle) for angle in arrays["root_yaw"][:, 0]])
+    arrays["bone_pos"] = (places @ component).astype(np.float32)
+    np.savez(path, **arrays)
+    (clip,) = read_mpl_npz(path)
+    assert clip.notes["skeleton"] == "BonePositions"
+    torch.testing.assert_close(clip.motion.positions(), motion.positions(), atol=1e-5, rtol=0)

@@ -24,6 +24,7 @@ _FIELDS = {
     "RootYaw": ("root_yaw",),
     "RootVelocityXY": ("root_vel",),
     "RootPosition": ("root_pos",),
+    "BonePositions": ("bone_pos",),
     "SoftContacts": ("soft_contacts",),
     "LocalTranslations": ("local_translations",),
 }

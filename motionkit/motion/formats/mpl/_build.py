@@ -15,8 +15,12 @@ from motionkit.motion._motion import Motion
 from motionkit.motion.formats.mpl._axes import UNREAL, Axes, axes_of
 from motionkit.motion.formats.mpl._bones import UNKNOWN, Bones, find_bones
 from motionkit.motion.formats.mpl._document import Fields, frame_rate
+from motionkit.motion.formats.mpl._places import Measured, measure_bones
 from motionkit.motion.formats.mpl._root import Root, read_root, turns_twice
 from motionkit.motion.formats.mpl._sixes import Sixes, doubt, sixes_of
+
+_DERIVED = ("BoneAngularVelocities", "BoneVelocities")
+"""Fields that older and newer exporters write besides, and that are made of rotations and places anew."""
 
 _FAR = 1e6
 """Metres beyond which nobody walks."""
@@ -63,7 +67,6 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     six = _rotations(fields)
     warnings += [] if trusted else doubt(six, sixes)
     bones = find_bones(fields, six.shape[1], path, options)
-    warnings += bones.warnings
     order = bones.order(fields.origin)
     rotations, said = _matrices(six, sixes, bones)
     warnings += said
@@ -73,7 +76,15 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     if not trusted and not absolute and turns_twice(rotations[:, order[0]], root.yaw, axes):
         absolute = True
         warnings.append("the root bone turns with RootYaw by itself; the turn was counted once.")
-    motion = _assemble(bones, order, rotations, root, axes, fps, absolute=absolute)
+    shift = axes.yaw(torch.tensor(-root.offset, dtype=torch.float64))
+    component = root.position, axes.yaw(root.yaw) @ shift
+    if absolute:
+        rotations[:, order[0]] = component[1].transpose(-1, -2) @ rotations[:, order[0]]
+    measured = Measured(bones) if trusted else measure_bones(fields, bones, order, rotations, component, axes.unit)
+    bones = measured.bones
+    warnings += bones.warnings
+    motion = _assemble(measured, order, rotations, component, axes, fps)
+    motion.offsets[0] = axes.points(shift @ bones.offsets[order[0]])
     if not bool((motion.translations.abs() < _FAR).all()):
         raise MotionkitError(f"{fields.origin}: its numbers are too large to be places of a body.")
     motion = replace(motion, tracks=_own_tracks(fields, root, axes))
@@ -87,33 +98,33 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         "skeleton": bones.source,
         **root.notes,
     }
+    if idle := [name for name in _DERIVED if fields.has(name)]:
+        notes["not read"] = f"{', '.join(idle)} (they follow from the rotations)"
     return Built(motion, bones.source != UNKNOWN, notes, tuple(warnings))
 
 
 def _assemble(
-    bones: Bones, order: list[int], rotations: Tensor, root: Root, axes: Axes, fps: float, *, absolute: bool
+    measured: Measured, order: list[int], rotations: Tensor, component: tuple[Tensor, Tensor], axes: Axes, fps: float
 ) -> Motion:
     """Put a motion together in house space from rotations and root in the file's axes.
 
     Args:
-        bones: The skeleton, in the order of the rotations.
+        measured: The skeleton, in the order of the rotations.
         order: Its bones with parents first.
-        rotations: ``[T, N, 3, 3]`` relative to the parents.
-        root: The root motion.
+        rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
+        component: Its place ``[T, 3]`` and turn ``[T, 3, 3]`` in the world.
         axes: The file's axes.
         fps: Frames per second.
-        absolute: The root bone's rotation is relative to the world, not to the component.
     """
+    bones, (where, turn) = measured.bones, component
     place = {bone: index for index, bone in enumerate(order)}
     parents = tuple(place.get(bones.parents[bone], -1) for bone in order)
     names = tuple(bones.names[bone] for bone in order)
-    offsets, rotations = bones.offsets[order].clone(), rotations[:, order].clone()
-    shift, turn = axes.yaw(torch.tensor(-root.offset, dtype=torch.float64)), axes.yaw(root.yaw)
-    offsets[0] = shift @ offsets[0]
-    if not absolute:
-        rotations[:, 0] = turn @ shift @ rotations[:, 0]
+    offsets, rotations = bones.offsets[order], rotations[:, order].clone()
+    rotations[:, 0] = turn @ rotations[:, 0]
     translations = axes.points(offsets).repeat(len(rotations), 1, 1)
-    translations[:, 0] = axes.points(root.position + turn @ offsets[0])
+    seen = offsets[0].expand(len(rotations), 3) if measured.root is None else measured.root
+    translations[:, 0] = axes.points(where + (turn @ seen[..., None]).squeeze(-1))
     return Motion(names, parents, axes.points(offsets), axes.turns(rotations), translations, fps)
 
 

@@ -27,7 +27,8 @@ def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     which stands at ``RootPosition``; planted feet of exported clips stand still under this reading and under no other.
     The file's own ``RootYaw``, ``RootVelocityXY`` and ``TrajectoryDir`` are kept as the tracks ``root_yaw``,
     ``root_velocity`` and ``trajectory`` (in Unreal's axes, see `build`); foot contacts and actions are the tracks
-    ``contacts`` and ``action``.
+    ``contacts`` and ``action``. Older names are read as well: ``RootVelocity``, and ``BonePositions``, from which the
+    lengths of bones are taken where the file has no others. Velocities of bones follow from the rest and are not read.
 
     Args:
         path: The file; ``//`` comments are passed over.
