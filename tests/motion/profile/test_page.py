@@ -17,7 +17,7 @@ from motionkit.motion.profile.page._binning import bin_lengths, bin_values
 from .sets import joints_only, walk
 
 NASTY = '<script>alert("x")</script>&\''
-VOID = {"meta", "br", "link", "img", "input", "hr"}
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
 
 class Checker(HTMLParser):
@@ -259,3 +259,13 @@ def test_every_cell_of_a_table_knows_its_column_for_narrow_screens(profile: Prof
         for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL):
             cells = re.findall(r"<td[^>]*>", row)
             assert all("data-label" in cell for cell in cells[1:])
+
+
+def test_numbers_of_an_axis_stay_within_the_chart() -> None:
+    chart = charts.histogram(0.0, 1000.0, [4, 2], label="a", unit="°", of="clips", marks={})
+    last = next(part for part in ElementTree.fromstring(chart) if part.text == "2000")
+    assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", charts.WIDTH)
+
+
+def test_long_names_of_settings_may_take_two_lines_in_heads(profile: Profile) -> None:
+    assert ">w_<wbr>latent_<wbr>consistency</th>" in profile_page(profile, suggest(profile))

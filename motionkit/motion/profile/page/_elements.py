@@ -37,7 +37,9 @@ def table(
         words = escape(str(value))
         classes = ["n"] if place in numbers else []
         label = ""
-        if tag == "td":
+        if tag == "th":
+            words = words.replace("_", "_<wbr>")  # long names of settings may take two lines
+        else:
             classes += {"error": ["bad"], "warning": ["warn"]}.get(str(value), [])
             label = f' data-label="{escape(columns[place])}"' if place else ""
         mark = f' class="{" ".join(classes)}"' if classes else ""

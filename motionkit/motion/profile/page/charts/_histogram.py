@@ -59,7 +59,10 @@ def histogram(
             low = start + place * width
             tip = f"{low:.3g} to {low + width:.3g} {unit}: {many:,} {of}"
             parts.append(bar(x(low), y(many), x(low + width) - x(low), floor - y(many), tip))
-    parts.extend(text(x(tick), floor + 15, f"{tick:g}", "middle") for tick in ticks(start, stop, 6, whole=whole))
+    for tick in ticks(start, stop, 6, whole=whole):
+        # Half of a long number would stand beyond the right edge.
+        edge = x(tick) + 3.2 * len(f"{tick:g}") > WIDTH
+        parts.append(text(WIDTH if edge else x(tick), floor + 15, f"{tick:g}", "end" if edge else "middle"))
     parts.append(text((WIDTH + _LEFT) / 2, HEIGHT - 6, f"{label} ({unit})", "middle", "axis"))
     at = 0.0
     for row, (name, value) in enumerate(marks.items()):
