@@ -6,6 +6,7 @@ import logging
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,15 @@ def test_no_cuda_bindings(monkeypatch):
     with pytest.raises(MotionkitError, match="cuda-bindings") as caught:
         compiler_version()
     assert "motionkit[cuda]" in caught.value.fix
+
+
+def test_what_the_messages_advise_brings_what_is_missing():
+    """The extra installs both packages, and constraints.txt pins the NVRTC that torch's own CUDA wheels require."""
+    root = Path(__file__).parents[2]
+    extra = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]["cuda"]
+    assert {re.split(r"[^\w-]", need)[0] for need in extra} == {"cuda-bindings", "nvidia-cuda-nvrtc"}
+    pins = dict(re.findall(r"^([\w.-]+)==([\d.]+)", (root / "constraints.txt").read_text(), re.M))
+    assert (pins["torch"], pins["nvidia-cuda-nvrtc"]) == ("2.13.0", "13.0.88"), "pin the two together"
 
 
 def test_no_nvrtc_library(monkeypatch):
