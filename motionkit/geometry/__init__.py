@@ -8,7 +8,7 @@ from motionkit.geometry._rotations import (
     matrix_to_quaternion,
     rotation_between,
 )
-from motionkit.geometry._yaw import heading, rotate_yaw, yaw_matrix
+from motionkit.geometry._yaw import heading, rotate_yaw, unwrap, yaw_matrix
 
 __all__ = [
     "accumulate_rotations",
@@ -22,5 +22,6 @@ __all__ = [
     "positions_from_bones",
     "rotate_yaw",
     "rotation_between",
+    "unwrap",
     "yaw_matrix",
 ]

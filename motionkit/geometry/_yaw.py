@@ -33,3 +33,10 @@ def yaw_matrix(angle: Tensor) -> Tensor:
 def heading(forward: Tensor) -> Tensor:
     """Return the yaw ``[...]`` in (-pi, pi] of forward directions ``[..., 3]``; +Z is 0, +X is pi/2."""
     return torch.atan2(forward[..., 0], forward[..., 2])
+
+
+def unwrap(angles: Tensor) -> Tensor:
+    """Return angles ``[T]`` in radians without the steps of whole turns; the first stays as it is."""
+    steps = angles.diff()
+    turns = (steps / (2 * torch.pi)).round() * (2 * torch.pi)
+    return angles - torch.nn.functional.pad(turns.cumsum(0), (1, 0))

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from motionkit.geometry import bones_from_positions
-from motionkit.motion.checks._finding import Finding, amount, ranges, words
+from motionkit.motion._masks import ranges
+from motionkit.motion.checks._finding import Finding, amount, words
 from motionkit.motion.rigs._bodymap import leg_length
 from motionkit.motion.rigs._roles import find_roles
 from motionkit.motion.rigs._units import PERSON_LEG, UNITS

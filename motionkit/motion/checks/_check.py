@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from motionkit.motion._masks import ranges
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._sound import nearest_sound, sound_rows
 from motionkit.motion.checks._body import bone_finding, scale_finding
-from motionkit.motion.checks._finding import Finding, Severity, amount, ranges, words
+from motionkit.motion.checks._finding import Finding, Severity, amount, words
 from motionkit.motion.checks._floor import floor_findings
 from motionkit.motion.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
 from motionkit.motion.checks._rest import frames_at_rest
@@ -54,14 +56,18 @@ def check_motion(
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
         index = nearest_sound(whole)
-        if rest := frames_at_rest(places[index], fps=fps):
-            found.append(_at_rest(rest))
-            index[:rest] = index[rest].clone()
+        start = int(index[0])
+        rest = frames_at_rest(places[index][start:], fps=fps)
+        if rest and bool(whole[start : start + rest + 1].all()):
+            found.append(_at_rest(start, start + rest))
+            index[: start + rest] = start + rest
         sound = places[index]
-        found.append(speed_jumps(sound, names, fps))
-        found.append(root_shift(sound, names, fps))
+        # Where frames are missing, the step to the next one is as long as they lasted, and no jump.
+        steps = sound.where(whole[:, None, None], torch.nan)
+        found.append(speed_jumps(steps, names, fps))
+        found.append(root_shift(steps, names, fps))
         if isinstance(motion, Motion):
-            found.append(turn_jumps(motion.rotations[index], names, fps))
+            found.append(turn_jumps(motion.rotations[index].where(whole[:, None, None, None], torch.nan), names, fps))
         found.append(scale_finding(sound, names, parents))
         found.append(bone_finding(sound, names, parents))
         found.extend(floor_findings(sound, names, fps, floor))
@@ -78,10 +84,10 @@ def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
     return whole
 
 
-def _at_rest(frames: int) -> Finding:
-    """Return what to say of so many frames at the start."""
-    spans = ((0, frames),)
-    are = "is a rest pose (T-pose), or mixed with one" if frames == 1 else "are a rest pose (T-pose) that is held"
+def _at_rest(start: int, stop: int) -> Finding:
+    """Return what to say of frames at the start."""
+    spans = ((start, stop),)
+    are = "is a rest pose (T-pose), or mixed with one" if stop == start + 1 else "are a rest pose (T-pose) that is held"
     return Finding("rest-pose", spans, f"{words(spans)} {are}: the motion does not start from it.")
 
 

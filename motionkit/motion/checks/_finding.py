@@ -7,12 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from torch import Tensor
+from motionkit.motion._masks import Ranges
 
 Kind = Literal["nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "fps", "short"]
 Severity = Literal["error", "warning"]
-Ranges = tuple[tuple[int, int], ...]
 
 KINDS: dict[Kind, str] = {
     "nan": "a value is not finite",
@@ -60,13 +58,6 @@ class Finding:
             "frames": [list(span) for span in self.frames],
             "detail": self.detail,
         }
-
-
-def ranges(marked: Tensor) -> Ranges:
-    """Return the half-open ranges in which a ``[T]`` mask is True."""
-    steps = torch.nn.functional.pad(marked.to(torch.int8), (1, 1)).diff()
-    starts, stops = torch.nonzero(steps == 1)[:, 0].tolist(), torch.nonzero(steps == -1)[:, 0].tolist()
-    return tuple(zip(starts, stops, strict=True))
 
 
 def count(frames: Ranges) -> int:

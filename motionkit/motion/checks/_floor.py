@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from motionkit.motion.checks._finding import Finding, amount, ranges, words
+from motionkit.motion._masks import ranges
+from motionkit.motion.checks._finding import Finding, amount, words
 
 PENETRATION = 0.05
 """Metres below the floor that are worth a warning. Toes of real recordings dip 1-3 cm when a foot rolls off."""

@@ -8,7 +8,8 @@ import roma
 import torch
 from torch import Tensor
 
-from motionkit.motion.checks._finding import Finding, amount, count, ranges, words
+from motionkit.motion._masks import ranges
+from motionkit.motion.checks._finding import Finding, amount, count, words
 
 FASTEST_JOINT = 25.0
 """m/s. The hand of a professional throwing a ball passes 25 m/s for a few milliseconds; mocap of daily motion and
@@ -57,7 +58,7 @@ def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding |
     Steps that `speed_jumps` reports are left to it.
 
     Args:
-        positions: ``[T, J, 3]`` metres, the root first, finite.
+        positions: ``[T, J, 3]`` metres, the root first; frames that are not finite are passed over.
         names: Their names.
         fps: Frames per second.
     """
@@ -84,7 +85,7 @@ def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding |
     """Find frames at which a joint turns faster than `FASTEST_JOINT_TURN`, or the root than `FASTEST_ROOT_TURN`.
 
     Args:
-        rotations: ``[T, J, 3, 3]`` relative to the parent, the root first.
+        rotations: ``[T, J, 3, 3]`` relative to the parent, the root first; what is not finite is passed over.
         names: Their names.
         fps: Frames per second.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motionkit.motion.rigs._bodymap import find_roles
+from motionkit.motion.rigs._roles import find_roles
 
 Feet = tuple[tuple[int, ...], tuple[int, ...]]
 """Joints of the left foot and of the right one, in the same order."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from motionkit.motion._sound import nearest_sound
 from motionkit.motion.player._sides import Side, head_joint, sides
 from motionkit.motion.player._track import PlayerTrack
 
@@ -71,7 +72,7 @@ class Figure:
 def figure_of(track: PlayerTrack) -> Figure:
     """Measure a track."""
     shown = track.shown().cpu()
-    positions = track.positions.detach().to("cpu", torch.float64)[_last_good(shown)]
+    positions = track.positions.detach().to("cpu", torch.float64)[nearest_sound(shown)]
     sided = sides(track.names or ("",) * len(track.parents))
     low, high = _mostly(positions[..., 1].amin(1), 0.02), _mostly(positions[..., 1].amax(1), 0.98)
     height = max(high - low, 1e-3)
@@ -98,12 +99,6 @@ def figure_of(track: PlayerTrack) -> Figure:
         centre=(float(centre[0]), float(centre[1])),
         spread=max(float((flat - centre).norm(dim=-1).max()), 1e-3),
     )
-
-
-def _last_good(shown: Tensor) -> Tensor:
-    """Return for each frame itself, or the last good frame before it (the first good one at the start)."""
-    places = torch.where(shown, torch.arange(len(shown)), torch.full((len(shown),), -1))
-    return places.cummax(0).values.clamp_min(int(shown.nonzero()[0]))
 
 
 def _mostly(values: Tensor, part: float) -> float:

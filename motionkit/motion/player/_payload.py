@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.motion._masks import ranges
 from motionkit.motion.player._figure import Figure, figure_of
 from motionkit.motion.player._track import PlayerTrack
 
@@ -108,7 +109,7 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         notes.append(f"The first {limit / track.fps:.0f} of {track.duration:.0f} seconds are shown.")
     keep = slice(0, limit, stride)
     figure = figure_of(track)
-    gaps = _runs(~figure.shown)
+    gaps = ranges(~figure.shown)
     if gaps:
         named = ", ".join(f"{start}-{stop - 1}" if stop - start > 1 else f"{start}" for start, stop in gaps[:5])
         more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
@@ -123,7 +124,7 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         "duration": min(track.frames, limit) / track.fps,
         "joints": len(track.parents),
         "positions": encode(_units(figure.positions[keep])),
-        "gaps": [list(run) for run in _runs(~figure.shown[keep])],
+        "gaps": [list(run) for run in ranges(~figure.shown[keep])],
         "contacts": _contacts(track, keep),
         "segments": [
             {"text": plain_text(text), "start": float(start), "end": float(end), "score": score}
@@ -168,14 +169,6 @@ def _contacts(track: PlayerTrack, keep: slice) -> str:
 
 def _unscored(track: PlayerTrack) -> list[None]:
     return [None] * len(track.segments)
-
-
-def _runs(marks: torch.Tensor) -> list[tuple[int, int]]:
-    """Return the half-open runs of True."""
-    edges = torch.diff(marks.to(torch.int8), prepend=torch.zeros(1, dtype=torch.int8))
-    starts = (edges == 1).nonzero().flatten().tolist()
-    stops = (edges == -1).nonzero().flatten().tolist()
-    return list(zip(starts, stops + [len(marks)] * (len(starts) - len(stops)), strict=True))
 
 
 def _ordinal(number: int) -> str:

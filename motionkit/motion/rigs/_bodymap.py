@@ -11,8 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import HUMANML
-from motionkit.motion.rigs._roles import CENTRE, SIDED, find_doubles
-from motionkit.motion.rigs._roles import find_roles as find_roles
+from motionkit.motion.rigs._roles import CENTRE, SIDED, find_doubles, find_roles
 from motionkit.motion.rigs._units import PERSON_LEG, UNITS, nearest_unit
 
 _SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}

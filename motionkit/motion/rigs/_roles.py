@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from motionkit.motion._motion import END
+from motionkit.motion.rigs._kit import rig_names
 
 SIDED = {
     "hip": ("upleg", "thigh", "upperleg", "femur", "hip", "leg"),
@@ -43,10 +44,10 @@ def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
 
     Args:
         names: Joint names; namespaces, case, ``Left``/``L_``/``.l``, underscores and a name of the figure before each
-            do not matter.
+            do not matter. KIT's joints are those of the side they are on (`rig_names`).
         parents: Parent of each joint.
     """
-    return dict(_match(tuple(names), tuple(parents))[0])
+    return dict(_match(rig_names(names), tuple(parents))[0])
 
 
 def find_doubles(names: Sequence[str], parents: Sequence[int]) -> dict[str, tuple[str, ...]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from motionkit.geometry import positions_from_bones
 from motionkit.motion._motion import Motion
-from motionkit.motion.rigs._bodymap import find_roles, leg_length
+from motionkit.motion.rigs._bodymap import leg_length
+from motionkit.motion.rigs._roles import find_roles
 from motionkit.motion.rigs._units import PERSON_LEG, UNITS, nearest_unit
 
 _PERSON = 0.35, 1.35

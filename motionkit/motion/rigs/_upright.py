@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.geometry import positions_from_bones
 from motionkit.motion._motion import Motion
-from motionkit.motion.rigs._bodymap import find_roles
+from motionkit.motion.rigs._roles import find_roles
 
 Axis = Literal["y", "z"]
 

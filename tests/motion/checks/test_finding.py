@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motionkit.motion._masks import ranges
 from motionkit.motion.checks import Finding, check_motion, longest_clean_run
-from motionkit.motion.checks._finding import count, ranges, words
+from motionkit.motion.checks._finding import count, words
 
 from .persons import joints_of, person
 

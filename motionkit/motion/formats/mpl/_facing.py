@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from motionkit.geometry import unwrap
 from motionkit.motion._motion import Motion
 from motionkit.motion.formats.mpl._axes import UNREAL
-from motionkit.motion.formats.mpl._root import unwrap
-from motionkit.motion.rigs._bodymap import find_roles
+from motionkit.motion.rigs._front import front_of
+from motionkit.motion.rigs._roles import find_roles
 
 SECONDS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 """Times of the trajectory window around a frame."""
@@ -20,23 +21,14 @@ _STANDING = 0.1
 def body_yaw(motion: Motion) -> Tensor:
     """Return ``[T]`` radians about Unreal's z axis by which a body has turned from facing along x; no jumps.
 
-    It faces at right angles to the line from its right hip and shoulder to its left ones; where they are not found,
-    the way its root joint has turned from rest.
+    Where its front is (`front_of`); where hips and shoulders do not tell, the way its root joint has turned from rest.
     """
-    roles = find_roles(motion.names, motion.parents)
-    positions = motion.positions()
-    across = torch.zeros(motion.frames, 3, dtype=positions.dtype)
-    for joint in ("hip", "shoulder"):
-        sides = [roles.get(f"{side} {joint}") for side in ("left", "right")]
-        if None not in sides:
-            left, right = positions[:, sides].unbind(1)
-            across = across + torch.nn.functional.normalize(left - right, dim=-1)
-    forward = torch.stack([-across[:, 2], torch.zeros_like(across[:, 0]), across[:, 0]], dim=-1)
     root = motion.rotations[:, 0]
-    twist = torch.atan2(root[:, 0, 2] - root[:, 2, 0], root[:, 0, 0] + root[:, 2, 2])
-    turned = torch.stack([twist.sin(), torch.zeros_like(twist), twist.cos()], dim=-1)
-    flat = forward.norm(dim=-1, keepdim=True) < 1e-3
-    return unwrap(UNREAL.angle(UNREAL.points_back(torch.where(flat, turned, forward))))
+    yaw = torch.atan2(root[:, 0, 2] - root[:, 2, 0], root[:, 0, 0] + root[:, 2, 2])
+    if front := front_of(motion.positions(), find_roles(motion.names, motion.parents)):
+        yaw = torch.where(front[1], front[0], yaw)
+    forward = torch.stack([yaw.sin(), torch.zeros_like(yaw), yaw.cos()], dim=-1)
+    return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
 
 
 def trajectory(position: Tensor, velocity: Tensor, yaw: Tensor, fps: float) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.geometry import unwrap
 from motionkit.motion.formats.mpl._axes import Axes
 from motionkit.motion.formats.mpl._document import Fields, is_number
 
@@ -102,13 +103,6 @@ def turns_twice(rotations: Tensor, yaw: Tensor, axes: Axes) -> bool:
     )
     change = yaw - yaw[0]
     return bool(change.abs().max() > _SWING and (turned - change).abs().max() < _SWAY)
-
-
-def unwrap(angles: Tensor) -> Tensor:
-    """Take the jumps of a full turn out of angles ``[T]``."""
-    steps = angles.diff()
-    steps = steps - 2 * math.pi * (steps / (2 * math.pi)).round()
-    return torch.cat([angles[:1], angles[:1] + steps.cumsum(0)])
 
 
 def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
