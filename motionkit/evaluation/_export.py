@@ -21,6 +21,7 @@ from motionkit.motion.convert import (
     kind_of,
     require_file,
 )
+from motionkit.motion.player import track_of, write_player
 
 SHOWN = 12
 """Motions on the page that every folder of generated motions gets; more would crowd it."""
@@ -62,7 +63,7 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
     reports: dict[str, ConvertReport] = {
         kind: convert(sources, folder / kind, FileTarget(kind), overwrite=overwrite) for kind in dict.fromkeys(kinds)
     }
-    convert_file(sources[:SHOWN], folder / PAGE, "html", overwrite=True)
+    _write_page(folder, folder / PAGE, sources[:SHOWN])
     return reports
 
 
@@ -81,7 +82,25 @@ def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = F
     assert kind is not None, "the caller looks at the ending first"
     with tempfile.TemporaryDirectory(prefix="motionkit-") as scratch:
         make(Path(scratch) / "motions")
-        return convert_file(_sources(Path(scratch) / "motions"), out, kind, overwrite=overwrite)
+        folder = Path(scratch) / "motions"
+        sources = _sources(folder)
+        report = convert_file(sources, out, kind, overwrite=overwrite)
+        if kind == "html":
+            _write_page(folder, out, sources)
+        return report
+
+
+def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None:
+    """Write a page of motions that go by their ids, as their files do: texts of one prompt set begin alike."""
+    document = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    motions, fps = document["motions"], float(document["fps"])
+    tracks = []
+    for source, entry in zip(sources, motions, strict=False):
+        (clip,) = source.load()
+        segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
+        tracks.append(track_of(clip.motion, entry["id"], segments=segments))
+    some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
+    write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
 
 
 def _sources(folder: Path) -> list[FileSource]:

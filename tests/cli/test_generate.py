@@ -219,6 +219,12 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert float((ours - joints).norm(dim=-1).max()) <= figures["residual_max"] + 1e-4
     page = (out / "motions.html").read_text()
     assert FIRST.rstrip(".") in page
+    # Motions go by their files' names: texts of one set often begin alike.
+    data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
+    assert (data["title"], [track["title"] for track in data["tracks"]]) == (
+        "2 generated motions", ["0000_00", "0000_01"]
+    )  # fmt: skip
+    assert [[part["text"] for part in track["segments"]] for track in data["tracks"]] == [[FIRST, SECOND]] * 2
     assert "://" not in page
 
 

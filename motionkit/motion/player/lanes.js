@@ -71,13 +71,26 @@ function segmentBlock(segment, duration, scale) {
   return block;
 }
 
+// Names for places where a title is cut: without the words that another title begins with as well.
+function shortNames(titles) {
+  const words = titles.map((title) => title.split(' '));
+  return titles.map((title, i) => {
+    const shared = words.map((other, j) => {
+      const at = other.findIndex((word, k) => word !== words[i][k]);
+      return titles[j] === title ? 0 : at < 0 ? other.length : at;
+    });
+    const rest = words[i].slice(Math.max(...shared)).join(' ');
+    return rest && title.length - rest.length > 12 ? `… ${rest}` : title;
+  });
+}
+
 // Rows for one track; `row.segments` and `row.contacts` are what changes later.
-function laneOf(track, duration, scale, many) {
+function laneOf(track, short, duration, scale, many) {
   const lane = make('div', 'lane');
   const row = { lane, segments: [], contacts: null };
   if (many) {
     const name = make('div', 'name');
-    name.append(make('i', 'swatch'), make('span', '', track.title));
+    name.append(make('i', 'swatch'), make('span', '', short));
     name.firstChild.style.background = 'var(--swatch)';
     name.title = track.title;
     lane.append(name);

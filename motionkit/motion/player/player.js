@@ -3,6 +3,9 @@
 // Pixels above and below a figure for its texts: title above, caption below; in small panels both above.
 const TEXTS = { large: [42, 76], small: [46, 14] };
 const SMALL = 290;
+const NARROW = 150;
+// Pixels below several rows of panels for the legend and the tools, which lie on the picture of one row.
+const BAR = 38;
 const SPEEDS = [0.1, 0.25, 0.5, 1, 1.5, 2, 4];
 
 class MotionkitPlayer extends HTMLElement {
@@ -46,24 +49,27 @@ class MotionkitPlayer extends HTMLElement {
     this.find('.notes').append(...notes.map((note) => make('li', '', note)));
     this.find('.player').classList.toggle('single', !many);
     this.find('.player').classList.toggle('feet-lanes', this.tracks.some((track) => track.contacts));
+    const short = shortNames(this.tracks.map((track) => track.title));
     this.chips = this.tracks.map((track, i) => {
       const chip = make('button', 'chip');
       chip.type = 'button';
-      chip.append(make('i', 'swatch'), make('span', '', track.title));
+      chip.append(make('i', 'swatch'), make('span', '', short[i]));
+      chip.title = track.title;
       chip.addEventListener('click', () => this.show(i));
       return chip;
     });
     if (many) this.find('.chips').append(...this.chips);
-    this.rows = this.tracks.map((track) => laneOf(track, this.duration, this.scale, many));
+    this.find('.chips').classList.toggle('many', this.tracks.length > 6);
+    this.rows = this.tracks.map((track, i) => laneOf(track, short[i], this.duration, this.scale, many));
     this.find('.lanes').append(...this.rows.map((row) => row.lane));
     const bare = !many && !this.tracks[0].segments.length && !this.tracks[0].contacts;
     this.find('.lanes').hidden = bare;
     this.find('[data-do=overlay]').hidden = !many;
     this.find('.labels').append(
-      ...(this.labels = this.tracks.map((track) => {
+      ...(this.labels = this.tracks.map((track, i) => {
         const label = make('div', 'label');
         const head = make('p', 'head');
-        head.append(make('i', 'swatch'), make('b', '', track.title === heading ? '' : track.title), make('span', 'frame'));
+        head.append(make('i', 'swatch'), make('b', '', track.title === heading ? '' : this.tracks.length > 6 ? short[i] : track.title), make('span', 'frame'));
         label.append(head, make('p', 'caption'));
         return label;
       })),
@@ -181,17 +187,22 @@ class MotionkitPlayer extends HTMLElement {
     const { state } = this;
     const stage = this.find('.stage');
     this.ratio = Math.min(window.devicePixelRatio || 1, 3);
+    const tracks = this.shown();
+    const gridOf = (size) => (state.overlay ? [1, 1] : panelGrid(tracks.length, ...size));
     this.size = [Math.max(stage.clientWidth, 1), Math.max(stage.clientHeight, 1)];
+    const bar = gridOf(this.size)[1] > 1 ? BAR : 0;
+    this.size[1] = Math.max(this.size[1] - bar, 1);
+    this.grid = gridOf(this.size);
+    stage.style.setProperty('--bar', `${bar}px`);
     this.canvas.width = Math.round(this.size[0] * this.ratio);
     this.canvas.height = Math.round(this.size[1] * this.ratio);
-    const tracks = this.shown();
-    this.grid = state.overlay ? [1, 1] : panelGrid(tracks.length, ...this.size);
     const { style, classList } = this.find('.labels');
     style.gridTemplateColumns = `repeat(${this.grid[0]}, minmax(0, 1fr))`;
     style.gridTemplateRows = `repeat(${this.grid[1]}, minmax(0, 1fr))`;
     this.small = state.overlay || this.size[1] / this.grid[1] < SMALL;
     classList.toggle('overlay', state.overlay);
     classList.toggle('small', this.small);
+    classList.toggle('narrow', !state.overlay && this.size[0] / this.grid[0] < NARROW);
     this.tracks.forEach((_, i) => {
       this.labels[i].hidden = !this.visible[i];
       this.rows[i].lane.classList.toggle('off', !this.visible[i]);

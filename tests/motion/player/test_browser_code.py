@@ -188,3 +188,18 @@ def test_every_file_of_the_player_is_strict_javascript() -> None:
 
     done = subprocess.run([program, "--check", "-"], input=_script(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_names_that_begin_alike_are_told_apart() -> None:
+    titles = [
+        "a person jumps up, then a person walks",
+        "a person jumps up, then a person sits down",
+        "a person jumps up, then a person",
+        "someone bows",
+        "someone bows",
+        "a person kicks",
+    ]
+    assert node("answer(shortNames(given));", titles) == [
+        "… walks", "… sits down", "a person jumps up, then a person", "someone bows", "someone bows", "a person kicks"
+    ]  # fmt: skip
+    assert node("answer(shortNames(given));", ["one"]) == ["one"]
