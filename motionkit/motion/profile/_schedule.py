@@ -78,6 +78,28 @@ def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tup
     return stages, reason + "."
 
 
+STAGE_COLUMNS = (
+    "stage", "epochs", "freerun_weight", "freerun_horizon", "w_latent_consistency", "w_fk_pos, w_rot_local",
+    "w_limb_geo",
+)  # fmt: skip
+
+
+def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+    """Return a suggested schedule as the rows of a table, under `STAGE_COLUMNS`."""
+    return [
+        (
+            stage["label"],
+            f"{stage['range'][0]} to {stage['range'][1]}",
+            stage["trainer"]["freerun_weight"],
+            stage["trainer"]["freerun_horizon"],
+            stage["trainer"]["w_latent_consistency"],
+            stage["loss_groups"]["core"]["w_fk_pos"],
+            stage["loss_groups"]["aux"]["w_limb_geo"],
+        )
+        for stage in schedule
+    ]
+
+
 def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
     """Return what is wrong with a stage schedule, one sentence each; none when it is sound.
 

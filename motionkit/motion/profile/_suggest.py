@@ -11,7 +11,7 @@ from typing import Any
 from motionkit.errors import MotionkitError
 from motionkit.motion.profile._profile import Profile
 from motionkit.motion.profile._schedule import FULL_LATENT, FULL_POSTURE, LATENT, POSTURE, suggest_schedule
-from motionkit.motion.profile._wording import count
+from motionkit.motion.profile._wording import count, plain
 
 _EPOCHS = ((2_000, 60), (10_000, 45), (50_000, 30), (math.inf, 20))
 _BATCH = ((50, 16), (90, 8), (160, 6), (math.inf, 4))
@@ -71,7 +71,9 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
     return (
         Suggestion("epochs", suggested[0], f"{size}: 60, 45, 30, 20 epochs below 2k, 10k, 50k frames and above."),
         Suggestion(
-            "batch", suggested[1], f"{average:,.1f} frames a clip: 16, 8, 6, 4 below 50, 90, 160 frames and above."
+            "batch",
+            suggested[1],
+            f"{plain(average, 1).removesuffix('.0')} frames a clip: 16, 8, 6, 4 below 50, 90, 160 frames and above.",
         ),
         Suggestion(
             "lr",

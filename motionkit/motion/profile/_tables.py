@@ -8,6 +8,7 @@ from typing import Any
 
 from motionkit.motion.profile._outliers import uncompared
 from motionkit.motion.profile._profile import Profile
+from motionkit.motion.profile._schedule import STAGE_COLUMNS, stage_rows
 from motionkit.motion.profile._suggest import Suggestion
 from motionkit.motion.profile._wording import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
@@ -47,8 +48,8 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion]) -> Itera
         yield Table("captions", ("", ""), _captions(profile))
     yield Table("inventory", ("what", "which", "clips"), _inventory(profile))
     if found := profile.findings():
-        rows: list[tuple[object, ...]] = [(kind, many["error"], many["warning"]) for kind, many in found.items()]
-        yield Table("findings (convert --check lists them)", ("kind", "clips with an error", "with a warning"), rows)
+        kinds: list[tuple[object, ...]] = [(kind, many["error"], many["warning"]) for kind, many in found.items()]
+        yield Table("findings (convert --check lists them)", ("kind", "clips with an error", "with a warning"), kinds)
     if outliers := _outliers(profile):
         yield Table(
             "outliers, the furthest of each figure", ("figure", "clip", "its own", "median clip", "z"), outliers
@@ -56,8 +57,13 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion]) -> Itera
     yield Table(
         "suggested settings for the motion predictor (--write-config FILE merges them into yours)",
         ("setting", "value", "reason"),
-        [(one.key, short(one.value), one.reason) for one in suggestions],
+        [(one.key, short(one.value), one.reason) for one in suggestions if not isinstance(one.value, list)],
     )
+    for one in suggestions:
+        if isinstance(one.value, list):
+            # A column for each stage: the names of settings are too long for heads at 80 characters.
+            head, *rows = zip(STAGE_COLUMNS, *stage_rows(one.value), strict=True)
+            yield Table(f"{one.key}: {one.reason}", tuple(map(str, head)), rows)
 
 
 def remarks(profile: Profile) -> Iterator[str]:
