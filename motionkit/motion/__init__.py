@@ -9,7 +9,7 @@ from motionkit.motion.corpus._captions import Caption, caption_lines, clean_capt
 from motionkit.motion.corpus._splits import assign_splits
 from motionkit.motion.corpus._tagger import tag_caption, tag_words
 from motionkit.motion.features._crop import crop_range
-from motionkit.motion.features._extract import foot_contacts, joints_to_features
+from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._facing import facing
 from motionkit.motion.features._files import read_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
@@ -48,7 +48,6 @@ __all__ = [
     "feature_width",
     "features_to_joints",
     "features_to_joints_rot",
-    "foot_contacts",
     "joints_to_features",
     "map_body",
     "mirror",

@@ -22,18 +22,17 @@ _SLOW_FPS = 30.0
 just stopped who stood still before, so a pose that is held is judged as at any rate."""
 
 
-def frames_at_rest(positions: Tensor, unit: float = 1.0, fps: float = 60.0) -> int:
+def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
     """Return how many frames at the start have nothing to do with the motion, as a T-pose put before it has not.
 
     That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
     Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
 
     Args:
-        positions: ``[T, J, 3]`` joints, the root first, at the file's own rate.
-        unit: Metres per unit.
+        positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
         fps: That rate.
     """
-    limbs = (positions - positions[:, :1]) * unit
+    limbs = positions - positions[:, :1]
     steps = (limbs[1:] - limbs[:-1]).norm(dim=-1).amax(dim=-1)
     moving = (steps > _HELD).nonzero()
     first = int(moving[0]) if len(moving) else len(steps)

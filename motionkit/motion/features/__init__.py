@@ -2,7 +2,7 @@
 
 from motionkit.motion.features._after import frame_after, with_frame_after
 from motionkit.motion.features._crop import crop_range
-from motionkit.motion.features._extract import foot_contacts, joints_to_features
+from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._facing import facing
 from motionkit.motion.features._files import read_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
@@ -23,7 +23,6 @@ __all__ = [
     "feature_width",
     "features_to_joints",
     "features_to_joints_rot",
-    "foot_contacts",
     "frame_after",
     "joints_to_features",
     "mirror",

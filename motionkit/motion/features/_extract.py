@@ -73,18 +73,6 @@ def joints_to_features(
     return features
 
 
-def foot_contacts(joints: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return ``[..., T - 1, 4]`` contacts (0 or 1) by speed alone, without a height test (HumanML3D's rule).
-
-    Args:
-        joints: ``[..., T, J, 3]`` in the skeleton's stored units.
-        skeleton: Gives the feet and the threshold.
-    """
-    feet = joints[..., list(skeleton.feet), :]
-    moved = (feet[..., 1:, :, :] - feet[..., :-1, :, :]).square().sum(-1)
-    return (moved < skeleton.contact_threshold).to(joints.dtype)
-
-
 def _hold_last(joints: Tensor, lengths: Tensor) -> Tensor:
     """Replace padding by the last valid frame: it moves nothing, and smoothing holds the ends anyway."""
     frames = torch.arange(joints.shape[-3], device=joints.device)

@@ -59,8 +59,6 @@ def test_the_score_is_the_mean_of_three(distance: float, vertical: float, horizo
 @pytest.mark.parametrize("fps", [20.0, 60.0, 120.0])
 def test_standing_feet_are_told_from_swinging_ones(action: str, fps: float) -> None:
     scores, truth = soft_contacts(joints(action, fps), fps, FEET).numpy(), planted(action, fps)
-    assert scores.min() >= 0
-    assert scores.max() <= 1
     for foot in range(2):
         assert auroc(scores[:, foot], truth[:, foot]) > 0.93
         assert np.median(scores[truth[:, foot], foot]) > 0.85

@@ -50,7 +50,7 @@ def test_every_dialect_gives_the_same_person(tmp_path, trap):
     assert clip.notes["joints"] == str(22 + dialect.fingers)
     assert clip.warnings == ()
     positions = motion.positions()
-    assert frames_at_rest(positions, 1.0) == int(dialect.rest)
+    assert frames_at_rest(positions) == int(dialect.rest)
     body = map_body(motion.names, motion.parents, positions[1:])
     truth = person_joints(np.arange(motion.frames) / dialect.fps)
     first = int(dialect.rest)
