@@ -17,6 +17,9 @@ from motionkit.motion.checks._rest import frames_at_rest
 FPS_RANGE = (5.0, 480.0)
 """Below, no step of a walk has two frames; above, no motion capture is stored."""
 
+FARTHEST = 1e6
+"""Metres from the origin; nobody walks there, and squares of such numbers soon are not finite either."""
+
 _FEWEST = 2
 """Frames without which nothing moves."""
 
@@ -52,7 +55,8 @@ def check_motion(
     whole = _finite(motion, places) if sound is None else _finite(motion, places) & sound
     if not bool(whole.all()):
         spans = ranges(~whole)
-        found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite) in {words(spans)}."))
+        far = " or further than 1000 km away" if bool(((places.abs() >= FARTHEST) & places.isfinite()).any()) else ""
+        found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
         index = nearest_sound(whole)
@@ -77,8 +81,8 @@ def check_motion(
 
 
 def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
-    """Return ``[T]``: True where positions and rotations are finite."""
-    whole = sound_rows(places)
+    """Return ``[T]``: True where positions and rotations are finite, and positions are places."""
+    whole = sound_rows(places.where(places.abs() < FARTHEST, torch.nan))
     if isinstance(motion, Motion):
         whole = whole & sound_rows(motion.rotations)
     return whole
