@@ -4,8 +4,9 @@ from motionkit.motion.rigs._body import to_body
 from motionkit.motion.rigs._bodymap import BodyMap, map_body
 from motionkit.motion.rigs._kit import body_to_kit, clip_bones, kit_bones
 from motionkit.motion.rigs._rest import Rig, rest_rig
-from motionkit.motion.rigs._solve import Solved, count_flips, solve
+from motionkit.motion.rigs._solve import Solved, solve
 from motionkit.motion.rigs._solve_fit import fit_rig
+from motionkit.motion.rigs._solve_flips import count_flips
 
 __all__ = [
     "BodyMap",

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from motionkit.geometry import accumulate_rotations
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.rigs._kit import rig_names
 from motionkit.motion.rigs._rest import Rig
 from motionkit.motion.rigs._solve_fit import check_joints, fit_rig, match_rig
+from motionkit.motion.rigs._solve_flips import count_flips
 from motionkit.motion.rigs._solve_frames import joint_frames, to_local
 from motionkit.motion.rigs._solve_pose import closest_pose
-
-FLIP = math.radians(90.0)
-"""A joint that turns by more than this from one frame to the next while its bones stay is a flip."""
-
-_STAYS = math.radians(30.0)
-"""Up to here a bone counts as staying."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,8 @@ class Solved:
             avoid: each frame is the closest pose in the least-squares sense. Generated motions, whose bones stretch,
             and trunks of capture rigs mapped to other joints have millimetres to centimetres.
         residual_max: The largest such distance.
-        flips: Pairs of a joint and a frame at which the rotation jumps although the bones do not; see `count_flips`.
+        flips: How often a joint spins about its bone by half a turn or so although nothing shows it; see
+            `count_flips`.
     """
 
     motion: Motion
@@ -79,29 +72,3 @@ def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = Fals
     solved = Motion(names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
     miss = (solved.positions()[:, inside] - wanted).norm(dim=-1)
     return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))
-
-
-def count_flips(motion: Motion) -> int:
-    """Count rotations that jump while the bones stay.
-
-    A pair of a joint and a frame counts when the joint's rotation in the world differs by more than 90 degrees from
-    the frame before although none of the joint's bones turned by more than 30.
-    """
-    if motion.frames < 2:
-        return 0
-    world = accumulate_rotations(motion.rotations, motion.parents)
-    change = world[:-1].mT @ world[1:]
-    turned = _angle(0.5 * (change.diagonal(dim1=-2, dim2=-1).sum(dim=-1) - 1.0))
-    bone = torch.zeros_like(turned)
-    carries = torch.zeros(len(motion.names), dtype=torch.bool)
-    for joint, parent in enumerate(motion.parents):
-        if parent >= 0 and float(motion.offsets[joint].norm()) > 0:
-            carries[parent] = True
-            direction = torch.nn.functional.normalize(world[:, parent] @ motion.offsets[joint], dim=-1)
-            moved = _angle((direction[:-1] * direction[1:]).sum(dim=-1))
-            bone[:, parent] = torch.maximum(bone[:, parent], moved)
-    return int(((turned > FLIP) & (bone < _STAYS) & carries).sum())
-
-
-def _angle(cosine: Tensor) -> Tensor:
-    return torch.acos(cosine.clamp(-1.0, 1.0))

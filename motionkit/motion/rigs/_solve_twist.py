@@ -15,8 +15,13 @@ from torch import Tensor
 Array = NDArray[np.float64]
 
 _BINS = 72
-_STIFF, _SMOOTH = 0.15, 0.04
-"""Seconds over which a twist goes along with what is seen: in the search for a path, and along it."""
+_STIFF, _SMOOTH = 0.3, 0.04
+"""Seconds over which a twist goes along with what is seen: in the search for a path, and along it. Where a hinge is
+suddenly seen from behind, half a turn takes about twice the first: with less, arms spin round in an instant."""
+
+_CLEAR = 8
+"""How sharply evidence is left aside that lies beside the path: a quarter counts at 45 degrees, none at 90. With a wider
+reach the line would follow a hinge bent the wrong way on one side of a slow turn and the right way on the other."""
 
 _FASTEST = math.radians(1000.0)
 """Radians per second; and at most `_STEP` from one frame to the next."""
@@ -99,7 +104,7 @@ def _follow(path: Array, angles: Array, weights: Array, stiffness: float) -> Arr
     """Return the least-squares line through the evidence near a path: a tridiagonal system, solved in two sweeps."""
     off = (angles - path + math.pi) % (2.0 * math.pi) - math.pi
     # Evidence far from the path (a hinge bent the wrong way) was overruled in the search, and is here.
-    believed = weights * (0.5 + 0.5 * np.cos(off)) ** 2 + 1e-9
+    believed = weights * (0.5 + 0.5 * np.cos(off)) ** _CLEAR + 1e-9
     weight = believed.sum(axis=0)
     target: Array = path + (believed * off).sum(axis=0) / weight
     count = len(path)

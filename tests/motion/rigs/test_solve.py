@@ -17,7 +17,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.rigs._rest import Rig, rest_rig
-from motionkit.motion.rigs._solve import count_flips, solve
+from motionkit.motion.rigs._solve import solve
 from motionkit.motion.rigs._solve_fit import fit_rig
 
 from ..bodies import walker
@@ -275,10 +275,11 @@ def test_joints_on_one_place_are_no_crash():
     assert solved.residual_max < 1e-9
     assert torch.isfinite(solved.motion.rotations).all()
     joints = walker(30, 1)
+    before = solve(as_joints(joints)).flips
     joints[10:13, 20] = joints[10:13, 18]  # a wrist on its elbow for a moment
     hurt = solve(as_joints(joints))
     assert torch.isfinite(hurt.motion.rotations).all()
-    assert hurt.flips == 0
+    assert hurt.flips == before
 
 
 def test_other_skeletons_start_from_their_first_frame():
@@ -333,20 +334,6 @@ def test_bad_joints_are_refused_with_a_reason():
         solve(as_joints(walker(10)[:, :21]))
     with pytest.raises(MotionkitError, match="not one tree"):
         solve(JointMotion(("a", "b", "c"), (-1, 2, 0), torch.zeros(2, 3, 3), 20.0))
-
-
-def test_count_flips_finds_one():
-    source = swaying(20, 0, size=0.2)
-    assert count_flips(source) == 0
-    rotations = source.rotations.clone()
-    joint, child = HUMANML.index("left_shoulder"), HUMANML.index("left_elbow")
-    axis = torch.nn.functional.normalize(source.offsets[child], dim=-1)
-    half = roma.rotvec_to_rotmat(3.0 * axis)
-    rotations[10:, joint] = rotations[10:, joint] @ half
-    rotations[10:, child] = half.T @ rotations[10:, child]
-    flipped = replace(source, rotations=rotations)
-    torch.testing.assert_close(flipped.positions(), source.positions())
-    assert count_flips(flipped) == 1
 
 
 def test_a_humanml_clip_whose_bones_are_constant(shared):
