@@ -20,8 +20,8 @@ _STIFF, _SMOOTH = 0.3, 0.04
 suddenly seen from behind, half a turn takes about twice the first: with less, arms spin round in an instant."""
 
 _CLEAR = 8
-"""How sharply evidence is left aside that lies beside the path: a quarter counts at 45 degrees, none at 90. With a wider
-reach the line would follow a hinge bent the wrong way on one side of a slow turn and the right way on the other."""
+"""How sharply evidence is left aside that lies beside the path: a quarter counts at 45 degrees, none at 90. With a
+wider reach the line would follow a hinge bent the wrong way on one side of a slow turn, the right way on the other."""
 
 _FASTEST = math.radians(1000.0)
 """Radians per second; and at most `_STEP` from one frame to the next."""
