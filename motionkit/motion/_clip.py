@@ -117,6 +117,7 @@ class Clip:
             captions=tuple(Caption(text) for text in row.captions) or self.captions,
             timed=() if row.captions else self.timed,
             split=row.split or self.split,
+            splits=() if row.split else self.splits,
             group=row.group or self.group,
         )
 

@@ -16,6 +16,7 @@ from motionkit.motion import KIT
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
 from motionkit.motion.convert import _pool, open_sources
+from motionkit.motion.corpus._caption_table import CaptionRow
 from motionkit.motion.profile import Profile, find_outliers, measure, profile_clips, profile_sources
 
 from ..bodies import walker
@@ -251,3 +252,11 @@ def test_real_recordings(shared: Path) -> None:
 def _mean_speed(shared: Path, clip: str) -> float:
     with (shared / "data" / "cmu" / "index.csv").open() as file:
         return next(float(row["mean_speed_mps"]) for row in csv.DictReader(file) if row["clip"] == clip)
+
+
+def test_a_split_of_a_table_settles_what_lists_disagree_on() -> None:
+    leaky = walk(60, split="test", splits=("train", "test"))
+    settled = leaky.with_row(CaptionRow((), "train", ""))
+    profile = profile_clips([("a", settled), ("b", leaky.with_row(CaptionRow(("x",), "", "")))])
+    assert profile.splits() == {"train": 2, "test": 1}
+    assert list(profile.listed_twice()) == ["b"]
