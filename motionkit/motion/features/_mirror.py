@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from torch import Tensor
 
@@ -27,7 +28,26 @@ _OPPOSITE = {
     "lefts": "rights",
     "rights": "lefts",
 }
-_WORDS = re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, _OPPOSITE), key=len, reverse=True))})\b", re.IGNORECASE)
+_CHINESE = {
+    "左": "右",
+    "右": "左",
+    "顺时针": "逆时针",
+    "逆时针": "顺时针",
+    "反时针": "顺时针",
+    "順時針": "逆時針",
+    "逆時針": "順時針",
+    "反時針": "順時針",
+}
+_BOTH = ("左右", "右左", "左顾右盼", "左顧右盼", "左摇右晃", "左搖右晃", "左摇右摆", "左搖右擺", "左思右想")
+"""Chinese for to and fro, about, and the like: true of the mirror image too, and fixed in their order."""
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+# Chinese has no blanks between words, so English ones end where their letters do (ASCII).
+_WORDS = re.compile(rf"\b(?:{_any_of(_OPPOSITE)})\b|{_any_of((*_BOTH, *_CHINESE))}", re.IGNORECASE | re.ASCII)
 
 
 def mirror(joints: Tensor, skeleton: Skeleton) -> Tensor:
@@ -66,11 +86,15 @@ def mirror_features(features: Tensor, skeleton: Skeleton) -> Tensor:
 
 
 def mirror_text(text: str) -> str:
-    """Swap left and right, clockwise and counterclockwise in a caption, keeping a capital where there was one."""
+    """Swap left and right, clockwise and counterclockwise in an English or Chinese caption, keeping capitals."""
 
     def swap(match: re.Match[str]) -> str:
         word = match.group()
-        other = _OPPOSITE[word.lower()]
+        if word in _BOTH:
+            return word
+        other = _CHINESE.get(word) or _OPPOSITE[word.lower()]
+        if word.isupper():
+            return other.upper()
         return other.capitalize() if word[0].isupper() else other
 
     return _WORDS.sub(swap, text)

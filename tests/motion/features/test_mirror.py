@@ -57,6 +57,12 @@ def test_mirror_swaps_sides():
         ("walks counter-clockwise", "walks clockwise"),
         ("stands upright, brightly", "stands upright, brightly"),
         ("steps leftwards", "steps rightwards"),
+        ("LEFTWARD, Leftward, LEFT", "RIGHTWARD, Rightward, RIGHT"),
+        ("一个人用左手挥手,然后向右走", "一个人用右手挥手,然后向左走"),
+        ("顺时针转一圈,再逆时针转", "逆时针转一圈,再顺时针转"),
+        ("反时针,順時針,逆時針", "顺时针,逆時針,順時針"),
+        ("左右摇摆,大约十步左右,左顾右盼", "左右摇摆,大约十步左右,左顾右盼"),
+        ("用left手,向Right转", "用right手,向Left转"),
     ],
 )
 def test_words(text, expected):
@@ -67,7 +73,22 @@ def test_words(text, expected):
 @given(
     st.lists(
         st.sampled_from(
-            ["left", "right", "clockwise", "counterclockwise", "Left", "a", "walks,", "rightward", "bright"]
+            [
+                "left",
+                "right",
+                "clockwise",
+                "counterclockwise",
+                "Left",
+                "a",
+                "walks,",
+                "rightward",
+                "bright",
+                "LEFT",
+                "左腿",
+                "右",
+                "左右",
+                "逆时针",
+            ]
         ),
         max_size=8,
     )
