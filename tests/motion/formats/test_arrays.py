@@ -300,7 +300,7 @@ def test_one_bad_result_costs_no_other(tmp_path: Path, spoil: Callable[[dict[str
         assert clips[number].fault is None
         torch.testing.assert_close(clips[number].motion.joints, whole[number].motion.joints)
     assert clips[1].fault is not None
-    assert f"results.npy (sample01_rep00): {said}" in clips[1].fault.message
+    assert clips[1].fault.message.startswith(said)
     assert clips[1].motion.joints.isnan().all()
     (source,) = open_sources([path]).sources
     report = convert([source], tmp_path / "out", FileTarget("npz"))
@@ -317,7 +317,7 @@ def test_one_bad_motion_of_a_stack_costs_no_other(tmp_path: Path):
     many[0] = torch.nan
     clips = read_joints(save(tmp_path / "a.npy", many))
     assert [clip.fault is None for clip in clips] == [False, True, True]
-    assert "a.npy (0): there is no frame" in clips[0].fault.message
+    assert clips[0].fault.message == "there is no frame whose values are all finite."
     with pytest.raises(MotionkitError, match=r"a\.npy \(0\): there is no frame"):
         read_joints(save(tmp_path / "a.npy", torch.full_like(many, torch.nan)))
 

@@ -38,25 +38,23 @@ def stacked_clips(
         MotionkitError: None of them can be used; what is wrong with the first.
     """
     clips = [
-        _clip(joints, part, options, origin, kind, faults.get(number))
+        _clip(joints, part, options, kind, faults.get(number))
         for number, (joints, part) in enumerate(zip(stack, parts, strict=True))
     ]
-    if clips[0].fault and all(clip.fault for clip in clips):
-        raise clips[0].fault
+    first = clips[0].fault
+    if first is not None and all(clip.fault for clip in clips):
+        where = f"{origin} ({parts[0]})" if parts[0] else origin
+        raise MotionkitError(f"{where}: {first.message}", why=first.why, fix=first.fix)
     return clips
 
 
-def _clip(
-    joints: Tensor, part: str, options: ReadOptions, origin: str, kind: str, fault: MotionkitError | None
-) -> Clip:
+def _clip(joints: Tensor, part: str, options: ReadOptions, kind: str, fault: MotionkitError | None) -> Clip:
     try:
         if fault is not None:
             raise fault
         placed = place_joints(joints, options)
     except MotionkitError as error:
-        where = f"{origin} ({part})" if part else origin
-        named = MotionkitError(f"{where}: {error.message}", why=error.why, fix=error.fix)
-        return Clip(_nothing(joints), part=part, notes={"format": kind}, fault=named)
+        return Clip(_nothing(joints), part=part, notes={"format": kind}, fault=error)
     notes = {"format": kind, **placed.notes, "frames": str(placed.motion.frames)}
     return Clip(placed.motion, part=part, notes=notes, warnings=placed.warnings)
 
