@@ -9,7 +9,15 @@ import roma
 import torch
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations, positions_from_bones
+
+RATES = 0.1, 10_000.0
+"""Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+
+LARGEST = 2 << 30
+"""Bytes that a motion may take: two hours of 22 joints at 120 frames per second, or of 60 joints at 50. A small
+archive can unpack to any number of frames, so the number is looked at before memory is taken for them."""
 
 END = " End"
 """An end site (BVH) is a joint called ``<parent> End``: it has a place and no rotation."""
@@ -41,6 +49,9 @@ class Motion:
     fps: float
     tracks: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fps(self.fps)
+
     @property
     def frames(self) -> int:
         """Number of frames T."""
@@ -68,7 +79,7 @@ class Motion:
         """
         if fps == self.fps:
             return self
-        before, after, part = sample_places(self.frames, self.fps, fps)
+        before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
         start, end = self.rotations[before], self.rotations[after]
         arc = roma.rotmat_to_rotvec(start.transpose(-1, -2) @ end) * part[:, None, None]
         rotations = start @ roma.rotvec_to_rotmat(arc)
@@ -95,6 +106,9 @@ class JointMotion:
     fps: float
     tracks: Mapping[str, Tensor] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_fps(self.fps)
+
     @property
     def frames(self) -> int:
         """Number of frames T."""
@@ -114,15 +128,63 @@ class JointMotion:
         """Return the motion at another frame rate, linearly; see `Motion.resample` for where samples lie."""
         if fps == self.fps:
             return self
-        before, after, part = sample_places(self.frames, self.fps, fps)
+        before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))
         joints = torch.lerp(self.joints[before], self.joints[after], part[:, None, None])
         tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
         return replace(self, joints=joints, fps=fps, tracks=tracks)
 
 
-def sample_places(frames: int, source: float, target: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return, for samples at ``k / target``, the frames before and after each and its part of the way (float64)."""
+def is_fps(value: float) -> bool:
+    """Whether a number can be the frames per second of a motion."""
+    return RATES[0] <= value <= RATES[1]
+
+
+def check_fps(value: float) -> None:
+    """Refuse what no motion has for frames per second.
+
+    Raises:
+        MotionkitError: It is not in `RATES`, or no number.
+    """
+    if not is_fps(value):
+        raise MotionkitError(
+            f"{value:g} frames per second are none that a motion has.", why=f"{RATES[0]:g} to {RATES[1]:g} are taken."
+        )
+
+
+def check_size(frames: int, joints: int, *, rotations: bool = True) -> None:
+    """Refuse a motion that would fill the memory.
+
+    Args:
+        frames: Number of frames, of all motions of a file together.
+        joints: Number of joints.
+        rotations: Whether it is a `Motion`; a `JointMotion` takes a quarter.
+
+    Raises:
+        MotionkitError: It would take more than `LARGEST` bytes.
+    """
+    size = frames * joints * (96 if rotations else 24)
+    if size > LARGEST:
+        raise MotionkitError(
+            f"{frames} frames of {joints} joints are {size / 2**30:.1f} GB once read; at most {LARGEST >> 30} GB are.",
+            fix="cut the motion into several files when exporting it.",
+        )
+
+
+def sample_places(frames: int, source: float, target: float, *, joints: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, for samples at ``k / target``, the frames before and after each and its part of the way (float64).
+
+    Args:
+        frames: Frames of the motion.
+        source: Its frames per second.
+        target: Those wanted.
+        joints: Its joints; with the number of samples, what is to come.
+
+    Raises:
+        MotionkitError: `target` is none that a motion has, or the samples would fill the memory.
+    """
+    check_fps(target)
     count = int((frames - 1) * target / source + 1e-6) + 1
+    check_size(count, joints)
     place = torch.arange(count, dtype=torch.float64) * (source / target)
     before = (place + 1e-6).floor().long().clamp_max(frames - 1)
     part = place - before

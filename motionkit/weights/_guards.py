@@ -35,11 +35,12 @@ class Guards:
     """Stand-ins for one pickle.
 
     Args:
-        size: Bytes of the file. What calls are given is written in it at least once, so together it is no more.
+        size: Bytes of the file. What calls are given is written in it, and passed on at most a few times: a text that
+            becomes bytes that become a bytearray that becomes an array.
     """
 
     def __init__(self, size: int) -> None:
-        self._left = size
+        self._left = 4 * size
 
     def ordered_dict(self, items: Any = ()) -> Any:
         """``collections.OrderedDict``."""

@@ -105,6 +105,8 @@ def test_what_programs_write_reads_as_before(protocol):
         "complex": 1 + 2j,
         "nan": float("nan"),
         "large": 1 << 70,
+        "long": np.zeros(5000),
+        "long bytes": bytearray(b"\xff" * 5000),
     }
     data = pickle.dumps(value, protocol=protocol)
     found = PlainUnpickler(io.BytesIO(data), "x", len(data)).load()

@@ -20,6 +20,9 @@ from motionkit.motion.rigs._smpl_model import find_smpl_model, read_smpl_model
 
 _PLAIN = ReadOptions()
 
+_PIECE = 4096
+"""Frames that are worked on at once."""
+
 _TO_HOUSE = ((-1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
 """From AMASS' world (Z up) to ours. HumanML3D takes (x, y, z) to (x, z, y) and then turns the sign of x: together
 the proper rotation (-x, z, y), so joints are where HumanML3D has them before it moves a clip to the origin."""
@@ -73,7 +76,7 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
     finite = recording.finite
     if not bool(finite.all()):
         warnings.append(f"values are not finite in {int((~finite).sum())} of {len(finite)} frames.")
-    rotations = roma.rotvec_to_rotmat(recording.rotations)
+    rotations = _matrices(recording.rotations)
     translations = rest.expand(len(rotations), -1, -1).clone()
     translations[:, 0] += recording.places
     offsets = rest.clone()
@@ -93,8 +96,23 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
     return motion, up, warnings
 
 
+def _matrices(vectors: Tensor) -> Tensor:
+    """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, piece by piece: the steps take much memory."""
+    matrices = vectors.new_empty(*vectors.shape, 3)
+    for start in range(0, len(vectors), _PIECE):
+        part = slice(start, start + _PIECE)
+        matrices[part] = roma.rotvec_to_rotmat(vectors[part])
+    return matrices
+
+
 def _trunk(motion: Motion, finite: Tensor) -> Tensor:
-    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z."""
-    positions = motion.positions()[finite]
+    """Return the median direction from pelvis to neck in the file's world; in an AMASS world it is along Z.
+
+    A long motion is looked at in frames from all over it.
+    """
+    frames = finite.nonzero()[:, 0]
+    frames = frames[:: max(1, len(frames) // _PIECE)]
+    seen = replace(motion, rotations=motion.rotations[frames], translations=motion.translations[frames])
+    positions = seen.positions()
     trunk = positions[:, HUMANML.index("neck")] - positions[:, 0]
     return torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values

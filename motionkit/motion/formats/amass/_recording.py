@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion._motion import check_size, is_fps
 from motionkit.motion._skeleton import HUMANML
 from motionkit.weights import read_array
 
@@ -66,57 +68,70 @@ def read_recording(path: Path, fps: float) -> Recording:
     if not isinstance(data, Mapping):
         raise MotionkitError(f"{path} is no .npz of several arrays, as AMASS' are.")
     poses, kind = _poses(data, path)
-    places = _array(data, ("trans", "transl"), path)
+    places = _numbers(data, ("trans", "transl"), path)
     if places is None:
         raise MotionkitError(f"{path} has no trans: where the body goes is not known.", why=_listed(data))
     if places.shape != (len(poses), 3):
         raise MotionkitError(f"{path}: trans has shape {list(places.shape)}; the poses need [{len(poses)}, 3].")
-    poses = poses[:, :_BODY]
-    finite = torch.isfinite(poses).all(dim=-1) & torch.isfinite(places).all(dim=-1)
+    check_size(len(poses), HUMANML.joints)
+    rotations, roots = _doubles(poses).reshape(len(poses), HUMANML.joints, 3), _doubles(places)
+    finite = torch.isfinite(rotations).flatten(1).all(dim=-1) & torch.isfinite(roots).all(dim=-1)
     if not bool(finite.any()):
         raise MotionkitError(f"{path} has no frame whose values are all finite.")
-    stored = _array(data, ("betas",), path)
-    # Some tools repeat the shape in every frame; a person has one.
-    betas = torch.zeros(0, dtype=torch.float64) if stored is None or not stored.numel() else stored
-    betas = betas.reshape(-1, betas.shape[-1])[0] if betas.ndim > 1 else betas
-    if not bool(torch.isfinite(betas).all()):
-        raise MotionkitError(f"{path}: betas are not finite.")
-    rotations = poses.reshape(len(poses), HUMANML.joints, 3)
+    betas = _betas(data, path)
     stated = _word(data.get("surface_model_type")).lower()
     kind = {"smpl": "SMPL", "smplh": "SMPL-H", "smplx": "SMPL-X"}.get(stated, kind)
-    return Recording(rotations, places, finite, _fps(data, path, fps), betas, _word(data.get("gender")).lower(), kind)
+    return Recording(rotations, roots, finite, _fps(data, path, fps), betas, _word(data.get("gender")).lower(), kind)
 
 
-def _poses(data: Mapping[str, Any], path: Path) -> tuple[Tensor, str]:
-    """Return ``[T, >= 66]`` axis-angle, the pelvis first, and which model they are for."""
-    poses = _array(data, ("poses",), path)
+def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
+    """Return ``[T, 66]`` axis-angle of the body as stored, the pelvis first, and which model they are for."""
+    poses = _numbers(data, ("poses",), path)
     if poses is None:
-        root = _array(data, ("root_orient", "global_orient"), path)
-        body = _array(data, ("pose_body", "body_pose"), path)
+        root = _numbers(data, ("root_orient", "global_orient"), path)
+        body = _numbers(data, ("pose_body", "body_pose"), path)
         if root is None or body is None:
             raise MotionkitError(f"{path} has no poses, nor root_orient and pose_body.", why=_listed(data))
         if len(root) != len(body):
             raise MotionkitError(f"{path}: root_orient has {len(root)} frames, pose_body {len(body)}.")
-        poses = torch.cat([part.reshape(len(part), -1) for part in (root, body)], dim=1)
+        if len(root):
+            poses = np.concatenate([part.reshape(len(part), -1) for part in (root, body)], axis=1)
+        else:
+            poses = root
     if poses.ndim == 3 and poses.shape[-1] == 3:
-        poses = poses.flatten(1)
+        poses = poses.reshape(len(poses), 3 * poses.shape[1])
     if poses.ndim != 2 or len(poses) == 0 or poses.shape[1] not in _KINDS:
         raise MotionkitError(
             f"{path}: poses have shape {list(poses.shape)}.",
             why="[frames, width] with width 156 (SMPL-H), 165 (SMPL-X), 72 (SMPL) or 66 (the body) is read.",
         )
-    return poses, _KINDS[poses.shape[1]]
+    return poses[:, :_BODY], _KINDS[poses.shape[1]]
 
 
-def _array(data: Mapping[str, Any], names: Sequence[str], path: Path) -> Tensor | None:
-    """Return the first of `names` that is there as float64."""
+def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
+    """Return the shape; none when there is none. Some tools repeat it in every frame; a person has one."""
+    stored = _numbers(data, ("betas",), path)
+    if stored is None or not stored.size:
+        return torch.zeros(0, dtype=torch.float64)
+    betas = _doubles(stored.reshape(-1, stored.shape[-1])[0])
+    if not bool(torch.isfinite(betas).all()):
+        raise MotionkitError(f"{path}: betas are not finite.")
+    return betas
+
+
+def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArray[Any] | None:
+    """Return the first of `names` that is there, as stored."""
     for name in names:
         if name in data:
             value = data[name]
             if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.ndim == 0:
                 raise MotionkitError(f"{path}: {name} is no array of numbers.")
-            return torch.from_numpy(np.ascontiguousarray(value, dtype=np.float64))
+            return value
     return None
+
+
+def _doubles(array: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
 
 
 def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
@@ -125,10 +140,10 @@ def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:
         if name in data:
             value = np.asarray(data[name]).reshape(-1)
             fps = float(value[0]) if value.size == 1 and value.dtype.kind in "fiu" else math.nan
-            if math.isfinite(fps) and fps > 0:
+            if is_fps(fps):
                 return fps
             if not given:
-                raise MotionkitError(f"{path}: {name} is {value.tolist()}, no frame rate.", fix=_ASK)
+                raise MotionkitError(f"{path}: {name} is {value[:3].tolist()}, no frame rate.", fix=_ASK)
     if not given:
         raise MotionkitError(f"{path} does not say its frame rate.", why=_listed(data), fix=_ASK)
     return given

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion._motion import JointMotion
+from motionkit.motion._motion import JointMotion, check_size
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion._sound import nearest_sound, said_of, sound_rows
 from motionkit.motion.features._layout import feature_layout
@@ -47,6 +47,7 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
             f"{path} has shape {list(array.shape)}.",
             why="features are [frames, 263] (HumanML3D) or [frames, 251] (KIT).",
         )
+    check_size(len(array), skeleton.joints, rotations=False)
     features = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
     return (features_clip(features, skeleton, str(path), fps=options.fps),)
 

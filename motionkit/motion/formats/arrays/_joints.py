@@ -12,6 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._motion import check_size
 from motionkit.motion.formats.arrays._space import body_of
 from motionkit.motion.formats.arrays._stack import stacked_clips
 from motionkit.runs import write_bytes_atomic
@@ -56,11 +57,12 @@ def split_clips(array: object, origin: str) -> list[Tensor]:
     """Return the clips ``[T, J, 3]`` of an array in any of the shapes `read_joints` takes.
 
     Raises:
-        MotionkitError: It is no array of numbers, or its shape fits no body.
+        MotionkitError: It is no array of numbers, too large, or its shape fits no body.
     """
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise MotionkitError(f"{origin} holds {kind}, not an array of numbers.")
+    check_size(-(-array.size // 3), 1, rotations=False)
     joints = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
     if 0 in joints.shape:
         raise MotionkitError(f"{origin} is empty: its shape is {list(array.shape)}.")

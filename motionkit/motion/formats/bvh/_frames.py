@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from motionkit.errors import MotionkitError
+from motionkit.motion._motion import check_size
 from motionkit.motion.formats.bvh._hierarchy import COMMAS, Hierarchy, parse_number
 
 Values = npt.NDArray[np.float64]
 
 _WORD = re.compile(r":|[^\s:]+")
+_PLAIN_WORD = re.compile(r"\S+")
 _BLANK = re.compile(r"\s*\Z")
 _SECONDS = 1e-4, 10.0
 """Seconds per frame that a motion may have. Others are mistakes, or would fill the memory once resampled."""
@@ -49,12 +52,13 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
             f"it announces {frames} frames of {width} values, and has only {len(text) - start} characters for them.",
             fix="the file is cut short, or its number of frames is wrong: export it again.",
         )
+    check_size(frames, len(tree.names))
     if _BLANK.match(text, start):
         raise _miscount(frames, width, 0)
     try:
         values: Values = np.loadtxt(_lines(text, start), dtype=np.float64, comments=None, ndmin=2)
     except ValueError:
-        values = _word_by_word(text[start:], frames, tree)
+        values = _word_by_word(text, start, frames, tree)
     if values.shape != (frames, width):
         if values.size != frames * width:
             raise _miscount(frames, width, values.size)
@@ -121,19 +125,24 @@ def frame_rate(seconds: str) -> float:
     return next((value for value in short if value > 0 and abs(1.0 / value - time) <= 0.5 * last), rate)
 
 
-def _word_by_word(block: str, frames: int, tree: Hierarchy) -> Values:
+def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values:
     """Parse values that are not one frame per line, or find the word that is no number."""
-    words = block.split()
-    numbers = [parse_number(word) for word in words]
-    for place, value in enumerate(numbers):
+    wanted = frames * tree.width
+    values = array("d")
+    found = 0
+    for match in _PLAIN_WORD.finditer(text, start):
+        value = parse_number(match[0])
         if value is None:
-            frame, column = divmod(place, tree.width)
+            frame, column = divmod(found, tree.width)
             where = f"in frame {frame}, at {tree.channel(column)}" if frame < frames else "after the last frame"
-            why, fix = COMMAS if "," in words[place] else ("", "the file is damaged: export it again.")
-            raise MotionkitError(f"{words[place][:40]!r} is no number, {where}.", why=why, fix=fix)
-    if len(numbers) != frames * tree.width:
-        raise _miscount(frames, tree.width, len(numbers))
-    return np.array(numbers, dtype=np.float64)
+            why, fix = COMMAS if "," in match[0] else ("", "the file is damaged: export it again.")
+            raise MotionkitError(f"{match[0][:40]!r} is no number, {where}.", why=why, fix=fix)
+        found += 1
+        if found <= wanted:
+            values.append(value)
+    if found != wanted:
+        raise _miscount(frames, tree.width, found)
+    return np.frombuffer(values, dtype=np.float64)
 
 
 def _miscount(frames: int, width: int, found: int) -> MotionkitError:

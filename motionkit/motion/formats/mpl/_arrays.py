@@ -14,6 +14,7 @@ from torch import Tensor
 
 from motionkit.config import parse_jsonc
 from motionkit.errors import MotionkitError
+from motionkit.motion._motion import check_size
 from motionkit.weights import read_array
 
 LIMIT = 2 << 30
@@ -100,6 +101,7 @@ def open_arrays(path: Path) -> ArrayFields:
     shape = list(np.shape(arrays[rotations]))
     if len(shape) != 3 or shape[2] != 6:
         raise MotionkitError(f"{path}: {rotations} has shape {shape}, expected [frames, bones, 6].")
+    check_size(shape[0], shape[1])
     meta = dict(_meta(arrays, str(path)))
     skeleton = dict(meta["skeleton"]) if isinstance(meta.get("skeleton"), Mapping) else {}
     for key, stored in (("bone_names", "bone_names"), ("parents", "parents"), ("ref_local_offsets_m", "offsets")):

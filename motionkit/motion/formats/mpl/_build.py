@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
-from motionkit.motion._motion import Motion
+from motionkit.motion._motion import Motion, check_size
 from motionkit.motion.formats.mpl._axes import UNREAL, Axes, axes_of
 from motionkit.motion.formats.mpl._bones import UNKNOWN, Bones, find_bones
 from motionkit.motion.formats.mpl._document import Fields, frame_rate
@@ -65,6 +65,7 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     sixes, said = sixes_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
     warnings += said
     six = _rotations(fields)
+    check_size(len(six), six.shape[1])
     warnings += [] if trusted else doubt(six, sixes)
     bones = find_bones(fields, six.shape[1], path, options)
     order = bones.order(fields.origin)

@@ -14,9 +14,7 @@ from torch import Tensor
 
 from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
-
-RATES = 0.1, 10_000.0
-"""Frames per second that a motion may have. Others are mistakes, or would fill the memory once resampled."""
+from motionkit.motion._motion import RATES
 
 LIMIT = 512 << 20
 """Bytes of JSON that are read: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""

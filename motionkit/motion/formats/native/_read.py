@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_quaternion
 from motionkit.motion._clip import Clip, ReadOptions
-from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._motion import JointMotion, Motion, check_size
 from motionkit.motion.corpus._captions import Caption
 from motionkit.motion.corpus._splits import read_split
 from motionkit.motion.formats.native._layout import SCHEMA, TRACK, VERSION
@@ -81,9 +80,7 @@ def _clip(data: Mapping[str, Any]) -> Clip:
     return Clip(
         motion,
         features=features,
-        captions=tuple(
-            Caption(text, tuple(map(str, words))) for text, words in zip(texts, tokens, strict=True)
-        ),
+        captions=tuple(Caption(text, tuple(map(str, words))) for text, words in zip(texts, tokens, strict=True)),
         timed=tuple(
             Caption(str(entry["text"]), tuple(map(str, entry["tokens"])), float(entry["start"]), float(entry["end"]))
             for entry in about["timed"]
@@ -104,13 +101,12 @@ def _motion(data: Mapping[str, Any]) -> Motion | JointMotion:
     if len(set(names)) != count or any(not -1 <= parent < joint for joint, parent in enumerate(parents)):
         raise ValueError("joint names repeat, or a joint comes before its parent.")
     fps = float(_array(data, "fps", "f"))
-    if not (math.isfinite(fps) and fps > 0):
-        raise ValueError(f"fps is {fps}.")
     kind = _text(data["kind"])
     if kind not in ("joints", "rotations"):
         raise ValueError(f"it holds {kind!r}, which is unknown.")
     rows = _array(data, "joints" if kind == "joints" else "quaternions", "f", None, None, None)
     frames = len(rows)
+    check_size(frames, count, rotations=kind == "rotations")
     tracks = {key.removeprefix(TRACK): _tensor(data, key, "fiub", frames, ...) for key in data if key.startswith(TRACK)}
     if kind == "joints":
         return JointMotion(names, parents, _tensor(data, "joints", "f", frames, count, 3).double(), fps, tracks)
