@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,18 @@ def test_the_document(cli: Cli) -> None:
         "text_tower": None, "physics_reference": None,
     }  # fmt: skip
     lengths = [sample["total_frames"] for sample in written["samples"]]
-    assert (document["frames"]["min"], document["frames"]["max"]) == (min(lengths), max(lengths))
+    assert document["frames"] == {
+        "min": min(lengths), "median": statistics.median(lengths), "max": max(lengths)
+    }  # fmt: skip
+
+
+def test_the_median_of_an_even_number_lies_between(cli: Cli) -> None:
+    result = compose(cli, "--json", "--max-samples", 2, "--tolerance", 100, "--seed", 1, "out")
+    lengths = sorted(
+        sample["total_frames"] for sample in json.loads(Path("out/composite_k3_train.json").read_text())["samples"]
+    )
+    assert lengths[0] < lengths[1]
+    assert json.loads(result.stdout)["frames"]["median"] == sum(lengths) / 2
 
 
 def test_without_json_there_is_a_table(cli: Cli) -> None:
@@ -319,6 +331,7 @@ def test_generate_asks_the_prompts_of_a_file(cli: Cli, tiny: Any, folder: Path) 
     source = written["dataset"]
     assert (source["name"], source["path"], source["split"]) == ("composite", [str(folder)], "train")
     assert "2 of 6 prompts of the train split" in said(result)
+    assert "crops" not in said(result)  # nothing is ever cropped here
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import re
 import shutil
@@ -139,17 +140,40 @@ def test_writing(tmp_path: Path) -> None:
         write_player(tmp_path / "file" / "p.html", [track()])
 
 
-@pytest.mark.slow
-def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
+def dumped(path: Path) -> str:
+    """What a page has become once its scripts ran."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no Chromium is installed")
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}"]
+    command = [browser, *options, "--window-size=1280,800", "--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
+
+
+@pytest.mark.slow
+def test_twelve_motions_have_room(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    # Measured from inside: the page's own policy would not let another script in.
+    text = re.sub(r"<meta http-equiv[^>]*>", "", player_html([track(f"a person walks {i}") for i in range(12)]))
+    measure = """<script>setTimeout(() => {
+      const root = document.querySelector('motionkit-player').shadowRoot;
+      const box = (name) => root.querySelector(name).getBoundingClientRect();
+      const chips = [...root.querySelectorAll('.chip')].map((chip) => chip.getBoundingClientRect().bottom);
+      document.documentElement.dataset.found = JSON.stringify({
+        tools: box('.tools').top - box('.stage canvas').bottom, labels: box('.tools').top - box('.labels').bottom,
+        chips: box('.chips').bottom - Math.max(...chips),
+      });
+    }, 500);</script></body>"""
+    path.write_text(text.replace("</body>", measure), encoding="utf-8")
+    found = json.loads(html.unescape(dumped(path).split('data-found="')[1].split('"')[0]))
+    assert min(found.values()) >= 0, found
+
+
+@pytest.mark.slow
+def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     write_player(path, [track(EVIL, segments=[(EVIL, 0.0, 1.0)]), track("another")], title=EVIL)
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [browser, *options, "--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    shown = Page(done.stdout)
+    shown = Page(dumped(path))
     assert ("motionkit-player", {"page": "", "autoplay": "", "ready": ""}) in shown.elements
     assert shown.tags().count("script") == 2
     assert "img" not in shown.tags()
