@@ -105,6 +105,8 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> Seque
         sources.extend(opened.sources)
         if opened.skipped:
             say(f"{len(opened.skipped)} file(s) hold no motion: {', '.join(map(str, opened.skipped[:5]))}")
+        if opened.made:
+            say(f"passed over what convert wrote: {', '.join(map(str, opened.made[:5]))} (give it by name to read it)")
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources
         from motionkit.datasets.starter import StarterOptions, component

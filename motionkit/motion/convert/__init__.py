@@ -6,11 +6,21 @@ from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
 from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._request import Request, plan_conversion, run_conversion
 from motionkit.motion.convert._single import convert_file, require_file
 from motionkit.motion.convert._sources import FileSource, Opened, generated_texts, open_sources
 from motionkit.motion.convert._targets import FileKind, FileTarget, Target, kind_of
+from motionkit.motion.convert._wishes import Wishes, refuse_for_check
+from motionkit.motion.convert._words import (
+    FINDING_COLUMNS,
+    check_messages,
+    finding_rows,
+    messages,
+    summary_rows,
+)
 
 __all__ = [
+    "FINDING_COLUMNS",
     "MAX_FRAMES",
     "MIN_FRAMES",
     "ConvertReport",
@@ -19,15 +29,24 @@ __all__ = [
     "FileSource",
     "FileTarget",
     "Opened",
+    "Request",
     "Target",
+    "Wishes",
     "check",
+    "check_messages",
     "claim_folder",
     "convert",
     "convert_file",
+    "finding_rows",
     "generated_texts",
     "in_processes",
     "kind_of",
     "load_clips",
+    "messages",
     "open_sources",
+    "plan_conversion",
+    "refuse_for_check",
     "require_file",
+    "run_conversion",
+    "summary_rows",
 ]

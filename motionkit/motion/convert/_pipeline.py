@@ -160,7 +160,7 @@ def _run(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
 
 def _reasons(report: ConvertReport) -> list[str]:
     """Return why nothing was left, three clips of each kind at most."""
-    said = [reason if name in reason else f"{name}: {reason}" for name, reason in list(report.failed.items())[:3]]
+    said = report.reasons()[:3]
     if report.short:
         listed = ", ".join(f"{key} ({frames} frames)" for key, frames in list(report.short.items())[:3])
         said.append(f"{len(report.short)} clip(s) are too short: {listed}.")

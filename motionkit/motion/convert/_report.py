@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from motionkit.errors import MotionkitError
 from motionkit.motion.convert._outcome import Found, Outcome, Piece
 
 
@@ -74,6 +75,35 @@ class ConvertReport:
         for name in sorted(names):
             values = [piece.figures[name] for piece in pieces if name in piece.figures]
             self.figures[name] = max(values) if name in ("residual_max", "flips") else median(values)
+
+    def reasons(self) -> list[str]:
+        """Return why clips were not used; most readers name the file themselves."""
+        return [reason if name in reason else f"{name}: {reason}" for name, reason in self.failed.items()]
+
+    def failure(self, out: object) -> MotionkitError | None:
+        """Return the error that a conversion ends with when clips of it could not be used.
+
+        Args:
+            out: Where the others are.
+        """
+        if not self.failed:
+            return None
+        return MotionkitError(
+            f"{len(self.failed)} clip(s) could not be used; the other {len(self.written)} are in {out}.",
+            why=" ".join(self.reasons()[:3]),
+            code=1,
+        )
+
+    def check_failure(self) -> MotionkitError | None:
+        """Return the error that a check ends with when something is wrong with a clip."""
+        bad = [clip for clip in self.clips if any(finding["severity"] == "error" for finding in clip["findings"])]
+        if not (bad or self.failed):
+            return None
+        return MotionkitError(
+            f"{len(bad)} of {len(self.clips)} clip(s) have something wrong, {len(self.failed)} could not be read.",
+            fix="motionkit convert IN... OUT --fix keeps the longest clean run of each.",
+            code=1,
+        )
 
     def _take(self, found: Found, origin: str) -> None:
         self.clips.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +30,7 @@ def convert_file(
     unit: Literal["m", "cm"] = "cm",
     fix: bool = False,
     overwrite: bool = False,
+    progress: Callable[[str], None] = lambda key: None,
 ) -> ConvertReport:
     """Write one file.
 
@@ -41,6 +42,7 @@ def convert_file(
         unit: Unit of a BVH file.
         fix: Cut each clip to its longest clean run.
         overwrite: Replace `out`.
+        progress: Called with each source's id when it is read.
 
     Returns:
         What was done.
@@ -61,6 +63,7 @@ def convert_file(
             report.add(Outcome(source.key, source.origin, clips=(found,)))
             shown.append((clip.resample(target.rate or clip.motion.fps), key))
         _check_number(len(shown), kind)
+        progress(source.key)
     figures: dict[str, float] = {}
     try:
         if kind in PICTURES:

@@ -1,0 +1,120 @@
+"""What a conversion is asked to make: worked out of paths and options, refused before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ClipSource
+from motionkit.motion.convert._dataset_target import FeatureTarget
+from motionkit.motion.convert._pipeline import convert
+from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.convert._single import convert_file
+from motionkit.motion.convert._targets import FileKind, FileTarget, kind_of
+from motionkit.motion.convert._wishes import DatasetKind, Wishes, refuse_for_datasets, refuse_for_files
+from motionkit.motion.corpus._caption_table import CaptionTable
+
+_FOREIGN = (".fbx", ".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".webm", ".pkl", ".json", ".csv", ".zip")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A conversion that can be run.
+
+    Attributes:
+        out: File or folder to make.
+        target: How each clip of a folder is written; for a single file what it is.
+        file: The kind of the single file that `out` is; None for a folder.
+        wishes: What was wished for.
+    """
+
+    out: Path
+    target: FeatureTarget | FileTarget
+    file: FileKind | None
+    wishes: Wishes
+
+
+def plan_conversion(
+    out: Path, inputs: Sequence[str], to: FileKind | DatasetKind | None = None, wishes: Wishes | None = None
+) -> Request:
+    """Work out what is to be made.
+
+    Args:
+        out: File or folder to make; without `to` its ending says what, and a folder becomes a HumanML3D dataset.
+        inputs: Names of what is read: an npz made of nothing but JSON is the predictor's.
+        to: What to make.
+        wishes: How.
+
+    Raises:
+        MotionkitError: `to` and the name of `out` contradict each other, nobody writes such files, or a wish could
+            not act.
+    """
+    wishes = wishes or Wishes()
+    kind = _kind(to, out, inputs)
+    if kind == "humanml" or kind == "kit":
+        refuse_for_datasets(kind, wishes)
+        return Request(out, FeatureTarget(kind, wishes.mirror), None, wishes)
+    single = kind_of(out) is not None and not out.is_dir()
+    refuse_for_files(kind, wishes, single=single)
+    target = FileTarget(kind, wishes.fps, wishes.bvh_unit, wishes.min_frames)
+    return Request(out, target, kind if single else None, wishes)
+
+
+def run_conversion(
+    request: Request,
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
+) -> ConvertReport:
+    """Make what was asked for; see `convert` and `convert_file`.
+
+    Raises:
+        MotionkitError: A table was given for a single file, or what these two raise.
+    """
+    wishes = request.wishes
+    if request.file is None:
+        return convert(
+            sources,
+            request.out,
+            request.target,
+            table=table,
+            fix=wishes.fix,
+            overwrite=wishes.overwrite,
+            jobs=jobs,
+            progress=progress,
+        )
+    if table is not None:
+        raise MotionkitError("--captions needs a folder as OUT.", why=f"{request.out} is a single file.")
+    return convert_file(
+        sources,
+        request.out,
+        request.file,
+        fps=wishes.fps,
+        unit=wishes.bvh_unit,
+        fix=wishes.fix,
+        overwrite=wishes.overwrite,
+        progress=progress,
+    )
+
+
+def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -> FileKind | DatasetKind:
+    by_name = kind_of(out)
+    if to is not None:
+        if by_name is not None and by_name != to and not (to == "mpl" and by_name == "npz") and not out.is_dir():
+            raise MotionkitError(f"--to {to} does not fit the name {out}.", fix="leave one of them out.")
+        return to
+    if by_name == "npz" and all(name.lower().endswith(".json") for name in inputs):
+        return "mpl"  # what the predictor's own converter makes of its JSON
+    if by_name is not None:
+        return by_name
+    if out.suffix.lower() in _FOREIGN and not out.is_dir():
+        raise MotionkitError(
+            f"{out.suffix} files cannot be written.",
+            why="convert writes .bvh, .glb, .mp4, .gif, .html, .npy (joints), .npz and dataset folders.",
+            fix="Blender and most engines read .glb and .bvh.",
+        )
+    return "humanml"
