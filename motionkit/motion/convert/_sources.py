@@ -52,12 +52,15 @@ class FileSource:
         return str(self.path)
 
     def fingerprint(self) -> str:
-        """Return the file's size and time; empty when it is gone."""
-        try:
-            state = self.path.stat()
-        except OSError:
+        """Return what changes with anything that is read for the clips; empty when the file is gone."""
+        beside = [self.path.parent / name for name in FORMATS[self.format].tables]
+        given = (self.texts_file, self.options.hierarchy, self.options.offsets, self.options.smpl_model)
+        files = [*beside, *(path for path in given if path is not None)]
+        if (own := _state(self.path)) == "":
             return ""
-        return f"{state.st_size}-{state.st_mtime_ns}"
+        said = f"{self.path.resolve()} {self.format} {self.texts} {self.splits} {self.group}"
+        words = [own, *map(_state, files), said]
+        return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
 
     def load(self) -> Sequence[Clip]:
         """Read the file; the notes carry its hash, which outputs keep as their origin."""
@@ -82,6 +85,15 @@ class FileSource:
             )
             for clip in clips
         ]
+
+
+def _state(path: Path) -> str:
+    """Return size and time of a file, or of all files of a folder; empty for what is not there."""
+    try:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        return " ".join(f"{state.st_size}-{state.st_mtime_ns}" for state in map(Path.stat, files))
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True)
@@ -150,25 +162,30 @@ class _Found:
     splits: tuple[str, ...] = ()
 
 
-def _in_folder(folder: Path, skipped: list[Path], made: list[Path]) -> Iterator[_Found]:
+def _in_folder(top: Path, skipped: list[Path], made: list[Path]) -> Iterator[_Found]:
     """Walk a folder; sub-folders with features are read as such."""
-    if (folder / "new_joint_vecs").is_dir():
-        yield from _feature_folder(folder)
-        return
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name in _OWN:
-            continue
+    waiting, seen = [top], set()
+    while waiting:
+        path = waiting.pop()
         if path.is_dir():
-            if _is_conversion(path):
+            state = path.stat()
+            if (place := (state.st_dev, state.st_ino)) in seen:
+                continue  # a link that leads back up would be followed for ever
+            seen.add(place)
+            if path != top and _is_conversion(path):
                 made.append(path)
-                continue
-            for entry in _in_folder(path, skipped, made):
-                yield replace(entry, base=folder)
+            elif (path / "new_joint_vecs").is_dir():
+                yield from (replace(entry, base=top) for entry in _feature_folder(path))
+            else:
+                inside = (
+                    entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
+                )
+                waiting += sorted(inside, reverse=True)
         elif path.suffix.lower() in SUFFIXES and path.is_file():
             if (kind := recognise(path)) is None:
                 skipped.append(path)
             else:
-                yield _Found(path, folder, kind)
+                yield _Found(path, top, kind)
 
 
 def _is_conversion(folder: Path) -> bool:

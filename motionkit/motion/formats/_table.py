@@ -25,12 +25,14 @@ class Format:
         summary: What it is, for lists and messages.
         suffix: Ending of its files.
         target: ``module:function`` of the reader; imported when the first such file is read.
+        tables: Names of files that the reader looks for beside a file of this format.
     """
 
     name: str
     summary: str
     suffix: str
     target: str
+    tables: tuple[str, ...] = ()
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
         """Read a file of this format."""
@@ -39,12 +41,15 @@ class Format:
         return reader(path, options)
 
 
+TABLES = ("FullHierarchy.json", "FullOffsets.json")
+"""What Unreal's exporter calls the tables of a whole skeleton, which lie beside motions."""
+
 FORMATS = {
     entry.name: entry
     for entry in (
         Format("bvh", "BVH", ".bvh", "bvh:read_bvh"),
-        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json"),
-        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz"),
+        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", TABLES),
+        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass"),
         Format("motionkit", "motionkit npz", ".npz", "native:read_native"),
         Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from motionkit.errors import MotionkitError
+from motionkit.motion import Caption, ReadOptions
 from motionkit.motion.convert import FileTarget, convert, convert_file, open_sources
 from motionkit.motion.convert._place import Place
 
@@ -136,3 +139,55 @@ def test_a_conversion_goes_on_whatever_its_names_are(tmp_path):
         convert(sources(folder), tmp_path / "out", NPZ, progress=stop)
     report = convert(sources(folder), tmp_path / "out", NPZ)
     assert (report.resumed, len(report.written)) == (4, 4)
+
+
+def test_links_to_folders_above_are_not_followed_for_ever(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    write_bvh(folder / "deep/a.bvh", 60)
+    for name in ("one", "two", "deep/three", "deep/four"):
+        (folder / name).symlink_to(tmp_path)
+    assert [source.key for source in sources(folder)] == ["a"]
+    assert [source.key for source in sources(folder, folder / "one")] == ["a"]
+
+
+def test_a_source_has_changed_when_anything_that_is_read_for_it_has(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write_bvh(tmp_path / name / "a.bvh", 60)
+        (tmp_path / f"{name}.txt").write_text("a walk#a/DET walk/NOUN#0.0#0.0\n")
+    (tmp_path / "two/body.npz").write_bytes(b"1")
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    one, two = sources(tmp_path / "one" / "a.bvh", tmp_path / "two" / "a.bvh")
+    options = ReadOptions(smpl_model=tmp_path / "two")
+    variants = [
+        one, two, replace(one, texts_file=tmp_path / "one.txt"), replace(one, splits=("train",)),
+        replace(one, group="g"), replace(one, texts=(Caption("x"),)), replace(two, options=options),
+    ]  # fmt: skip
+    found = [source.fingerprint() for source in variants]
+    assert len(set(found)) == len(found)
+    assert found == [source.fingerprint() for source in variants]
+    (tmp_path / "one.txt").write_text("a run")
+    (tmp_path / "two/body.npz").write_bytes(b"12")
+    again = [source.fingerprint() for source in variants]
+    assert [number for number, (a, b) in enumerate(zip(found, again, strict=True)) if a != b] == [2, 6]
+    table = replace(one, format="unreal-json")
+    before = table.fingerprint()
+    (tmp_path / "one/FullHierarchy.json").write_text("{}")
+    assert table.fingerprint() != before
+    (tmp_path / "one/a.bvh").unlink()
+    assert one.fingerprint() == ""
+
+
+def test_names_that_are_not_utf8(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_bvh(folder / "a.bvh", 60)
+    (folder / "a.bvh").rename(Path(os.fsdecode(os.fsencode(folder) + b"/walk\xff.bvh")))
+    report = convert(sources(folder), tmp_path / "out", NPZ)
+    assert len(report.written) == 1
+    assert report.written[0].isascii()
+    assert report.written[0].startswith("walk")
+    record = json.loads((tmp_path / "out/convert.json").read_text())
+    assert os.fsencode(record["clips"][report.written[0]]["origin"]).endswith(b"walk\xff.bvh")

@@ -13,11 +13,11 @@ from torch import Tensor
 from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
+from motionkit.motion.formats._table import TABLES
 from motionkit.motion.formats.mpl._document import LIMIT, Fields
 from motionkit.motion.rigs._units import unit_called
 
-HIERARCHY, OFFSETS = "FullHierarchy.json", "FullOffsets.json"
-"""What the exporter calls the two tables of a whole skeleton."""
+HIERARCHY, OFFSETS = TABLES
 
 UNKNOWN = "unknown"
 """`Bones.source` of a motion whose file says nothing about its skeleton."""
