@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +45,11 @@ def _explained(doing: str, path: Path, number: int | None, text: str) -> Motionk
     return MotionkitError(f"cannot {doing}: {path}", why=f"{why} What was saved before is intact.", fix=fix, code=1)
 
 
+def temporary(path: Path, suffix: str = "") -> Path:
+    """Return a place beside a file to write it first; its name is short however long the file's is."""
+    return path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}{suffix}")
+
+
 def sync_file(path: Path) -> None:
     """Ask the system to put a file's bytes on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -72,7 +78,7 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     Raises:
         OSError: The disk is full or refuses; the old file, if there was one, is as before.
     """
-    aside = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}")
+    aside = temporary(path)
     try:
         with aside.open("wb") as file:
             with suppress(FileNotFoundError):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from motionkit.runs._atomic import TEMPORARY
+from motionkit.runs._atomic import temporary
 
 
 def is_inside(name: object) -> bool:
@@ -35,7 +34,7 @@ def move_file(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        aside = target.with_name(f"{TEMPORARY}{os.getpid()}")
+        aside = temporary(target)
         shutil.copyfile(source, aside)
         aside.replace(target)
 

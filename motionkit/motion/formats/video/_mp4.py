@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import IO
 
 from motionkit.errors import MotionkitError
 from motionkit.motion.formats.video._film import Film
-from motionkit.runs._atomic import TEMPORARY, sync_file, sync_folder
+from motionkit.runs._atomic import sync_file, sync_folder, temporary
 
 INSTALL = 'pip install "motionkit[video]"'
 
@@ -45,7 +44,7 @@ def write_mp4(path: Path, film: Film, *, progress: Callable[[int], None] | None 
         MotionkitError: There is no ffmpeg, or it failed; the message has its last lines.
     """
     program = find_ffmpeg()
-    aside = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}.mp4")
+    aside = temporary(path, ".mp4")
     try:
         with tempfile.TemporaryFile() as talk:
             _encode(program, aside, film, talk, progress)
