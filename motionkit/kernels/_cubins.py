@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from motionkit.config import cache_folder
-from motionkit.kernels._nvrtc import OPTIONS, compile_cubin, compiler_build
+from motionkit.kernels._build import build_cubin
+from motionkit.kernels._nvrtc import OPTIONS, compiler_build
 from motionkit.kernels._specs import Spec
 from motionkit.runs import write_bytes_atomic
 
@@ -34,14 +35,13 @@ def cubin_for(spec: Spec, arch: int) -> bytes:
     Raises:
         MotionkitError: It must be compiled and NVRTC is missing or refuses.
     """
-    text, macros = spec.text(), spec.macros(arch)
-    recipe = json.dumps([text, macros, arch, compiler_build(), OPTIONS])
+    recipe = json.dumps([spec.text(), spec.defines, spec.choices(arch), arch, compiler_build(), OPTIONS])
     folder = cubin_folder()
     if folder is None:
         _log.info("compiled kernels are not kept: there is no home folder")
-        return compile_cubin(text, spec.source, macros, arch)[0]
+        return build_cubin(spec, arch)[0]
     path = folder / f"{hashlib.sha256(recipe.encode()).hexdigest()}.cubin"
-    return _kept(path, lambda: compile_cubin(text, spec.source, macros, arch)[0])
+    return _kept(path, lambda: build_cubin(spec, arch)[0])
 
 
 def _kept(path: Path, build: Callable[[], bytes]) -> bytes:

@@ -12,6 +12,7 @@ from motionkit.errors import MotionkitError
 _SHARED_BYTES = 47 * 1024  # of the 48 KiB that every device gives a block without asking
 _MOST_THREADS = 1024
 _OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on everything newer
+_LEAST_ROOM, _MOST_ROOM = 1024, 1536
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which costs nothing at every launch
@@ -24,6 +25,7 @@ class Spec:
         kernels: Names of its kernels.
         threads: Threads of a block, one number per kernel.
         bounds: Macro of each kernel's launch bounds, where the source asks for them.
+        room: For each of these, how many threads a multiprocessor should hold at once, at least 1024.
     """
 
     source: str
@@ -31,58 +33,78 @@ class Spec:
     kernels: tuple[str, ...]
     threads: tuple[int, ...]
     bounds: tuple[str, ...] = ()
+    room: tuple[int, ...] = ()
 
     def text(self) -> str:
         """Return the CUDA C++ source."""
         return (Path(__file__).parent / self.source).read_text(encoding="utf-8")
 
+    def choices(self, arch: int) -> dict[str, list[str]]:
+        """Return the launch bounds to try for each macro of `bounds`, the tightest first.
+
+        Whoever compiles for compute capability `arch` takes the first without spills.
+        """
+        wanted = zip(self.bounds, self.threads, self.room, strict=False)
+        return {name: launch_bounds(size, arch, room) for name, size, room in wanted}
+
     def macros(self, arch: int) -> dict[str, str]:
-        """Return every macro for compute capability `arch` (75, 90, ...)."""
-        limits = {name: launch_bounds(size, arch) for name, size in zip(self.bounds, self.threads, strict=False)}
-        return {**dict(self.defines), **limits}
+        """Return every macro for compute capability `arch` (75, 90, ...), with the tightest bounds."""
+        return {**dict(self.defines), **{name: bounds[0] for name, bounds in self.choices(arch).items()}}
 
 
-def launch_bounds(threads: int, arch: int) -> str:
-    """Return ``"threads,blocks"`` for ``__launch_bounds__``: at most 64 registers a thread on every device.
+def launch_bounds(threads: int, arch: int, room: int = _LEAST_ROOM) -> list[str]:
+    """Return ``"threads,blocks"`` for ``__launch_bounds__``, tightest first: at most 64 registers a thread everywhere.
 
-    A multiprocessor has 65536 registers, so asking for room for at least 1024 threads is asking for at most 64.
+    A multiprocessor has 65536 registers, so asking for room for at least 1024 threads is asking for at most 64. Blocks
+    of an odd size make it less than 64; the last bounds leave all 64, by claiming a size that divides 1024.
     """
-    if arch <= _OLDEST or threads > 512:
-        threads = 1 << (threads - 1).bit_length()  # more than 1024 threads cannot be asked for
-        return f"{threads},{_MOST_THREADS // threads}"
-    return f"{threads},{-(-_MOST_THREADS // threads)}"
+    whole = 1 << (threads - 1).bit_length()
+    bounds = [(whole, _LEAST_ROOM // whole)]
+    if arch > _OLDEST:
+        for least in (_LEAST_ROOM, room):
+            blocks = min(-(-least // threads), _MOST_ROOM // threads)
+            if blocks * threads >= _LEAST_ROOM:  # fewer would be allowed more than 64 registers
+                bounds.insert(0, (threads, blocks))
+    return [f"{size},{blocks}" for size, blocks in dict.fromkeys(bounds)]
 
 
 @lru_cache(maxsize=64)
-def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (52, 28)) -> Spec:
+def physics_spec(
+    joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (52, 56), walks: tuple[int, int] = (4, 8)
+) -> Spec:
     """Return the skate and jerk kernels for a body.
 
     Args:
         joints: Joints of the body.
         feet: Distinct foot joints, at least one.
         tiles: Frames per step wanted in the forward and backward kernel. 52 makes four steps of 196 frames with four
-            blocks on a multiprocessor; 28 divides 196. Larger bodies get shorter steps.
+            blocks on a multiprocessor, 56 makes four with room for five. Larger bodies get shorter steps.
+        walks: Frames that one thread walks. What it knows of the frame before, it need not compute again.
 
     Raises:
         MotionkitError: No foot, or a body too large for a block's shared memory.
     """
     if not feet:
         raise MotionkitError("the physics kernel needs at least one foot joint.")
-    forward = _tile(tiles[0], joints, len(feet), lambda tile: (tile + 3) * 12 * joints)
-    backward = _tile(tiles[1], joints, len(feet), lambda tile: (2 * tile + 6) * 12 * joints)
-    sizes = tuple(_warps(tile // 4 * (joints + len(feet))) for tile in (forward, backward))
+    bodies = (lambda tile: (tile + 3) * 12 * joints, lambda tile: (2 * tile + 6) * 12 * joints)
+    forward, backward = (_tile(*given, joints, len(feet)) for given in zip(tiles, walks, bodies, strict=True))
+    sizes = tuple(
+        _threads(tile // walk, joints, len(feet)) for tile, walk in zip((forward, backward), walks, strict=True)
+    )
     defines: dict[str, int | str] = {
         "MK_JOINTS": joints,
         "MK_FEET": len(feet),
         "MK_FOOT_LIST": ",".join(str(foot) for foot in feet),
+        "MK_FWD_WALK": walks[0],
+        "MK_BWD_WALK": walks[1],
         "MK_FWD_TILE": forward,
         "MK_BWD_TILE": backward,
         "MK_FWD_THREADS": sizes[0],
         "MK_BWD_THREADS": sizes[1],
     }
-    return Spec(
-        "physics.cu", _frozen(defines), ("mk_physics_fwd", "mk_physics_bwd"), sizes, ("MK_FWD_BOUNDS", "MK_BWD_BOUNDS")
-    )
+    kernels, bounds = ("mk_physics_fwd", "mk_physics_bwd"), ("MK_FWD_BOUNDS", "MK_BWD_BOUNDS")
+    # The forward kernel does little but wait for memory: the more threads wait at once, the better.
+    return Spec("physics.cu", _frozen(defines), kernels, sizes, bounds, (1408, 1024))
 
 
 @lru_cache(maxsize=64)
@@ -103,15 +125,16 @@ def tile_of(spec: Spec, macro: str) -> int:
     return int(dict(spec.defines)[macro])
 
 
-def _tile(wanted: int, joints: int, feet: int, shared: Callable[[int], int]) -> int:
-    for tile in range(wanted // 4 * 4, 0, -4):
-        if tile // 4 * (joints + feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
+def _tile(wanted: int, walk: int, shared: Callable[[int], int], joints: int, feet: int) -> int:
+    for tile in range(wanted // walk * walk, 0, -walk):
+        if _threads(tile // walk, joints, feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
             return tile
     raise MotionkitError(f"the physics kernel cannot hold a body of {joints} joints in a block's shared memory.")
 
 
-def _warps(threads: int) -> int:
-    return -(-threads // 32) * 32
+def _threads(groups: int, joints: int, feet: int) -> int:
+    """Return whole warps of joints, then whole warps of feet."""
+    return sum(-(-groups * count // 32) * 32 for count in (joints, feet))
 
 
 def _frozen(defines: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:

@@ -2,14 +2,20 @@
 //
 // No includes: NVRTC, nvcc and (with tests/kernels/host/cuda_host.h in front) g++ compile this very text.
 // Defined by whoever compiles (motionkit/kernels/_specs.py): MK_JOINTS, MK_FEET (how many), MK_FOOT_LIST (their joints,
-// distinct); for each of FWD and BWD a MK_*_TILE (frames per step, a multiple of 4), MK_*_THREADS (a multiple of 32, at
-// least tile / 4 * (joints + feet)) and MK_*_BOUNDS (for __launch_bounds__: keeps registers low without spills).
+// distinct); for each of FWD and BWD MK_*_WALK (frames that a thread walks, a multiple of 4), MK_*_TILE (frames per step,
+// a multiple of that), MK_*_THREADS (those of the joints and those of the feet, each rounded up to whole warps) and
+// MK_*_BOUNDS (for __launch_bounds__: keeps registers low without spills).
 //
 // Results are per frame (fps = 1). Every sum has one order that depends on nothing but a sample's own length: two runs,
 // and two batches that hold the same sample, agree to the last bit. Frames past a length are never read.
 
-#define MK_SPAN (3 * MK_JOINTS)       // floats of one frame
-#define MK_GROUPS(tile) ((tile) / 4)  // a thread walks four consecutive frames of one joint
+#define MK_SPAN (3 * MK_JOINTS)  // floats of one frame
+// A thread walks consecutive frames of one joint, or of one foot. Feet have warps of their own: a warp with both would
+// run both branches.
+#define MK_FWD_GROUPS (MK_FWD_TILE / MK_FWD_WALK)
+#define MK_BWD_GROUPS (MK_BWD_TILE / MK_BWD_WALK)
+#define MK_FWD_FEET ((MK_FWD_GROUPS * MK_JOINTS + 31) / 32 * 32)
+#define MK_BWD_FEET ((MK_BWD_GROUPS * MK_JOINTS + 31) / 32 * 32)
 #define MK_SOFTNESS 0.02f
 #define MK_CONTACT_EPS 1e-6f
 #define MK_NORM_EPS 1e-14f
@@ -41,20 +47,37 @@ static __device__ __forceinline__ int mk_foot(int index) {
 // How far an address is past a multiple of 16 bytes, in floats.
 static __device__ __forceinline__ int mk_shift(const float* address) { return (int)(((size_t)address >> 2) & 3); }
 
-// Copy `count` floats with the whole block; both addresses must have the same mk_shift, so 16-byte moves always fit.
+// Copy `count` <= most floats with the whole block; both addresses must have the same mk_shift, so 16-byte moves always
+// fit. Every load is on its way before the first store: a thread waits for memory once, not once per load.
+template <int threads, int most>
 static __device__ __forceinline__ void mk_copy(float* to, const float* from, int count) {
+    constexpr int each = (most / 4 + threads - 1) / threads;
     int head = (4 - mk_shift(from)) & 3;
     head = head < count ? head : count;
     const int quads = (count - head) >> 2;
-    const int thread = (int)threadIdx.x;
-    if (thread < head) to[thread] = from[thread];
-    for (int i = thread; i < quads; i += (int)blockDim.x) ((float4*)(to + head))[i] = ((const float4*)(from + head))[i];
     const int done = head + 4 * quads;
-    if (thread < count - done) to[done + thread] = from[done + thread];
+    const int thread = (int)threadIdx.x;
+    const bool first = thread < head, last = thread < count - done;
+    float4 value[each];
+    float before = 0.0f, after = 0.0f;
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+        if (thread + k * threads < quads) value[k] = ((const float4*)(from + head))[thread + k * threads];
+    }
+    if (first) before = from[thread];
+    if (last) after = from[done + thread];
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+        if (thread + k * threads < quads) ((float4*)(to + head))[thread + k * threads] = value[k];
+    }
+    if (first) to[thread] = before;
+    if (last) to[done + thread] = after;
 }
 
+template <int threads>
 static __device__ __forceinline__ void mk_zero(float* to, int count) {
-    for (int i = (int)threadIdx.x; i < count; i += (int)blockDim.x) to[i] = 0.0f;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x; i < count; i += threads) to[i] = 0.0f;
 }
 
 static __device__ __forceinline__ MkGate mk_gate(float y, float height) {
@@ -94,10 +117,10 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
     for (int start = 0; start < length; start += MK_FWD_TILE) {
         const int rows = min(MK_FWD_TILE + 3, length - start);
         if (start > 0) __syncthreads();
-        mk_copy(tile, source + (size_t)start * MK_SPAN, rows * MK_SPAN);
+        mk_copy<MK_FWD_THREADS, (MK_FWD_TILE + 3) * MK_SPAN>(tile, source + (size_t)start * MK_SPAN, rows * MK_SPAN);
         __syncthreads();
-        if (item < MK_GROUPS(MK_FWD_TILE) * MK_JOINTS) {
-            const int first = 4 * (item / MK_JOINTS);
+        if (item < MK_FWD_GROUPS * MK_JOINTS) {
+            const int first = MK_FWD_WALK * (item / MK_JOINTS);
             const float* x = tile + first * MK_SPAN + 3 * (item % MK_JOINTS);
             if (length < 4 && first == 0) {  // no jerk, but a value that is not finite must show
                 for (int k = 0; k < length; ++k) {
@@ -112,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
                     for (int c = 0; c < 3; ++c) p[k][c] = x[k * MK_SPAN + c];
                 }
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
+                for (int k = 0; k < MK_FWD_WALK; ++k) {
                     const int t = start + first + k;
                     if (t + 3 < length) {
                         float q = MK_NORM_EPS;
@@ -129,16 +152,16 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
                     }
                 }
             }
-        } else if (item < MK_GROUPS(MK_FWD_TILE) * (MK_JOINTS + MK_FEET)) {
-            const int place = item - MK_GROUPS(MK_FWD_TILE) * MK_JOINTS;
-            const int first = 4 * (place / MK_FEET);
+        } else if (item >= MK_FWD_FEET && item < MK_FWD_FEET + MK_FWD_GROUPS * MK_FEET) {
+            const int place = item - MK_FWD_FEET;
+            const int first = MK_FWD_WALK * (place / MK_FEET);
             const int foot = place % MK_FEET;
             const float height = heights.of[foot];
             const float* x = tile + first * MK_SPAN + 3 * mk_foot(foot);
             if (start + first + 1 < length) {
                 float x0 = x[0], z0 = x[2], open0 = mk_gate(x[1], height).open;
 #pragma unroll
-                for (int k = 1; k < 5; ++k) {
+                for (int k = 1; k <= MK_FWD_WALK; ++k) {
                     if (start + first + k < length) {
                         const float x1 = x[k * MK_SPAN], z1 = x[k * MK_SPAN + 2];
                         const float open1 = mk_gate(x[k * MK_SPAN + 1], height).open;
@@ -192,8 +215,9 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     const int item = (int)threadIdx.x;
     const size_t origin = (sample * (size_t)frames + (size_t)start) * MK_SPAN;
     const int written = min(MK_BWD_TILE, frames - start) * MK_SPAN;
-    if (start >= length || stats[sample] != stats[sample]) {  // a spoilt motion pulls nowhere
-        mk_zero(grad + origin, written);
+    const float skate = stats[sample];
+    if (start >= length || skate != skate) {  // a spoilt motion pulls nowhere
+        mk_zero<MK_BWD_THREADS>(grad + origin, written);
         return;
     }
 
@@ -203,15 +227,16 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     float* const out = result + mk_shift(grad + origin);
     const int before = min(3, start);
     const int end = min(MK_BWD_TILE + 3, length - start);
-    mk_zero(tile, (3 - before) * MK_SPAN);
-    mk_copy(tile + (3 - before) * MK_SPAN, source - before * MK_SPAN, (before + end) * MK_SPAN);
-    mk_zero(tile + (3 + end) * MK_SPAN, (MK_BWD_TILE + 3 - end) * MK_SPAN);
+    mk_zero<MK_BWD_THREADS>(tile, (3 - before) * MK_SPAN);
+    mk_copy<MK_BWD_THREADS, (MK_BWD_TILE + 6) * MK_SPAN>(tile + (3 - before) * MK_SPAN, source - before * MK_SPAN,
+                                                         (before + end) * MK_SPAN);
+    mk_zero<MK_BWD_THREADS>(tile + (3 + end) * MK_SPAN, (MK_BWD_TILE + 3 - end) * MK_SPAN);
     __syncthreads();
 
-    float foot_grad[4][3];
+    float foot_grad[MK_BWD_WALK][3];
     int foot_at = -1;
-    if (item < MK_GROUPS(MK_BWD_TILE) * MK_JOINTS) {
-        const int first = 4 * (item / MK_JOINTS);
+    if (item < MK_BWD_GROUPS * MK_JOINTS) {
+        const int first = MK_BWD_WALK * (item / MK_JOINTS);
         const int place = first * MK_SPAN + 3 * (item % MK_JOINTS);
         const float* x = tile + place;
         const float scale = gj ? gj[sample * (size_t)gj_step] / (float)(MK_JOINTS * max(length - 3, 1)) : 0.0f;
@@ -226,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
             }
         }
 #pragma unroll
-        for (int k = 0; k < 7; ++k) {
+        for (int k = 0; k < MK_BWD_WALK + 3; ++k) {
             const int s = start + first + k - 3;
             const bool inside = s >= 0 && s + 3 < length;
             float d[3], q = MK_NORM_EPS;
@@ -249,12 +274,11 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
                 u[2][c] = unit;
             }
         }
-    } else if (item < MK_GROUPS(MK_BWD_TILE) * (MK_JOINTS + MK_FEET) && (gs || gc)) {
-        const int index = item - MK_GROUPS(MK_BWD_TILE) * MK_JOINTS;
-        const int first = 4 * (index / MK_FEET);
+    } else if (item >= MK_BWD_FEET && item < MK_BWD_FEET + MK_BWD_GROUPS * MK_FEET && (gs || gc)) {
+        const int index = item - MK_BWD_FEET;
+        const int first = MK_BWD_WALK * (index / MK_FEET);
         const int foot = index % MK_FEET;
         const float height = heights.of[foot];
-        const float skate = stats[sample];
         const float share = gs ? gs[sample * (size_t)gs_step] / (stats[2 * batch + sample] + MK_CONTACT_EPS) : 0.0f;
         const float more = gc ? gc[sample * (size_t)gc_step] : 0.0f;
         foot_at = first * MK_SPAN + 3 * mk_foot(foot);
@@ -264,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
         float push_x = 0.0f, push_z = 0.0f;  // what the pair before sends to this frame
         float lift = 0.0f;
 #pragma unroll
-        for (int k = 0; k < 5; ++k) {
+        for (int k = 0; k <= MK_BWD_WALK; ++k) {
             const int t = start + first + k - 1;
             const float x1 = x[(k + 1) * MK_SPAN], z1 = x[(k + 1) * MK_SPAN + 2];
             const MkGate gate1 = mk_gate(x[(k + 1) * MK_SPAN + 1], height);
@@ -291,11 +315,11 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     __syncthreads();
     if (foot_at >= 0) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
+        for (int k = 0; k < MK_BWD_WALK; ++k) {
 #pragma unroll
             for (int c = 0; c < 3; ++c) out[foot_at + k * MK_SPAN + c] += foot_grad[k][c];
         }
     }
     __syncthreads();
-    mk_copy(grad + origin, out, written);
+    mk_copy<MK_BWD_THREADS, MK_BWD_TILE * MK_SPAN>(grad + origin, out, written);
 }

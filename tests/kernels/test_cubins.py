@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import _cubins, _nvrtc
+from motionkit.kernels import _build, _cubins, _nvrtc
+from motionkit.kernels._build import build_cubin
 from motionkit.kernels._cubins import cubin_folder, cubin_for
 from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_build, compiler_version
 from motionkit.kernels._specs import physics_spec, recover_spec
@@ -22,6 +23,8 @@ SPECS = {
     "HumanML3D": physics_spec(22, (7, 10, 8, 11)),
     "KIT": physics_spec(21, (14, 15, 19, 20)),
     "recovery": recover_spec(22),
+    "SMPL": physics_spec(24, (7, 10, 8, 11)),
+    "a small body": physics_spec(5, (1, 2)),
     "SMPL-H": physics_spec(52, (7, 10, 8, 11)),
     "recovery of a large body": recover_spec(60),
 }
@@ -33,7 +36,7 @@ SPECS = {
 )
 def test_compiles_without_spills_in_64_registers(name, arch):
     spec = SPECS[name]
-    cubin, log = compile_cubin(spec.text(), spec.source, spec.macros(arch), arch)
+    cubin, log = build_cubin(spec, arch)
     assert cubin.startswith(b"\x7fELF")
     assert all(kernel.encode() in cubin for kernel in spec.kernels)
     assert len(re.findall(r"\b0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads", log)) == 2, log
@@ -41,6 +44,34 @@ def test_compiles_without_spills_in_64_registers(name, arch):
     assert len(registers) == 2
     assert max(registers) <= 64, log
     assert max(int(number) for number in re.findall(r"(\d+) bytes smem", log)) <= 48 * 1024
+
+
+def test_a_kernel_that_spills_gets_more_registers(monkeypatch):
+    """Only that one, and only as long as it does."""
+    seen = []
+
+    def compiler(text, name, macros, arch):
+        seen.append((macros["MK_FWD_BOUNDS"], macros["MK_BWD_BOUNDS"]))
+        spills = 20 if macros["MK_BWD_BOUNDS"] != "256,4" else 0
+        line = "ptxas info    : Function properties for mk_physics_{}\nptxas   .   0 bytes stack frame, "
+        line += (
+            "{} bytes spill stores, 8 bytes spill loads\n" if spills else "0 bytes spill stores, 0 bytes spill loads\n"
+        )
+        return b"", line.format("bwd", spills) + line.format("fwd", 0).replace("8 bytes", "0 bytes")
+
+    monkeypatch.setattr(_build, "compile_cubin", compiler)
+    build_cubin(physics_spec(24, (7, 10, 8, 11)), 90)
+    assert seen == [("384,4", "224,5"), ("384,4", "256,4")]
+    seen.clear()
+    monkeypatch.setattr(_build, "spilling", lambda log: ["mk_physics_fwd", "mk_physics_bwd"])
+    build_cubin(SPECS["HumanML3D"], 90)  # to the end of the choices and no further
+    assert seen == [("352,4", "192,6"), ("352,3", "256,4"), ("512,2", "256,4")]
+
+
+def test_the_forward_kernel_lets_four_blocks_wait_for_memory():
+    log = build_cubin(SPECS["HumanML3D"], 90)[1]
+    registers = re.search(r"properties for mk_physics_fwd.*?Used (\d+) registers", log, re.S)
+    assert 4 * 352 * -(-int(registers[1]) // 8) * 8 <= 65536
 
 
 def test_a_source_that_does_not_compile_shows_the_log():
@@ -73,7 +104,7 @@ def compiled(monkeypatch):
         calls.append(arguments)
         return compile_cubin(*arguments)
 
-    monkeypatch.setattr(_cubins, "compile_cubin", count)
+    monkeypatch.setattr(_build, "compile_cubin", count)
     return calls
 
 
@@ -141,6 +172,7 @@ def test_no_home_folder_is_no_error(monkeypatch, compiled, caplog):
 
 FETCH = """
 import hashlib
+from motionkit.kernels._build import build_cubin
 from motionkit.kernels._cubins import cubin_for
 from motionkit.kernels._specs import recover_spec
 print(hashlib.sha256(cubin_for(recover_spec(4), 90)).hexdigest())

@@ -166,7 +166,17 @@ MUTATIONS = {
     "a tile without its first rows": ("const int before = min(3, start);", "const int before = 0;"),
     "the mean of one joint too many": ("MK_JOINTS * max(length - 3, 1)", "(MK_JOINTS + 1) * max(length - 3, 1)"),
     "int64 read as int32": ("wide ? ((const long long*)lengths)[sample]", "wide ? ((const int*)lengths)[sample]"),
-    "the gradient stops at the length": ("mk_zero(grad + origin, written);", ""),
+    "the gradient stops at the length": ("mk_zero<MK_BWD_THREADS>(grad + origin, written);", ""),
+    "a copy without its last round": ("(most / 4 + threads - 1) / threads", "most / 4 / threads"),
+    "a copy without its first floats": ("if (first) to[thread] = before;", ""),
+    "a copy without its last floats": ("if (last) to[done + thread] = after;", ""),
+    "the last pair of a walk": ("k <= MK_FWD_WALK", "k < MK_FWD_WALK"),
+    "the last pair of a walk in the gradient": ("k <= MK_BWD_WALK", "k < MK_BWD_WALK"),
+    "the last frames of a walk in the gradient": ("k < MK_BWD_WALK + 3", "k < MK_BWD_WALK + 2"),
+    "feet that no thread walks": ("#define MK_FWD_FEET ((MK_FWD_GROUPS * MK_JOINTS + 31) / 32 * 32)",
+                              "#define MK_FWD_FEET (MK_FWD_GROUPS * MK_JOINTS + 64)"),
+    "feet that no thread walks in the gradient": ("#define MK_BWD_FEET ((MK_BWD_GROUPS * MK_JOINTS + 31) / 32 * 32)",
+                                              "#define MK_BWD_FEET (MK_BWD_GROUPS * MK_JOINTS + 64)"),
 }  # fmt: skip
 
 
