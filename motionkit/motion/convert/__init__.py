@@ -1,6 +1,9 @@
 """Whole folders from one format to another: many processes, one record, resumable."""
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
+from motionkit.motion.convert._file_source import FileSource
+from motionkit.motion.convert._files import FileKind, kind_of
+from motionkit.motion.convert._generated import generated_texts
 from motionkit.motion.convert._load import load_clips
 from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
@@ -8,8 +11,8 @@ from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._request import Request, plan_conversion, run_conversion
 from motionkit.motion.convert._single import convert_file, require_file
-from motionkit.motion.convert._sources import FileSource, Opened, generated_texts, open_sources
-from motionkit.motion.convert._targets import FileKind, FileTarget, Target, kind_of
+from motionkit.motion.convert._sources import Opened, open_sources
+from motionkit.motion.convert._targets import FileTarget, Target
 from motionkit.motion.convert._wishes import Wishes, refuse_for_check
 from motionkit.motion.convert._words import (
     FINDING_COLUMNS,

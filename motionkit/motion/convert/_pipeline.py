@@ -9,17 +9,16 @@ from pathlib import Path
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
+from motionkit.motion.convert._dataset import check_names, finish_dataset
 from motionkit.motion.convert._dataset_target import FeatureTarget
+from motionkit.motion.convert._file_source import FileSource
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import Place, refuse_sources
 from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
-from motionkit.motion.convert._sources import FileSource
 from motionkit.motion.convert._targets import Target
 from motionkit.motion.convert._work import Job, work
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
-from motionkit.motion.corpus._folder import finish_folder
-from motionkit.motion.corpus._splits import SPLITS, complete_splits
 
 Progress = Callable[[str], None]
 
@@ -61,7 +60,7 @@ def convert(
     report = ConvertReport(to=str(target.describe()["to"]))
     matched = table.match({source.key: source.origin for source in sources}) if table is not None else {}
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
-    _check_names(sources, target)
+    check_names(sources, target)
     refuse_sources(out, (source.path for source in sources if isinstance(source, FileSource)))
     plan = {
         "version": __version__,
@@ -92,7 +91,7 @@ def convert(
         report.conclude(pieces)
         report.motionless = sorted(set(table.rows) - set(matched.values())) if table is not None else []
         if isinstance(target, FeatureTarget):
-            _finish_dataset(place.folder, target, pieces, report)
+            finish_dataset(place.folder, target, pieces, report)
         place.finish(
             {
                 "schema": 1,
@@ -165,36 +164,6 @@ def _reasons(report: ConvertReport) -> list[str]:
         listed = ", ".join(f"{key} ({frames} frames)" for key, frames in list(report.short.items())[:3])
         said.append(f"{len(report.short)} clip(s) are too short: {listed}.")
     return said
-
-
-def _check_names(sources: Sequence[ClipSource], target: Target) -> None:
-    """Refuse a set in which a clip is called like another's mirror image."""
-    if not (isinstance(target, FeatureTarget) and target.mirrored):
-        return
-    keys = {source.key for source in sources}
-    if both := sorted(key for key in keys if f"M{key}" in keys):
-        raise MotionkitError(
-            f"the mirror image of {both[0]} would be called M{both[0]}, which is another clip.",
-            fix="rename one of them, or leave out --mirror.",
-        )
-
-
-def _finish_dataset(folder: Path, target: FeatureTarget, pieces: Sequence[Piece], report: ConvertReport) -> None:
-    """Deal out splits and write lists and statistics."""
-    groups = {piece.key: piece.group for piece in pieces}
-    splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
-    found: dict[str, set[str]] = {}
-    for key, group in groups.items():
-        found.setdefault(group, set()).add(splits[key])
-    if leaks := sorted(group for group, where in found.items() if len(where) > 1):
-        report.warnings.append(
-            f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
-        )
-    report.uncaptioned = [piece.key for piece in pieces if not piece.captions]
-    report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
-    if not report.splits["train"]:
-        report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
-    finish_folder(folder, splits, target.skeleton)
 
 
 def _cpu_seconds() -> float:

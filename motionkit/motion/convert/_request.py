@@ -9,10 +9,11 @@ from pathlib import Path
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
 from motionkit.motion.convert._dataset_target import FeatureTarget
+from motionkit.motion.convert._files import FileKind, kind_of
 from motionkit.motion.convert._pipeline import convert
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._single import convert_file
-from motionkit.motion.convert._targets import FileKind, FileTarget, kind_of
+from motionkit.motion.convert._targets import FileTarget
 from motionkit.motion.convert._wishes import DatasetKind, Wishes, refuse_for_datasets, refuse_for_files
 from motionkit.motion.corpus._caption_table import CaptionTable
 

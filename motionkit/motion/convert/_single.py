@@ -9,13 +9,14 @@ from typing import Literal
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ClipSource, clip_key
+from motionkit.motion.convert._file_source import FileSource
+from motionkit.motion.convert._files import PICTURES, FileKind, write_file, write_pictures
 from motionkit.motion.convert._load import load_clips
 from motionkit.motion.convert._look import look
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import refuse_sources
 from motionkit.motion.convert._report import ConvertReport
-from motionkit.motion.convert._sources import FileSource
-from motionkit.motion.convert._targets import PICTURES, FileKind, FileTarget, write_file, write_pictures
+from motionkit.motion.convert._targets import FileTarget
 
 MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
 """How many clips one page or film can show side by side."""

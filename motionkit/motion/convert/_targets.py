@@ -1,32 +1,18 @@
-"""What a clip can be written as, one file each."""
+"""What writes the clips of a folder, and one file for each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion._skeleton import HUMANML, KIT
+from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.convert._files import SUFFIX, FileKind, write_file
 from motionkit.motion.convert._outcome import Piece
 from motionkit.motion.corpus._ids import plain_id
-
-FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
-SUFFIX = {
-    "mpl": ".npz",
-    "bvh": ".bvh",
-    "glb": ".glb",
-    "mp4": ".mp4",
-    "gif": ".gif",
-    "html": ".html",
-    "joints": ".npy",
-    "npz": ".npz",
-}
-PICTURES = ("mp4", "gif", "html")
-"""Kinds that can show several clips in one file."""
 
 
 class Target(Protocol):
@@ -95,88 +81,3 @@ class FileTarget:
             raise MotionkitError("another clip has this id already.")
         figures = write_file(path, self.kind, clip, unit=self.unit)
         return [Piece(key, frames, (name,), clip.split, clip.group, len(clip.captions), figures)]
-
-
-def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
-    """Write one clip as one file.
-
-    Args:
-        path: The file.
-        kind: What it is.
-        clip: The clip, at the rate that is wanted.
-        unit: Unit of a BVH file.
-
-    Returns:
-        ``residual_mean``, ``residual_max`` (metres) and ``flips`` where rotations had to be found for bare joints.
-    """
-    motion = clip.motion
-    if kind in PICTURES:
-        write_pictures(path, [(clip, path.stem)])
-        return {}
-    if kind == "joints":
-        from motionkit.motion.formats.arrays import write_joints
-        from motionkit.motion.rigs import to_body
-
-        own = KIT if motion.names == KIT.joint_names else HUMANML
-        write_joints(path, to_body(motion, own, motion.fps))
-        return {}
-    if kind == "npz":
-        from motionkit.motion.formats.native import write_native
-
-        write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
-        return {}
-    solid, figures = solid_motion(motion)
-    if kind == "bvh":
-        from motionkit.motion.formats.bvh import write_bvh
-
-        write_bvh(path, solid, unit=unit)
-    elif kind == "glb":
-        from motionkit.motion.formats.glb import write_glb
-
-        write_glb(path, solid, name=path.stem)
-    else:
-        from motionkit.motion.formats.mpl import write_mpl_npz
-
-        write_mpl_npz(path, replace(clip, motion=solid), source_hash=clip.notes.get("sha256", ""))
-    return figures
-
-
-def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
-    """Return a motion with rotations, and how well it fits where they had to be found."""
-    if isinstance(motion, Motion):
-        return motion, {}
-    from motionkit.motion.rigs import solve
-
-    solved = solve(motion)
-    figures = {
-        "residual_mean": solved.residual_mean,
-        "residual_max": solved.residual_max,
-        "flips": float(solved.flips),
-    }
-    return solved.motion, figures
-
-
-def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
-    """Show clips in one page or film, each with a title for where it has no caption."""
-    from motionkit.motion.player import track_of, write_player
-
-    tracks = [
-        track_of(
-            clip.motion,
-            clip.captions[0].text if clip.captions else title,
-            segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
-        )
-        for clip, title in shown
-    ]
-    if path.suffix.lower() == ".html":
-        write_player(path, tracks, title=path.stem)
-    else:
-        from motionkit.motion.formats.video import write_video
-
-        write_video(path, tracks)
-
-
-def kind_of(path: Path) -> FileKind | None:
-    """Return what a file name asks for by its ending, or None for a folder."""
-    by_suffix: dict[str, FileKind] = {SUFFIX[kind]: kind for kind in get_args(FileKind) if kind != "mpl"}
-    return by_suffix.get(path.suffix.lower())

@@ -8,7 +8,7 @@ from typing import Literal
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import HUMANML, KIT
-from motionkit.motion.convert._targets import FileKind
+from motionkit.motion.convert._files import FileKind
 
 DatasetKind = Literal["humanml", "kit"]
 _RATES = {"humanml": HUMANML.fps, "kit": KIT.fps}

@@ -1,0 +1,111 @@
+"""Writing clips as single files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from motionkit.motion._clip import Clip
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._skeleton import HUMANML, KIT
+
+FileKind = Literal["mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
+SUFFIX = {
+    "mpl": ".npz",
+    "bvh": ".bvh",
+    "glb": ".glb",
+    "mp4": ".mp4",
+    "gif": ".gif",
+    "html": ".html",
+    "joints": ".npy",
+    "npz": ".npz",
+}
+PICTURES = ("mp4", "gif", "html")
+"""Kinds that can show several clips in one file."""
+
+
+def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm"] = "cm") -> dict[str, float]:
+    """Write one clip as one file.
+
+    Args:
+        path: The file.
+        kind: What it is.
+        clip: The clip, at the rate that is wanted.
+        unit: Unit of a BVH file.
+
+    Returns:
+        ``residual_mean``, ``residual_max`` (metres) and ``flips`` where rotations had to be found for bare joints.
+    """
+    motion = clip.motion
+    if kind in PICTURES:
+        write_pictures(path, [(clip, path.stem)])
+        return {}
+    if kind == "joints":
+        from motionkit.motion.formats.arrays import write_joints
+        from motionkit.motion.rigs import to_body
+
+        own = KIT if motion.names == KIT.joint_names else HUMANML
+        write_joints(path, to_body(motion, own, motion.fps))
+        return {}
+    if kind == "npz":
+        from motionkit.motion.formats.native import write_native
+
+        write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
+        return {}
+    solid, figures = solid_motion(motion)
+    if kind == "bvh":
+        from motionkit.motion.formats.bvh import write_bvh
+
+        write_bvh(path, solid, unit=unit)
+    elif kind == "glb":
+        from motionkit.motion.formats.glb import write_glb
+
+        write_glb(path, solid, name=path.stem)
+    else:
+        from motionkit.motion.formats.mpl import write_mpl_npz
+
+        write_mpl_npz(path, replace(clip, motion=solid), source_hash=clip.notes.get("sha256", ""))
+    return figures
+
+
+def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
+    """Return a motion with rotations, and how well it fits where they had to be found."""
+    if isinstance(motion, Motion):
+        return motion, {}
+    from motionkit.motion.rigs import solve
+
+    solved = solve(motion)
+    figures = {
+        "residual_mean": solved.residual_mean,
+        "residual_max": solved.residual_max,
+        "flips": float(solved.flips),
+    }
+    return solved.motion, figures
+
+
+def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
+    """Show clips in one page or film, each with a title for where it has no caption."""
+    from motionkit.motion.player import track_of, write_player
+
+    tracks = [
+        track_of(
+            clip.motion,
+            clip.captions[0].text if clip.captions else title,
+            segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+        )
+        for clip, title in shown
+    ]
+    if path.suffix.lower() == ".html":
+        write_player(path, tracks, title=path.stem)
+    else:
+        from motionkit.motion.formats.video import write_video
+
+        write_video(path, tracks)
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """Return what a file name asks for by its ending, or None for a folder."""
+    by_suffix: dict[str, FileKind] = {SUFFIX[kind]: kind for kind in get_args(FileKind) if kind != "mpl"}
+    return by_suffix.get(path.suffix.lower())

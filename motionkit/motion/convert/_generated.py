@@ -1,0 +1,29 @@
+"""What a folder made by ``motionkit generate`` says about its motions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from motionkit.errors import MotionkitError
+from motionkit.motion.corpus._captions import Caption
+from motionkit.text import Prompt
+
+
+def generated_texts(folder: Path) -> Mapping[str, tuple[Caption, ...]]:
+    """Return the texts of a folder made by ``motionkit generate``: of each clip the whole, then its timed segments."""
+    try:
+        document = json.loads((folder / "motions.json").read_text(encoding="utf-8"))
+        fps = float(document["fps"])
+        return {str(entry["id"]): _segment_captions(entry["segments"], fps) for entry in document["motions"]}
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
+        return {}
+
+
+def _segment_captions(segments: Sequence[Mapping[str, Any]], fps: float) -> tuple[Caption, ...]:
+    spans = [(str(part["text"]), int(part["start"]), int(part["end"])) for part in segments]
+    prompt = Prompt(tuple(text for text, _, _ in spans), tuple(end - start for _, start, end in spans))
+    parts = [Caption(text, (), start / fps, end / fps) for text, start, end in spans] if len(spans) > 1 else []
+    return (Caption(prompt.text), *parts)
