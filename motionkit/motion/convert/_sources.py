@@ -33,8 +33,9 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     """Find motion files: each path is a file or a folder, searched with its sub-folders.
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
-    splits; its joints are the same motions again and are not taken twice. Nor are folders inside a given one that
-    `convert` wrote; give them by name to read them. Ids are file names without ending; see `unique_keys`.
+    splits; its joints are the same motions again and are not taken twice. Nor are folders that `convert` wrote, where
+    there is anything else in the one that was given; give them by name to read them. Ids are file names without ending;
+    see `unique_keys`.
 
     Raises:
         MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
@@ -45,7 +46,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     made: list[Path] = []
     for path in paths:
         if path.is_dir():
-            entries = list(walk(path, skipped, made))
+            entries = _in_folder(path, skipped, made)
             if not entries:
                 raise MotionkitError(
                     f"there is no motion in {path} or below it.",
@@ -68,3 +69,13 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
         for entry, key, group in zip(found.values(), keys, groups, strict=True)
     )
     return Opened(sources, tuple(skipped), tuple(made))
+
+
+def _in_folder(path: Path, skipped: list[Path], made: list[Path]) -> list[Found]:
+    """Return what is in a folder: what `convert` made of it is passed over, unless it is all there is."""
+    ours: list[Path] = []
+    found = list(walk(path, skipped, ours))
+    if found:
+        made += ours
+        return found
+    return [entry for folder in ours for entry in walk(folder, skipped, made)]

@@ -204,6 +204,15 @@ def test_its_own_output_is_not_read_again(tmp_path: Path) -> None:
     assert len(open_sources([tmp_path / "in/out"]).sources) == 1, "by name it is read"
 
 
+def test_a_folder_of_nothing_but_datasets_is_a_folder_of_datasets(tmp_path: Path) -> None:
+    write_bvh(tmp_path / "walk.bvh", 150)
+    for name in ("one", "two"):
+        convert(open_sources([tmp_path / "walk.bvh"]).sources, tmp_path / "sets" / name, FileTarget("npz"))
+    opened = open_sources([tmp_path / "sets"])
+    assert [source.key for source in opened.sources] == ["one_walk", "two_walk"]
+    assert opened.made == ()
+
+
 def test_a_clip_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_bvh(tmp_path / "walk.bvh", 500, fps=20.0)
     write_bvh(tmp_path / "walk_p1.bvh", 60, fps=20.0)
