@@ -7,6 +7,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from motionkit.evaluation._generate import PAGE, RECORD
 from motionkit.motion import ReadOptions
 from motionkit.motion.convert import (
@@ -98,7 +101,8 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None
     for source, entry in zip(sources, motions, strict=False):
         (clip,) = source.load()
         segments = [(part["text"], part["start"] / fps, part["end"] / fps) for part in entry["segments"]]
-        tracks.append(track_of(clip.motion, entry["id"], segments=segments))
+        features = torch.from_numpy(np.load(folder / entry["features"], allow_pickle=False))
+        tracks.append(track_of(clip.motion, entry["id"], segments=segments, features=features))
     some = f"{len(tracks)} of {len(motions)}" if len(tracks) < len(motions) else f"{len(motions)}"
     write_player(path, tracks, title=motions[0]["text"] if len(motions) == 1 else f"{some} generated motions")
 

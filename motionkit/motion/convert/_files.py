@@ -94,6 +94,7 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
             clip.motion,
             clip.captions[0].text if clip.captions else title,
             segments=[(caption.text, caption.start, caption.end) for caption in clip.timed],
+            features=clip.features,
         )
         for clip, title in shown
     ]

@@ -10,6 +10,7 @@ from torch import Tensor
 from motionkit.motion._sound import nearest_sound
 from motionkit.motion.player._sides import Side, head_joint, sides
 from motionkit.motion.player._track import PlayerTrack
+from motionkit.motion.rigs._roles import find_roles
 
 PERSON = 1.7
 """Metres of a body at which the radii below hold; other bodies scale them."""
@@ -43,7 +44,7 @@ class Figure:
         bones: ``(parent, child)`` pairs.
         lone: Joints that no bone reaches; they are drawn as balls.
         radii: Metres from each joint to the skin, as drawn; a bone tapers from one joint's to the other's.
-        sides: L, R or ``-`` for each joint.
+        sides: L, R or ``-`` for each joint as it is coloured; collars belong to the trunk.
         head: Where the head is, or None.
         height: Metres between the lowest and the highest joint, over the clip.
         middle: Height of the point the camera looks at.
@@ -73,7 +74,7 @@ def figure_of(track: PlayerTrack) -> Figure:
     """Measure a track."""
     shown = track.shown().cpu()
     positions = track.positions.detach().to("cpu", torch.float64)[nearest_sound(shown)]
-    sided = sides(track.names or ("",) * len(track.parents))
+    sided = _without_collars(sides(track.names or ("",) * len(track.parents)), track)
     low, high = _mostly(positions[..., 1].amin(1), 0.02), _mostly(positions[..., 1].amax(1), 0.98)
     height = max(high - low, 1e-3)
     flat = positions[..., [0, 2]]
@@ -99,6 +100,18 @@ def figure_of(track: PlayerTrack) -> Figure:
         centre=(float(centre[0]), float(centre[1])),
         spread=max(float((flat - centre).norm(dim=-1).max()), 1e-3),
     )
+
+
+def _without_collars(sided: tuple[Side, ...], track: PlayerTrack) -> tuple[Side, ...]:
+    """Count the joints between trunk and shoulder among the trunk: their bones start at the middle of the chest."""
+    roles = find_roles(track.names, track.parents)
+    middle = set()
+    for side in ("left", "right"):
+        joint = track.parents[roles[f"{side} shoulder"]] if f"{side} shoulder" in roles else -1
+        while joint >= 0 and sided[joint] != "-":
+            middle.add(joint)
+            joint = track.parents[joint]
+    return tuple("-" if joint in middle else side for joint, side in enumerate(sided))
 
 
 def _mostly(values: Tensor, part: float) -> float:

@@ -27,6 +27,8 @@ MAX_VALUES = 12_000_000
 
 _RATES = (60.0, 30.0, 20.0, 15.0, 10.0)
 
+_MADE = "Foot contacts are motionkit's, from the height and speed of the feet."
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -115,6 +117,8 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
         plural = "s" if len(gaps) > 1 or gaps[0][1] - gaps[0][0] > 1 else ""
         notes.append(f"Frame{plural} {named}{more} have no finite positions; the figure disappears there.")
+    if track.contacts is not None and track.contacts_made:
+        notes.append(_MADE)
     part = {
         "title": plain_text(track.title),
         "fps": track.fps / stride,

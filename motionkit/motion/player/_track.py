@@ -13,6 +13,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT
+from motionkit.motion.player._contacts import shown_contacts
 from motionkit.motion.rigs._kit import rig_names
 
 FARTHEST = 10_000.0
@@ -34,6 +35,7 @@ class PlayerTrack:
         segments: ``(text, start, end)`` in seconds, such as the actions that were asked for.
         scores: One number per segment, or none.
         contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
+        contacts_made: They are motionkit's, from heights and speeds, which the page says.
         colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
         names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
             KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
@@ -52,6 +54,7 @@ class PlayerTrack:
     contacts: Tensor | None = None
     colour: str = ""
     names: tuple[str, ...] = ()
+    contacts_made: bool = False
 
     def __post_init__(self) -> None:
         for problem in (self._shape_problem(), self._value_problem(), self._text_problem()):
@@ -122,8 +125,9 @@ def track_of(
     segments: Sequence[tuple[str, float, float]] = (),
     scores: Sequence[float] = (),
     colour: str = "",
+    features: Tensor | None = None,
 ) -> PlayerTrack:
-    """Return the track of a motion, with its foot contacts when it has a track ``contacts``.
+    """Return the track of a motion with foot contacts: its own, else those of its features, else ours.
 
     Args:
         motion: What moves.
@@ -131,13 +135,12 @@ def track_of(
         segments: ``(text, start, end)`` in seconds.
         scores: One number per segment, or none.
         colour: ``#rrggbb``, or empty.
+        features: HumanML3D or KIT features of the same frames, ``[T, D]``, for their contacts; see `shown_contacts`.
 
     Raises:
         MotionkitError: As `PlayerTrack`.
     """
-    contacts = motion.tracks.get("contacts")
-    if contacts is not None and tuple(contacts.shape) != (motion.frames, 2):
-        contacts = None  # a source's own contacts of more feet than two have no lanes
+    contacts, made = shown_contacts(motion, features)
     return PlayerTrack(
         title=title,
         positions=motion.positions().detach().to(torch.float64),
@@ -148,4 +151,5 @@ def track_of(
         contacts=contacts,
         colour=colour,
         names=tuple(motion.names),
+        contacts_made=made,
     )

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML
-from motionkit.motion.player import PlayerTrack
+from motionkit.motion import HUMANML, JointMotion
+from motionkit.motion.player import PlayerTrack, track_of
 from motionkit.motion.player import _payload as payload
 
 from .figures import track, walking
@@ -54,7 +55,7 @@ def test_positions_come_back_within_half_a_tenth_of_a_millimetre() -> None:
     decoded = decode(part["positions"], 40, 66).reshape(40, 22, 3) * payload.STEP
     assert np.abs(decoded - shown.positions.numpy()).max() <= 0.5001e-4
     assert list(base64.b64decode(part["contacts"])[:4]) == [0, 255, 0, 255]
-    assert part["sides"].count("L") == part["sides"].count("R") == 8
+    assert part["sides"].count("L") == part["sides"].count("R") == 7
     assert (part["frames"], part["fps"], part["duration"], part["gaps"]) == (40, 20.0, 2.0, [])
 
 
@@ -112,3 +113,13 @@ def test_ordinals() -> None:
 def test_nothing_to_show_is_an_error() -> None:
     with pytest.raises(MotionkitError, match="no motion"):
         payload.document([], title="x")
+
+
+def test_contacts_that_are_ours_are_said_to_be():
+    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walking(), 20.0)
+    own = replace(motion, tracks={"contacts": torch.rand(40, 2)})
+    ours, theirs = track_of(motion, "ours"), track_of(own, "theirs")
+    said = "Foot contacts are motionkit's, from the height and speed of the feet."
+    assert payload.document([ours, ours], title="")["notes"] == [said]
+    assert payload.document([ours, theirs], title="")["notes"] == [f"ours: {said}"]
+    assert payload.document([theirs], title="")["notes"] == []
