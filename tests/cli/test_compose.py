@@ -108,6 +108,16 @@ def test_an_old_file_that_is_there_is_written_again(cli: Cli) -> None:
     assert "composite_k3_train.npy was there: it is written again" in said(result)
 
 
+@pytest.mark.parametrize("name", ["composite_k3_train.npy", "composite_k3_train.json", "composite_k3_train.npz"])
+def test_a_file_that_compose_did_not_make_is_never_replaced(cli: Cli, name: str) -> None:
+    Path("out").mkdir()
+    Path("out", name).write_text('{"kind": "something else"}')
+    for more in ([], ["--overwrite"]):
+        result = compose(cli, *more, "out")
+        assert (result.exit_code, "compose did not make it" in said(result)) == (2, True)
+    assert [path.read_text() for path in Path("out").iterdir()] == ['{"kind": "something else"}']
+
+
 def test_what_a_missing_text_model_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     result = compose(cli, "--b-matrix", "--text-encoder", "clip", "--text-model", "nowhere", "--device", "cpu", "out")

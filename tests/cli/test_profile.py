@@ -60,6 +60,13 @@ def test_the_page_is_written(cli: Run, folder: Path) -> None:
     assert "Profile of clips" in page
     assert f"motionkit profile {folder} --html page.html" in page.replace("<span>", "").replace("</span>", "")
     assert "<svg" in page
+    assert cli("profile", folder, "--html", "page.html").exit_code == 0, "its own page is made again"
+    Path("notes.html").write_text("my work")
+    for config in ([], ["--write-config", "notes.html"], ["--write-config", "s.json", "--overwrite"]):
+        refused = cli("profile", folder, "--html", "notes.html", *config)
+        assert (refused.exit_code, Path("notes.html").read_text()) == (2, "my work")
+        assert "no page that profile made" in refused.stderr
+    assert not Path("s.json").exists()
     missing = cli("profile", folder, "--html", "no/page.html")
     assert missing.exit_code == 2
     assert "no folder no" in missing.stderr

@@ -50,17 +50,33 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
     The original code's file beside them is of the same set: one that is there is written again, asked for or not.
 
     Raises:
-        MotionkitError: `out` is a file, or one of the files is there already.
+        MotionkitError: `out` is a file; or one of the files is there already, and `overwrite` is False or `compose` did
+            not make it.
     """
     if out.exists() and not out.is_dir():
         raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")
     stem = f"composite_k{plan.k_segments}_{plan.split}"
     old = out / f"{stem}.npy"
     files = Written(out / f"{stem}.json", out / f"{stem}.npz", old if legacy or old.exists() else None)
-    for path in (files.document, files.arrays, files.legacy):
-        if path is not None and path.exists() and not overwrite:
-            raise MotionkitError(f"{path} already exists.", fix="choose another OUT, or add --overwrite.")
+    there = [path for path in (files.document, files.arrays, files.legacy) if path is not None and path.exists()]
+    if there and not _is_composed(files.document):
+        raise MotionkitError(
+            f"{there[0]} already exists, and compose did not make it.",
+            why="it will not be touched, with or without --overwrite.",
+            fix="choose another OUT.",
+        )
+    if there and not overwrite:
+        raise MotionkitError(f"{there[0]} already exists.", fix="choose another OUT, or add --overwrite.")
     return files
+
+
+def _is_composed(path: Path) -> bool:
+    """Whether a file is a document of `compose`, of whatever version."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("kind") == KIND
 
 
 def write_composed(composed: Composed, files: Written) -> None:

@@ -15,7 +15,7 @@ from motionkit.motion.profile._result import ProfileResult
 from motionkit.motion.profile._settings_file import read_settings
 from motionkit.motion.profile._suggest import suggest
 from motionkit.motion.profile._wording import count
-from motionkit.motion.profile.page import profile_page
+from motionkit.motion.profile.page import is_profile_page, profile_page
 from motionkit.runs import write_bytes_atomic
 
 
@@ -23,14 +23,18 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
     """Find out before the work whether its results can be written.
 
     Raises:
-        MotionkitError: The page would take the place of a folder or go into a missing one, or the settings file cannot
-            be read.
+        MotionkitError: The page would take the place of a folder, of a file that is no such page, or go into a missing
+            folder; or the settings file cannot be read.
     """
     if html is not None:
         if html.is_dir():
             raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
         if not html.parent.is_dir():
             raise MotionkitError(f"there is no folder {html.parent} to write {html.name} into.")
+        if (config is not None and html.resolve() == config.resolve()) or (html.exists() and not is_profile_page(html)):
+            raise MotionkitError(
+                f"{html} would be replaced, and it is no page that profile made.", fix="choose another FILE for --html."
+            )
     if config is not None:
         read_settings(config)
 

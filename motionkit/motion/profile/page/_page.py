@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from motionkit._version import __version__
 from motionkit.motion.profile._notes import notes
@@ -19,6 +20,15 @@ from motionkit.motion.profile.page._movement import movement
 from motionkit.motion.profile.page._settings import settings
 from motionkit.motion.profile.page._style import STYLE
 from motionkit.motion.profile.page._unusual import unusual
+
+MARK = '<meta name="generator" content="motionkit profile">'
+"""What only such pages have, near their beginning."""
+
+
+def is_profile_page(path: Path) -> bool:
+    """Whether a file is a page of `profile_page`."""
+    with path.open("rb") as file:
+        return MARK.encode() in file.read(1024)
 
 
 def profile_page(
@@ -48,7 +58,7 @@ def profile_page(
     )
     name = escape(title or "a dataset")
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{MARK}'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>Profile of {name}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
     )
