@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MotionkitError(Exception):
     """Something the user can understand and mend.
@@ -23,6 +25,10 @@ class MotionkitError(Exception):
     def sentence(self) -> str:
         """Return message and reason as one sentence, for lists of what went wrong."""
         return f"{self.message.rstrip('.')} ({self.why.rstrip('.')})." if self.why else self.message
+
+    def document(self) -> dict[str, Any]:
+        """Return it as plain data for JSON."""
+        return {"code": self.code, "message": self.message, "why": self.why, "fix": self.fix}
 
     def as_late(self) -> MotionkitError:
         """Return the same error for a command that had already started (exit code 1)."""

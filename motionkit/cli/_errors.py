@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
-from typing import Any
 
 import typer
 
 from motionkit.cli._guide import translate
+from motionkit.cli.output import as_json, printable
 from motionkit.errors import MotionkitError
 
 
@@ -37,8 +36,8 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -
             code=1,
         )
     if json_wanted:
-        print(json.dumps(as_document(known), indent=2, ensure_ascii=False))
-    print(as_text(known), file=sys.stderr)
+        print(as_json({"schema": 1, "error": known.document()}))
+    print(printable(as_text(known)), file=sys.stderr)
     return known.code
 
 
@@ -50,14 +49,6 @@ def as_text(error: MotionkitError) -> str:
     if error.fix:
         lines.append(f"  fix  {error.fix}")
     return "\n".join(lines)
-
-
-def as_document(error: MotionkitError) -> dict[str, Any]:
-    """Return the message as programs read it."""
-    return {
-        "schema": 1,
-        "error": {"code": error.code, "message": error.message, "why": error.why, "fix": error.fix},
-    }
 
 
 def _usage(error: typer.TyperException) -> MotionkitError:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json as _json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
+from motionkit.errors import MotionkitError
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="")]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a terminal obeys instead of showing it, and halves of characters, which no terminal takes."""
 
 _talk = logging.getLogger("motionkit.cli")
 _colour = "auto"
@@ -25,7 +31,12 @@ class Talk(logging.Handler):
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
             return  # why a run failed goes into its log.txt; here it is the command's own last word
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        print(f"{mark}{record.getMessage()}", file=sys.stderr)
+        print(printable(f"{mark}{record.getMessage()}"), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters spelled out: names of files may hold commands to the terminal."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def set_up(*, level: int, colour: str) -> None:
@@ -54,7 +65,36 @@ def warn(message: str) -> None:
 def emit(document: Mapping[str, Any], *, json: bool) -> None:
     """Print the result as one JSON document on stdout, when `json` is asked for."""
     if json:
-        print(_json.dumps({"schema": 1, **document}, indent=2, ensure_ascii=False, default=str))
+        print(as_json({"schema": 1, **document}))
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON that any stream takes: half a character, as in names that are not UTF-8, is escaped."""
+    text = _json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    return text.encode(errors="backslashreplace").decode()
+
+
+def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: bool) -> None:
+    """End a command that has a result even where something went wrong: one JSON document, or the error for people.
+
+    Args:
+        document: The result, with ``command``.
+        error: What went wrong.
+        json: Whether the document is asked for; it then says how the command ended, and holds the error.
+
+    Raises:
+        MotionkitError: `error`, for the root to print.
+        typer.Exit: With its exit code, when the document holds it: there is one document per command.
+    """
+    if error is not None and not json:
+        raise error
+    rest = {name: value for name, value in document.items() if name not in ("command", "status")}
+    whole = {"command": document["command"], "status": "failed" if error else "done", **rest}
+    if error is None:
+        emit(whole, json=json)
+        return
+    emit({**whole, "error": error.document()}, json=True)
+    raise typer.Exit(error.code)
 
 
 def console(*, stderr: bool = False) -> Any:
@@ -78,7 +118,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     out = console()
     headed = any(columns)
     style = box.SIMPLE_HEAD if headed else None
-    grid = Table(title=title or None, title_justify="left", box=style, pad_edge=False, show_header=headed)
+    name = Text(printable(title), style="table.title") if title else None  # as Text: brackets in a path are no markup
+    grid = Table(title=name, title_justify="left", box=style, pad_edge=False, show_header=headed)
     for column in columns:
         grid.add_column(column, overflow="fold")
     for row in rows:
@@ -99,4 +140,4 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         # Four digits, and no exponent where a number of so many can be read: 16440, not 1.644e+04.
         return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))

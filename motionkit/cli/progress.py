@@ -69,10 +69,10 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("eta"),
@@ -87,7 +87,7 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
             nonlocal done
             done += count
             rate = done / max(time.monotonic() - begun, 1e-9)
-            progress.update(task, advance=count, note=note, rate=f"{rate:.2f}/s")
+            progress.update(task, advance=count, note=output.printable(note), rate=f"{rate:.2f}/s")
 
         yield step
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from motionkit.cli import _inputs
-from motionkit.cli.output import JsonFlag, emit, say, table, warn
+from motionkit.cli.output import JsonFlag, finish, say, table, warn
 from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
@@ -118,7 +118,7 @@ def register(app: typer.Typer) -> None:
         _talk(messages(report, fixed=fix))
         if not json:
             table(f"wrote {out}", ("", ""), summary_rows(report))
-        _end({"command": "convert", "out": str(out), **asdict(report)}, report.failure(out), json)
+        finish({"command": "convert", "out": str(out), **asdict(report)}, report.failure(out), json=json)
 
 
 def _check(
@@ -135,23 +135,9 @@ def _check(
         table(f"{len(report.clips)} clip(s)", FINDING_COLUMNS, finding_rows(report))
         _talk(check_messages(report))
     document = {"command": "check", "clips": report.clips, "failed": report.failed, "warnings": report.warnings}
-    _end(document, report.check_failure(), json)
+    finish(document, report.check_failure(), json=json)
 
 
 def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:
     for level, text in messages:
         (warn if level == "warning" else say)(text)
-
-
-def _end(document: dict[str, Any], error: MotionkitError | None, json: bool) -> None:
-    """Print the one JSON document, or raise the error for the root to print."""
-    if json:
-        document = {**document, "status": "failed" if error else "done"}
-        if error is not None:
-            document["error"] = {"code": 1, "message": error.message, "why": error.why, "fix": error.fix}
-        emit(document, json=True)
-        if error is not None:
-            # One document per command: the error is in it, so the root must not print another.
-            raise typer.Exit(1)
-    elif error is not None:
-        raise error

@@ -11,7 +11,7 @@ import typer
 
 from motionkit.cli import _inputs
 from motionkit.cli._lazy import command_line
-from motionkit.cli.output import JsonFlag, emit, say, table, warn
+from motionkit.cli.output import JsonFlag, finish, say, table, warn
 from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
@@ -84,16 +84,9 @@ def register(app: typer.Typer) -> None:
         for text in result.warnings():
             warn(text)
         failure = MotionkitError(result.failure, code=1) if result.failure else None
-        if json:
-            error = {"code": 1, "message": result.failure, "why": "", "fix": ""}
-            emit({**result.document(), **({"error": error} if failure else {})}, json=True)
-            if failure is not None:
-                # One document per command: the error is in it, so the root must not print another.
-                raise typer.Exit(1)
-            return
-        for one in profile_tables(result.profile, result.suggestions):
-            table(one.title, one.columns, one.rows)
-        for text in (*remarks(result.profile), *result.written()):
-            say(text)
-        if failure is not None:
-            raise failure
+        if not json:
+            for one in profile_tables(result.profile, result.suggestions):
+                table(one.title, one.columns, one.rows)
+            for text in (*remarks(result.profile), *result.written()):
+                say(text)
+        finish(result.document(), failure, json=json)

@@ -62,7 +62,6 @@ class ProfileResult:
         """Return everything for ``--json``."""
         return {
             "command": "profile",
-            "status": "failed" if self.failure else "done",
             **self.profile.document(),
             "suggested": [{"key": one.key, "value": one.value, "reason": one.reason} for one in self.suggestions],
             "config": None if self.merged is None else self.merged.document(),
