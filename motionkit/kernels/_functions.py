@@ -12,6 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import use_kernel
+from motionkit.kernels._body import fit_body
 from motionkit.kernels._chunks import in_chunks
 from motionkit.kernels._launch import check_length_values
 from motionkit.kernels._physics import physics_definition
@@ -70,12 +71,18 @@ def physics_terms(
     Raises:
         MotionkitError: Wrong shapes, feet or heights, or `backend` is ``cuda`` and the kernel cannot run.
     """
-    limits = _check_body(joints, lengths, feet, heights)
+    if joints.ndim != 4 or joints.shape[3] != 3 or not joints.is_floating_point():
+        raise MotionkitError(f"joints must be floating point [N, T, J, 3], got {joints.dtype} {list(joints.shape)}.")
+    if lengths.shape != joints.shape[:1] or lengths.dtype not in (torch.int32, torch.int64):
+        shape = list(lengths.shape)
+        raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
+    # These are built into the kernel: `index` fixes what torch.compile holds for dynamic.
+    count = index(joints.shape[2])
+    given = heights if isinstance(heights, (int, float)) else tuple(heights)
+    chosen, limits = fit_body(count, tuple(map(index, feet)), given)
     if check:
         check_length_values(lengths, joints.shape[1])
     joints = upcast(joints)
-    chosen = tuple(int(foot) for foot in feet)
-    count = index(joints.shape[2])  # fixes a joint count that torch.compile holds for dynamic
     with _without_autocast(joints.device.type):
         if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, count, chosen):
             return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
@@ -138,7 +145,7 @@ def features_to_joints(
         MotionkitError: Too few columns, mean without std, other shapes, or `backend` is ``cuda`` and the kernel cannot
             run.
     """
-    _check_features(features, lengths, mean, std, joints)
+    _check_features(features, lengths, mean, std, joints, unit)
     if check and lengths is not None:
         check_length_values(lengths, features.shape[-2])
     features = upcast(features)
@@ -164,24 +171,8 @@ def _without_autocast(device_type: str) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def _check_body(
-    joints: Tensor, lengths: Tensor, feet: Sequence[int], heights: float | Sequence[float]
-) -> tuple[float, ...]:
-    if joints.ndim != 4 or joints.shape[-1] != 3 or not joints.is_floating_point():
-        raise MotionkitError(f"joints must be floating point [N, T, J, 3], got {joints.dtype} {list(joints.shape)}.")
-    if lengths.shape != (joints.shape[0],) or lengths.dtype not in (torch.int32, torch.int64):
-        shape = list(lengths.shape)
-        raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
-    if len(set(feet)) != len(feet) or (feet and not 0 <= min(feet) <= max(feet) < joints.shape[2]):
-        raise MotionkitError(f"feet must be distinct joints of 0..{joints.shape[2] - 1}, got {list(feet)}.")
-    limits = [float(heights)] * len(feet) if isinstance(heights, (int, float)) else [float(value) for value in heights]
-    if len(limits) != len(feet):
-        raise MotionkitError(f"{len(feet)} feet need one contact height or {len(feet)}, got {len(limits)}.")
-    return tuple(limits)
-
-
 def _check_features(
-    features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, joints: int
+    features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, joints: int, unit: float
 ) -> None:
     if features.ndim < 2 or not features.is_floating_point() or features.shape[-1] < columns_in_use(joints):
         need = f"floating point [..., T, {columns_in_use(joints)} or more]"
@@ -190,6 +181,8 @@ def _check_features(
         raise MotionkitError(f"lengths must be {list(features.shape[:-2])}, got {list(lengths.shape)}.")
     if (mean is None) != (std is None):
         raise MotionkitError("mean and std come together or not at all.")
+    if not abs(unit) < 1e30:
+        raise MotionkitError(f"unit must be a finite number of metres, got {unit}.")
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and tuple(values.shape) != (features.shape[-1],):
             raise MotionkitError(f"{name} must be [{features.shape[-1]}], got {list(values.shape)}.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+import threading
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,30 +15,57 @@ from motionkit.kernels._backend import driver_of
 from motionkit.kernels._specs import Spec
 
 
-def launch(spec: Spec, kernel: str, grid: int, arguments: Sequence[Any], device: torch.device) -> None:
-    """Launch `grid` blocks of `kernel`.
+class Kernel:
+    """One kernel of a spec, called like a function: values in, launch out.
 
     Args:
         spec: The specialised source.
-        kernel: Name of one of its kernels.
-        grid: Blocks; none are launched when 0, which CUDA refuses.
-        arguments: ctypes values, in the order and of the types of the kernel's signature.
-        device: Where.
+        name: One of its kernels.
+        types: `struct` codes of its parameters, in order: ``P`` pointer, ``i`` int, ``q`` long long, ``f`` float,
+            ``4f`` four floats in a struct.
     """
-    if grid == 0:
-        return
-    holder = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(value) for value in arguments))
-    threads = spec.threads[spec.kernels.index(kernel)]
-    driver_of(device).launch(spec, kernel, grid, threads, holder, device)
+
+    def __init__(self, spec: Spec, name: str, types: Sequence[str]) -> None:
+        self.spec, self.name = spec, name
+        self.threads = spec.threads[spec.kernels.index(name)]
+        self._pack = struct.Struct("".join(types)).pack_into
+        self._memory = _Memory(types)
+
+    def __call__(self, device: torch.device, grid: int, *values: float) -> None:
+        """Launch `grid` blocks on `device`; none for 0, which CUDA refuses.
+
+        Args:
+            device: Where the tensors are.
+            grid: Blocks.
+            values: The parameters: addresses and numbers, a struct's floats one by one.
+        """
+        if grid == 0:
+            return
+        memory = self._memory
+        self._pack(memory.values, 0, *values)
+        driver_of(device).launch(self.spec, self.name, grid, self.threads, memory.places, device)
 
 
-def pointer(tensor: Tensor | None) -> ctypes.c_void_p:
+class _Memory(threading.local):
+    """Where a thread puts a kernel's parameters, laid out by C's rules, and the ``void*[]`` that points at them.
+
+    The driver has copied them when it returns, so one place per kernel and thread is enough.
+    """
+
+    def __init__(self, types: Sequence[str]) -> None:
+        layouts = ("".join(types[:place]) + f"0{code[-1]}" for place, code in enumerate(types))
+        self.values = (ctypes.c_longlong * (struct.calcsize("".join(types)) // 8 + 1))()
+        start = ctypes.addressof(self.values)
+        self.places = (ctypes.c_void_p * len(types))(*(start + struct.calcsize(layout) for layout in layouts))
+
+
+def address(tensor: Tensor | None) -> int:
     """Return the address of a tensor's first element; null for None."""
-    return ctypes.c_void_p(0 if tensor is None else tensor.data_ptr())
+    return 0 if tensor is None else tensor.data_ptr()
 
 
 def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None:
-    """Refuse what a kernel cannot read.
+    """Refuse what a kernel cannot read, and say what it is; slow enough to be called only where something is amiss.
 
     Raises:
         MotionkitError: Not float32, not contiguous, or another shape (None: any size).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,9 +10,9 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._launch import check_floats, check_lengths, launch, pointer
+from motionkit.kernels._launch import Kernel, check_floats, check_lengths
 from motionkit.kernels._once import once
-from motionkit.kernels._specs import Spec, physics_spec, tile_of
+from motionkit.kernels._specs import physics_spec, tile_of
 
 LIBRARY = torch.library.Library("motionkit", "FRAGMENT")
 LIBRARY.define("physics_fwd(Tensor joints, Tensor lengths, int[] feet, float[] heights) -> Tensor")
@@ -21,6 +20,9 @@ LIBRARY.define(
     "physics_bwd(Tensor joints, Tensor lengths, Tensor stats, Tensor? gs, Tensor? gj, Tensor? gc, int[] feet,"
     " float[] heights) -> Tensor"
 )
+
+
+_FORWARD, _BACKWARD = torch.ops.motionkit.physics_fwd.default, torch.ops.motionkit.physics_bwd.default
 
 
 def physics_kernel(
@@ -38,7 +40,7 @@ def physics_kernel(
         MotionkitError: An argument has another dtype, layout, shape or device.
     """
     if not (torch.is_grad_enabled() and joints.requires_grad):
-        stats: Tensor = torch.ops.motionkit.physics_fwd(joints, lengths, list(feet), list(heights))
+        stats: Tensor = _FORWARD(joints, lengths, list(feet), list(heights))
         skate, jerk, contact, length = stats.unbind(0)
         return skate, jerk, contact, length
     apply: Any = _Physics.apply
@@ -49,7 +51,7 @@ def physics_kernel(
 class _Physics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> tuple[Tensor, ...]:
-        stats = torch.ops.motionkit.physics_fwd(joints, lengths, feet, heights)
+        stats = _FORWARD(joints, lengths, feet, heights)
         ctx.save_for_backward(joints, lengths, stats)
         ctx.feet, ctx.heights = feet, heights
         ctx.set_materialize_grads(False)
@@ -63,16 +65,17 @@ class _Physics(torch.autograd.Function):
         gs, gj, gc, _ = grads
         if gs is None and gj is None and gc is None:
             return None, None, None, None
-        grad = once(torch.ops.motionkit.physics_bwd, joints, lengths, stats, gs, gj, gc, ctx.feet, ctx.heights)
+        grad = once(_BACKWARD, joints, lengths, stats, gs, gj, gc, ctx.feet, ctx.heights)
         return grad, None, None, None
 
 
 def _forward(joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> Tensor:
-    spec = _check(joints, lengths, feet, heights)
-    batch = joints.shape[0]
+    batch, frames, bones = _check(joints, lengths)
+    kernel = _kernels(bones, tuple(feet), len(heights))[0]
     stats = joints.new_empty(4, batch)
-    arguments = [*_inputs(joints, lengths, heights), pointer(stats)]
-    launch(spec, "mk_physics_fwd", batch, arguments, joints.device)
+    wide = lengths.dtype is torch.int64
+    places = joints.data_ptr(), lengths.data_ptr()
+    kernel(joints.device, batch, *places, wide, batch, frames, *heights, stats.data_ptr())
     return stats
 
 
@@ -86,42 +89,46 @@ def _backward(
     feet: list[int],
     heights: list[float],
 ) -> Tensor:
-    spec = _check(joints, lengths, feet, heights)
-    batch, frames = joints.shape[:2]
-    check_floats("stats", stats, (4, batch))
-    arguments = [*_inputs(joints, lengths, heights), pointer(stats)]
-    for grad in (gs, gj, gc):
-        if grad is not None and (grad.dtype != torch.float32 or tuple(grad.shape) != (batch,)):
-            raise MotionkitError(f"a gradient must be float32 [{batch}], got {grad.dtype} {list(grad.shape)}.")
-        arguments += [pointer(grad), ctypes.c_longlong(0 if grad is None else grad.stride(0))]
+    batch, frames, bones = _check(joints, lengths)
+    kernel = _kernels(bones, tuple(feet), len(heights))[1]
+    if not (stats.dtype is torch.float32 and stats.shape == (4, batch) and stats.is_contiguous()):
+        check_floats("stats", stats, (4, batch))
+    pushes = *_push(gs, batch), *_push(gj, batch), *_push(gc, batch)
     out = torch.empty_like(joints)
-    tiles = -(-frames // tile_of(spec, "MK_BWD_TILE"))
-    launch(spec, "mk_physics_bwd", batch * tiles, [*arguments, pointer(out)], joints.device)
+    tiles = -(-frames // tile_of(kernel.spec, "MK_BWD_TILE"))
+    wide = lengths.dtype is torch.int64
+    places = joints.data_ptr(), lengths.data_ptr()
+    given = *places, wide, batch, frames, *heights, stats.data_ptr(), *pushes, out.data_ptr()
+    kernel(joints.device, batch * tiles, *given)
     return out
 
 
-def _inputs(joints: Tensor, lengths: Tensor, heights: list[float]) -> list[Any]:
-    return [
-        pointer(joints),
-        pointer(lengths),
-        ctypes.c_int(lengths.dtype == torch.int64),
-        ctypes.c_longlong(joints.shape[0]),
-        ctypes.c_int(joints.shape[1]),
-        (ctypes.c_float * len(heights))(*heights),
-    ]
+def _push(grad: Tensor | None, batch: int) -> tuple[int, int]:
+    """Return address and stride of an incoming gradient."""
+    if grad is None:
+        return 0, 0
+    if grad.dtype is not torch.float32 or grad.shape != (batch,):
+        raise MotionkitError(f"a gradient must be float32 [{batch}], got {grad.dtype} {list(grad.shape)}.")
+    return grad.data_ptr(), grad.stride(0)
 
 
-def _check(joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> Spec:
-    check_floats("joints", joints, (None, None, None, 3))
-    check_lengths(lengths, joints.shape[0], joints.device)
-    return _fitting(joints.shape[2], tuple(feet), len(heights))
+def _check(joints: Tensor, lengths: Tensor) -> torch.Size:
+    """Return N, T, J of joints that fit the kernel."""
+    sizes = joints.shape
+    if joints.dtype is not torch.float32 or len(sizes) != 4 or sizes[3] != 3 or not joints.is_contiguous():
+        check_floats("joints", joints, (None, None, None, 3))
+    check_lengths(lengths, sizes[0], joints.device)
+    return sizes[:3]
 
 
 @lru_cache(maxsize=64)
-def _fitting(joints: int, feet: tuple[int, ...], heights: int) -> Spec:
+def _kernels(joints: int, feet: tuple[int, ...], heights: int) -> tuple[Kernel, Kernel]:
     if len(feet) != heights or len(set(feet)) != len(feet) or not all(0 <= foot < joints for foot in feet):
         raise MotionkitError(f"feet {feet} with {heights} heights do not fit a body of {joints} joints.")
-    return physics_spec(joints, feet)
+    spec = physics_spec(joints, feet)
+    inputs = ("P", "P", "i", "q", "i", f"{heights}f", "P")
+    pushes = ("P", "q") * 3
+    return Kernel(spec, "mk_physics_fwd", inputs), Kernel(spec, "mk_physics_bwd", (*inputs, *pushes, "P"))
 
 
 def _fake_forward(joints: Tensor, lengths: Tensor, feet: list[int], heights: list[float]) -> Tensor:

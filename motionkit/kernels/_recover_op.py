@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels._launch import check_floats, check_lengths, launch, pointer
+from motionkit.kernels._launch import Kernel, address, check_floats, check_lengths
 from motionkit.kernels._once import once
 from motionkit.kernels._physics_op import LIBRARY
 from motionkit.kernels._specs import recover_spec
@@ -18,6 +18,9 @@ from motionkit.kernels.recovery import columns_in_use
 _INPUTS = "Tensor features, Tensor? lengths, Tensor? mean, Tensor? std, int joints, float unit"
 LIBRARY.define(f"recover_fwd({_INPUTS}) -> (Tensor, Tensor, Tensor)")
 LIBRARY.define(f"recover_bwd(Tensor grad, Tensor turns, Tensor ends, {_INPUTS}) -> Tensor")
+
+
+_FORWARD, _BACKWARD = torch.ops.motionkit.recover_fwd.default, torch.ops.motionkit.recover_bwd.default
 
 
 def recover_kernel(
@@ -37,7 +40,7 @@ def recover_kernel(
         MotionkitError: An argument has another dtype, layout, shape or device.
     """
     if not (torch.is_grad_enabled() and features.requires_grad):
-        alone: Tensor = torch.ops.motionkit.recover_fwd(features, lengths, mean, std, joints, unit)[0]
+        alone: Tensor = _FORWARD(features, lengths, mean, std, joints, unit)[0]
         return alone
     apply: Any = _Recover.apply
     recovered: Tensor = apply(features, lengths, mean, std, joints, unit)
@@ -55,7 +58,7 @@ class _Recover(torch.autograd.Function):
         joints: int,
         unit: float,
     ) -> Tensor:
-        out, turns, ends = torch.ops.motionkit.recover_fwd(features, lengths, mean, std, joints, unit)
+        out, turns, ends = _FORWARD(features, lengths, mean, std, joints, unit)
         ctx.save_for_backward(features, lengths, mean, std, turns, ends)
         ctx.joints, ctx.unit = joints, unit
         recovered: Tensor = out
@@ -79,8 +82,8 @@ def _forward(
     out = features.new_empty(batch, frames, joints, 3)
     turns = features.new_empty(batch, frames, 2)
     ends = features.new_empty(batch, dtype=torch.int32)
-    arguments = [*_inputs(features, lengths, mean, std, unit), pointer(out), pointer(turns), pointer(ends)]
-    launch(recover_spec(joints), "mk_recover_fwd", batch, arguments, features.device)
+    inputs = _inputs(features, lengths, mean, std, unit)
+    _kernels(joints)[0](features.device, batch, *inputs, out.data_ptr(), turns.data_ptr(), ends.data_ptr())
     return out, turns, ends
 
 
@@ -103,33 +106,36 @@ def _backward(
         raise MotionkitError(f"ends must be contiguous int32 [{batch}], got {ends.dtype} {list(ends.shape)}.")
     out = torch.empty_like(features)
     inputs = _inputs(features, lengths, mean, std, unit)
-    arguments = [pointer(grad), *inputs, pointer(turns), pointer(ends), pointer(out)]
-    launch(recover_spec(joints), "mk_recover_bwd", batch if frames else 0, arguments, features.device)
+    places = turns.data_ptr(), ends.data_ptr(), out.data_ptr()
+    _kernels(joints)[1](features.device, batch if frames else 0, grad.data_ptr(), *inputs, *places)
     return out
+
+
+@lru_cache(maxsize=64)
+def _kernels(joints: int) -> tuple[Kernel, Kernel]:
+    spec = recover_spec(joints)
+    inputs = ("P", "P", "i", "i", "i", "P", "P", "f")
+    ends = ("P", "P", "P")
+    return Kernel(spec, "mk_recover_fwd", (*inputs, *ends)), Kernel(spec, "mk_recover_bwd", ("P", *inputs, *ends))
 
 
 def _inputs(
     features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, unit: float
-) -> list[Any]:
-    return [
-        pointer(features),
-        pointer(lengths),
-        ctypes.c_int(lengths is not None and lengths.dtype == torch.int64),
-        ctypes.c_int(features.shape[1]),
-        ctypes.c_int(features.shape[2]),
-        pointer(mean),
-        pointer(std),
-        ctypes.c_float(unit),
-    ]
+) -> tuple[float, ...]:
+    wide = lengths is not None and lengths.dtype is torch.int64
+    _, frames, width = features.shape
+    return features.data_ptr(), address(lengths), wide, frames, width, address(mean), address(std), unit
 
 
 def _check(features: Tensor, lengths: Tensor | None, mean: Tensor | None, std: Tensor | None, joints: int) -> None:
-    check_floats("features", features, (None, None, None))
-    width = features.shape[2]
+    sizes = features.shape
+    if features.dtype is not torch.float32 or len(sizes) != 3 or not features.is_contiguous():
+        check_floats("features", features, (None, None, None))
+    width = sizes[2]
     if width < columns_in_use(joints):
         raise MotionkitError(f"{joints} joints need {columns_in_use(joints)} feature columns or more, got {width}.")
     if lengths is not None:
-        check_lengths(lengths, features.shape[0], features.device)
+        check_lengths(lengths, sizes[0], features.device)
     if (mean is None) != (std is None):
         raise MotionkitError("mean and std come together or not at all.")
     for name, values in (("mean", mean), ("std", std)):

@@ -87,12 +87,16 @@ def test_the_definition_compiles_to_one_graph_too(samples):
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_compilation_with_dynamic_sizes(emulated):
-    """The joint count, too, may be taken for dynamic: it is part of the kernel and becomes a constant."""
+    """What is part of a kernel may be taken for dynamic too: the joint count, feet and heights of a list."""
+
+    def loss(joints):
+        return physics_terms(joints, LENGTHS, feet=FEET, heights=HEIGHTS, backend="cuda").skate.sum()
+
     torch._dynamo.reset()
-    compiled = torch.compile(physics_loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
     for frames, joints in ((30, 5), (41, 5), (30, 6)):
         grads = []
-        for function in (physics_loss, compiled):
+        for function in (loss, compiled):
             x = walkers(2, frames, joints).requires_grad_()
             function(x).backward()
             grads.append(x.grad)
@@ -335,6 +339,9 @@ FUNCTION_REFUSALS = [
     (lambda: physics_terms(walkers(2, 9, 3), LENGTHS[:1], feet=FEET), r"int64 \[2\]"),
     (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=[1, 3]), "distinct joints of 0..2"),
     (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=[1, 1]), "distinct"),
+    (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=FEET, heights=[0.1]), "one contact height or 2, got 1"),
+    (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=FEET, heights=torch.inf), "finite numbers of metres"),
+    (lambda: features_to_joints(rows(2, 9, 16), joints=5, unit=torch.nan), "unit must be a finite"),
     (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=FEET, backend="gpu"), "backend must be one of"),
     (lambda: physics_terms(walkers(2, 9, 3), LENGTHS, feet=FEET, check=True), "length 30 of sample 0"),
     (lambda: features_to_joints(rows(2, 9, 16), joints=5, lengths=-LENGTHS, check=True), "length -30 of sample 0"),
