@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.motion import Caption, Clip, JointMotion, Skeleton, features_to_joints
+from motionkit.motion import Caption, Clip, JointMotion, Skeleton, features_to_joints, plain_id
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DatasetSource:
 def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
     """Return a source for every clip of the three splits; an id that two splits share gets the split before it."""
     clips: list[tuple[Split, TextClip]] = [(split, clip) for split in get_args(Split) for clip in dataset.clips(split)]
-    plain = [_plain(clip.key) for _, clip in clips]
+    plain = [plain_id(clip.key) for _, clip in clips]
     shared = len(set(plain)) < len(plain)
     return [
         DatasetSource(
@@ -59,8 +59,3 @@ def dataset_sources(dataset: TextMotionDataset) -> Sequence[DatasetSource]:
         )
         for key, (split, clip) in zip(plain, clips, strict=True)
     ]
-
-
-def _plain(key: str) -> str:
-    """Return a key fit for a file name."""
-    return "".join(letter if letter.isalnum() or letter in "-._" else "_" for letter in key)

@@ -1,4 +1,4 @@
-"""Where a trainer computes, with how many threads, from which seed and in which precision."""
+"""What a trainer computes on, with how many threads, from which seed and in which precision."""
 
 from __future__ import annotations
 
@@ -10,31 +10,7 @@ import numpy as np
 import torch
 
 from motionkit.config import TrainerSettings
-from motionkit.errors import MotionkitError
-
-
-def resolve_device(device: str) -> torch.device:
-    """Turn ``auto|cpu|mps|cuda[:N]|N`` into a device that is here.
-
-    ``auto`` is the first CUDA device, else MPS, else the CPU.
-
-    Raises:
-        MotionkitError: The device is not on this machine; the message lists those that are.
-    """
-    name = f"cuda:{device}" if device.isdecimal() else device
-    cuda, mps = torch.cuda.device_count() if torch.cuda.is_available() else 0, torch.backends.mps.is_available()
-    if name == "auto":
-        return torch.device("cuda:0" if cuda else "mps" if mps else "cpu")
-    try:
-        wanted = torch.device(name)
-    except RuntimeError as error:
-        raise MotionkitError(f"--device {device} is not a device.", fix="auto, cpu, mps, cuda, cuda:N or N") from error
-    if wanted.type == "cpu" or (wanted.type == "mps" and mps) or (wanted.type == "cuda" and (wanted.index or 0) < cuda):
-        return torch.device("cuda", wanted.index or 0) if wanted.type == "cuda" else wanted
-    here = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
-    raise MotionkitError(
-        f"--device {device} is not on this machine.", why=f"there is: {', '.join(here)}.", fix="--device auto"
-    )
+from motionkit.policies.device import resolve_device
 
 
 def describe_device(device: torch.device) -> str:

@@ -157,9 +157,9 @@ def _refuse_idle(settings: ComposeSettings) -> None:
 def _tower(settings: ComposeSettings) -> TextTower:
     """Open what compares texts."""
     from motionkit.datasets.composite.building import EncoderTower, TmrTower
+    from motionkit.policies.device import resolve_device
     from motionkit.rewards.tmr.opening import open_tmr, text_table
     from motionkit.text import load_encoder
-    from motionkit.trainers._device import resolve_device
 
     device = resolve_device(settings.device)
     if settings.text_encoder is None:

@@ -108,9 +108,9 @@ def register(app: typer.Typer) -> None:
         from motionkit.evaluation import export_motions, export_one, require_places
         from motionkit.evaluation import generate as write_motions
         from motionkit.motion.convert import kind_of
+        from motionkit.policies.device import resolve_device
         from motionkit.rl import DDIM, DDPM, StepPlan
         from motionkit.text import Prompt
-        from motionkit.trainers._device import resolve_device
 
         seconds = _seconds(durations)
         dataset = settings.dataset.build() if settings.dataset is not None else None

@@ -7,7 +7,6 @@ from motionkit.motion.convert._generated import generated_texts
 from motionkit.motion.convert._load import load_clips
 from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
-from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._request import Request, plan_conversion, run_conversion
 from motionkit.motion.convert._single import convert_file, require_file
@@ -42,7 +41,6 @@ __all__ = [
     "convert_file",
     "finding_rows",
     "generated_texts",
-    "in_processes",
     "kind_of",
     "load_clips",
     "messages",

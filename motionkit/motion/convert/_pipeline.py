@@ -9,12 +9,12 @@ from pathlib import Path
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
+from motionkit.motion._pool import in_processes
 from motionkit.motion.convert._dataset import check_names, finish_dataset
 from motionkit.motion.convert._dataset_target import FeatureTarget
 from motionkit.motion.convert._file_source import FileSource
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import Place, refuse_sources
-from motionkit.motion.convert._pool import in_processes
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._targets import Target
 from motionkit.motion.convert._work import Job, work

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource, clip_key
-from motionkit.motion.convert import in_processes, load_clips
+from motionkit.motion._pool import in_processes
+from motionkit.motion.convert import load_clips
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._profile import Profile

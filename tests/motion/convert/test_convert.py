@@ -16,12 +16,13 @@ from motionkit.motion import (
     Caption,
     Clip,
     JointMotion,
+    _pool,
     feature_stats,
     mirror_features,
     read_caption_table,
     read_features,
 )
-from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, _pool, check, convert, open_sources
+from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
 from motionkit.testing import check_dataset
 
 from ..bodies import walker

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.motion import KIT
+from motionkit.motion import KIT, _pool
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
-from motionkit.motion.convert import _pool, open_sources
+from motionkit.motion.convert import open_sources
 from motionkit.motion.corpus._caption_table import CaptionRow
 from motionkit.motion.profile import Profile, find_outliers, measure, profile_clips, profile_sources
 
