@@ -72,7 +72,7 @@ def requested(backend: str = "auto") -> str:
 
 
 def _use_kernel(
-    kind: str, backend: str, device: str, double: bool, joints: int, feet: tuple[int, ...] | None = None
+    kind: str, backend: str, device: torch.device, double: bool, joints: int, feet: tuple[int, ...] | None = None
 ) -> bool:
     """Decide whether a kernel runs, and make it ready if so.
 
@@ -82,7 +82,7 @@ def _use_kernel(
     Args:
         kind: ``physics`` or ``recover``.
         backend: ``auto``, ``cuda`` or ``torch``.
-        device: Device of the tensors, as a string.
+        device: Device of the tensors.
         double: Whether they are float64, which only plain torch computes.
         joints: Joints of the body.
         feet: Foot joints, for ``physics``.
@@ -94,20 +94,19 @@ def _use_kernel(
     key = (kind, asked, device, double, joints, feet)
     if key in _ready:
         return True
-    place = torch.device(device)
-    if asked == "torch" or (asked == "auto" and (place.type not in _drivers or double)):
+    if asked == "torch" or (asked == "auto" and (device.type not in _drivers or double)):
         return False
     if double:
         raise MotionkitError(
             "the cuda backend got float64.", why="the kernels compute in float32.", fix="choose the backend torch."
         )
-    driver = driver_of(place)
+    driver = driver_of(device)
     # By body: one that a kernel cannot hold says nothing about the others.
     if asked == "auto" and (kind, device, joints, feet) in _failed:
         return False
     try:
         spec = physics_spec(joints, feet or ()) if kind == "physics" else recover_spec(joints)
-        driver.load(spec, place)
+        driver.load(spec, device)
     except MotionkitError as error:
         if asked == "cuda":
             raise

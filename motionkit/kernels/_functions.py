@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from operator import index
 from typing import NamedTuple
 
@@ -82,15 +81,18 @@ def physics_terms(
     chosen, limits = fit_body(count, tuple(map(index, feet)), given)
     if check:
         check_length_values(lengths, joints.shape[1])
+    device = joints.device
+    if _autocast(device.type):
+        with torch.autocast(device.type, enabled=False):
+            return physics_terms(joints, lengths, feet=chosen, heights=limits, backend=backend)
     joints = upcast(joints)
-    with _without_autocast(joints.device.type):
-        if use_kernel("physics", backend, str(joints.device), joints.dtype == torch.float64, count, chosen):
-            return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
+    if use_kernel("physics", backend, device, joints.dtype is torch.float64, count, chosen):
+        return PhysicsTerms(*physics_kernel(joints.contiguous(), lengths.contiguous(), chosen, limits))
 
-        def define(joints: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
-            return physics_definition(joints, lengths, chosen, limits)
+    def define(joints: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        return physics_definition(joints, lengths, chosen, limits)
 
-        return PhysicsTerms(*in_chunks(define, joints, lengths))
+    return PhysicsTerms(*in_chunks(define, joints, lengths))
 
 
 def physics_sums(
@@ -148,27 +150,30 @@ def features_to_joints(
     _check_features(features, lengths, mean, std, joints, unit)
     if check and lengths is not None:
         check_length_values(lengths, features.shape[-2])
+    device = features.device
+    if _autocast(device.type):
+        with torch.autocast(device.type, enabled=False):
+            return features_to_joints(
+                features, joints=joints, unit=unit, lengths=lengths, mean=mean, std=std, backend=backend
+            )
     features = upcast(features)
-    with _without_autocast(features.device.type):
-        if use_kernel("recover", backend, str(features.device), features.dtype == torch.float64, joints):
-            flat = (features.flatten(0, -3) if features.ndim > 2 else features[None]).contiguous()
-            sizes = None if lengths is None else lengths.reshape(-1).contiguous()
-            centre, scale = (None if values is None else values.detach().float().contiguous() for values in (mean, std))
-            made = recover_kernel(flat, sizes, centre, scale, joints, float(unit))
-            return made.reshape(*features.shape[:-1], joints, 3)
+    if use_kernel("recover", backend, device, features.dtype is torch.float64, joints):
+        flat = (features.flatten(0, -3) if features.ndim > 2 else features[None]).contiguous()
+        sizes = None if lengths is None else lengths.reshape(-1).contiguous()
+        centre, scale = (None if values is None else values.detach().float().contiguous() for values in (mean, std))
+        made = recover_kernel(flat, sizes, centre, scale, joints, float(unit))
+        return made.reshape(*features.shape[:-1], joints, 3)
 
-        def define(features: Tensor, lengths: Tensor | None) -> tuple[Tensor]:
-            return (recover_definition(features, lengths, mean, std, joints, unit),)
+    def define(features: Tensor, lengths: Tensor | None) -> tuple[Tensor]:
+        return (recover_definition(features, lengths, mean, std, joints, unit),)
 
-        if features.ndim < 3:
-            return define(features, lengths)[0]
-        return in_chunks(define, features, lengths)[0]
+    if features.ndim < 3:
+        return define(features, lengths)[0]
+    return in_chunks(define, features, lengths)[0]
 
 
-def _without_autocast(device_type: str) -> AbstractContextManager[object]:
-    if device_type in _AUTOCAST and torch.is_autocast_enabled(device_type):
-        return torch.autocast(device_type, enabled=False)
-    return nullcontext()
+def _autocast(device_type: str) -> bool:
+    return device_type in _AUTOCAST and torch.is_autocast_enabled(device_type)
 
 
 def _check_features(
