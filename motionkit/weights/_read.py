@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import mmap
 import re
 import tarfile
 import warnings
@@ -17,6 +18,7 @@ from motionkit.weights._arrays import read_array
 _GLOBAL = re.compile(
     r"(?:Unsupported global: GLOBAL|Trying to (?:load|call|instantiate)(?: unsupported)? \w*) ?([\w.]+)"
 )
+_BYTEARRAY = re.compile(rb"builtin(?:s|__)\nbytearray\n")
 _AGAIN = "copy or download it again; a stopped download leaves a shorter file."
 
 
@@ -107,6 +109,19 @@ def _read_pickle(path: Path) -> Any:
     return _torch_load(path) if isinstance(first, int) and first == MAGIC_NUMBER else first
 
 
+def _refuse_bytearrays(path: Path) -> None:
+    """Refuse a torch file that makes a bytearray: its reader lets it have any length, whatever the file holds."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+            found = any(_BYTEARRAY.search(archive.read(name)) for name in names)
+    else:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            found = _BYTEARRAY.search(text) is not None
+    if found:
+        raise MotionkitError(f"{path} was not opened: it makes a bytearray.", why="weights have none.")
+
+
 def _torch_load(path: Path) -> Any:
     import torch
 
@@ -115,7 +130,10 @@ def _torch_load(path: Path) -> Any:
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals([*allowed, *numpy_types, argparse.Namespace]):
             warnings.simplefilter("ignore")
+            _refuse_bytearrays(path)
             return torch.load(path, map_location="cpu", weights_only=True)
+    except MotionkitError:
+        raise
     # torch.load raises a dozen kinds of error for a damaged or refused file.
     except Exception as error:
         if found := _GLOBAL.search(str(error)):

@@ -9,10 +9,12 @@ import pickle
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.serialization import MAGIC_NUMBER
 
 from motionkit.errors import MotionkitError
 from motionkit.weights import read, read_array
@@ -136,3 +138,14 @@ def test_anything_a_damaged_file_raises_is_one_error(tmp_path):
         (tmp_path / "b.npy").write_bytes(data)
         with pytest.raises(MotionkitError, match="cannot be read as numpy data"):
             read_array(tmp_path / "b.npy")
+
+
+def test_torch_files_that_make_a_bytearray_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", BOMBS["bytearray"])
+        archive.writestr("archive/version", "3\n")
+    legacy = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(1001, 2) + pickle.dumps({}, 2) + BOMBS["bytearray"]
+    (tmp_path / "y.pt").write_bytes(legacy)
+    for name in ("x.pt", "y.pt"):
+        with pytest.raises(MotionkitError, match="makes a bytearray"):
+            read(tmp_path / name)
