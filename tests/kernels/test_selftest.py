@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 
-from motionkit.kernels import selftest
+from motionkit.errors import MotionkitError
+from motionkit.kernels import _device_checks, selftest
 from motionkit.kernels._backend import use_driver
 
 from .emulation import EmuDriver
@@ -37,6 +39,26 @@ def test_its_checks_pass_on_the_kernels(emulated, small):
     outcomes = [*selftest.repeats(device), *list(selftest.accuracy(device))[:2]]
     assert len(outcomes) == 4
     assert all(outcome.passed for outcome in outcomes), outcomes
+
+
+def test_its_threads_and_processes_can_pass_and_fail(emulated):
+    device = torch.device("cpu")
+    (outcome,) = _device_checks.threads(device)
+    assert outcome.passed
+    (outcome,) = _device_checks.fresh_process(device)  # where the emulated GPU is not known
+    assert not outcome.passed
+    assert "got a tensor on cpu" in outcome.text
+
+
+def test_a_thread_that_fails_says_why(emulated, monkeypatch):
+    def refuse(*arguments):
+        if threading.current_thread() is not threading.main_thread():
+            raise MotionkitError("the CUDA driver refuses mk_physics_fwd.")
+        return EmuDriver.launch(emulated, *arguments)
+
+    monkeypatch.setattr(emulated, "launch", refuse)
+    (outcome,) = _device_checks.threads(torch.device("cpu"))
+    assert (outcome.passed, outcome.text) == (False, "the CUDA driver refuses mk_physics_fwd.")
 
 
 def test_its_accuracy_check_fails_on_a_wrong_kernel(host_folder, poison, small):
