@@ -1,6 +1,7 @@
 """What a data set of motions holds: statistics, a page about them, and settings that suit it."""
 
 from motionkit.motion.profile._contact_count import Contacts
+from motionkit.motion.profile._document import profile_document, profile_statistics
 from motionkit.motion.profile._gather import profile_sources
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._merge import BLOCK, Merged, merge_settings
@@ -39,8 +40,10 @@ __all__ = [
     "merge_settings",
     "notes",
     "profile_clips",
+    "profile_document",
     "profile_page",
     "profile_sources",
+    "profile_statistics",
     "profile_tables",
     "read_settings",
     "remarks",

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from statistics import median
-from typing import TYPE_CHECKING
 
 from motionkit.motion.profile._course import SPEED_BINS, YAW_BINS
-
-if TYPE_CHECKING:
-    from motionkit.motion.profile._profile import Profile
+from motionkit.motion.profile._profile import Profile
 
 
-def statistics(profile: Profile) -> dict[str, object]:
+def profile_statistics(profile: Profile) -> dict[str, object]:
     """Return the figures that go into a settings file; keys are stable, None where nothing is known."""
     seconds = [row.seconds for row in profile.rows]
     lengths, number = profile.lengths, len(profile.rows)
@@ -43,10 +40,10 @@ def statistics(profile: Profile) -> dict[str, object]:
     }
 
 
-def document(profile: Profile) -> dict[str, object]:
-    """Return everything for JSON: `statistics` and what stands behind it."""
+def profile_document(profile: Profile) -> dict[str, object]:
+    """Return everything for JSON: `profile_statistics` and what stands behind it."""
     return {
-        **statistics(profile),
+        **profile_statistics(profile),
         "contacts": asdict(profile.contacts),
         "captions": profile.captions.document(),
         "splits": profile.splits(),

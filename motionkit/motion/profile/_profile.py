@@ -10,7 +10,6 @@ from motionkit.motion._clip import Clip
 from motionkit.motion.profile._captions import CaptionCount
 from motionkit.motion.profile._contact_count import Contacts
 from motionkit.motion.profile._course import SPEED_BINS, YAW_BINS
-from motionkit.motion.profile._document import document, statistics
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._moments import Circle, Counts, Moments
 from motionkit.motion.profile._outliers import Outlier, find_outliers
@@ -137,14 +136,6 @@ class Profile:
             for kind, severity in {(finding.kind, finding.severity) for finding in row.findings}:
                 found.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
         return dict(sorted(found.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
-
-    def statistics(self) -> dict[str, object]:
-        """Return the figures that go into a settings file; keys are stable, None where nothing is known."""
-        return statistics(self)
-
-    def document(self) -> dict[str, object]:
-        """Return everything for JSON: `statistics` and what stands behind it."""
-        return document(self)
 
 
 def profile_clips(clips: Iterable[tuple[str, Clip]], failed: Mapping[str, str] | None = None) -> Profile:

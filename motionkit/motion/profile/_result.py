@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from motionkit.motion.profile._document import profile_document
 from motionkit.motion.profile._merge import Merged
 from motionkit.motion.profile._notes import notes
 from motionkit.motion.profile._profile import Profile
@@ -62,7 +63,7 @@ class ProfileResult:
         """Return everything for ``--json``."""
         return {
             "command": "profile",
-            **self.profile.document(),
+            **profile_document(self.profile),
             "suggested": [{"key": one.key, "value": one.value, "reason": one.reason} for one in self.suggestions],
             "config": None if self.merged is None else self.merged.document(),
             "html": None if self.html is None else str(self.html),

@@ -9,6 +9,7 @@ from pathlib import Path
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
 from motionkit.motion.corpus._caption_table import CaptionTable
+from motionkit.motion.profile._document import profile_statistics
 from motionkit.motion.profile._gather import profile_sources
 from motionkit.motion.profile._merge import merge_settings
 from motionkit.motion.profile._result import ProfileResult
@@ -79,7 +80,7 @@ def run_profile(
     merged = None
     if config is not None:
         settings = {one.key: one.value for one in suggestions}
-        merged = merge_settings(config, settings, profile.statistics(), overwrite=overwrite)
+        merged = merge_settings(config, settings, profile_statistics(profile), overwrite=overwrite)
     if html is not None:
         made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         _write(html, profile_page(profile, suggestions, title=title, command=command, made=made))

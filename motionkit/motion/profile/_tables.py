@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from motionkit.motion.profile._document import profile_statistics
 from motionkit.motion.profile._outliers import uncompared
 from motionkit.motion.profile._profile import Profile
 from motionkit.motion.profile._schedule import STAGE_COLUMNS, stage_rows
@@ -40,7 +41,7 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion]) -> Itera
         profile: The statistics.
         suggestions: Settings with their reasons.
     """
-    figures = profile.statistics()
+    figures = profile_statistics(profile)
     yield Table(
         "dataset", ("", ""), [(name, _said(write, figures[key])) for key, name, write in _FIGURES] + _bones(profile)
     )

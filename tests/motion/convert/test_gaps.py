@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from motionkit.motion import HUMANML, joints_to_features, read_bvh
 from motionkit.motion.convert import FileTarget, convert, open_sources
-from motionkit.motion.profile import profile_sources
+from motionkit.motion.profile import profile_document, profile_sources
 
 from ..bodies import walker
 from ..bvh_files import write_bvh
@@ -90,6 +90,6 @@ def test_fixed_features_are_the_rows_after_the_gap(tmp_path: Path):
 
 
 def test_a_profile_takes_nothing_from_the_lost_frame(gap: Path):
-    document = profile_sources(open_sources([gap]).sources).document()
+    document = profile_document(profile_sources(open_sources([gap]).sources))
     json.dumps(document, allow_nan=False)
     assert document["findings"]["nan"] == {"error": 1, "warning": 0}

@@ -17,7 +17,7 @@ from motionkit.motion import HUMANML, KIT, JointMotion, ReadOptions, canonicalis
 from motionkit.motion.checks import check_motion
 from motionkit.motion.convert import FileTarget, convert, open_sources
 from motionkit.motion.formats.arrays import read_features_file, read_joints, read_mdm_results, write_joints
-from motionkit.motion.profile import profile_sources
+from motionkit.motion.profile import profile_document, profile_sources
 from motionkit.motion.rigs import kit_bones
 
 from ..bodies import walker
@@ -308,7 +308,7 @@ def test_one_bad_result_costs_no_other(tmp_path: Path, spoil: Callable[[dict[str
     (failed,) = report.failed
     assert "results_sample01_rep00" in failed
     profile = profile_sources([source])
-    assert profile.document()["n_clips"] == 3
+    assert profile_document(profile)["n_clips"] == 3
     assert len(profile.failed) == 1
 
 

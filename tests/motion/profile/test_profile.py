@@ -17,7 +17,15 @@ from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
 from motionkit.motion.convert import open_sources
 from motionkit.motion.corpus._caption_table import CaptionRow
-from motionkit.motion.profile import Profile, find_outliers, measure, profile_clips, profile_sources
+from motionkit.motion.profile import (
+    Profile,
+    find_outliers,
+    measure,
+    profile_clips,
+    profile_document,
+    profile_sources,
+    profile_statistics,
+)
 
 from ..bodies import walker
 from ..bvh_files import write_bvh
@@ -26,7 +34,7 @@ from .sets import Source, joints_only, walk, with_track
 
 def test_lengths_speed_and_turn_are_those_of_the_walk() -> None:
     profile = profile_clips([("a", walk(61, 60.0, 1.2)), ("b", walk(241, 60.0, 1.2)), ("c", walk(121, 60.0, 1.2))])
-    figures = profile.statistics()
+    figures = profile_statistics(profile)
     assert figures["n_clips"] == 3
     assert figures["total_frames"] == 423
     assert figures["avg_seq_len"] == 141
@@ -89,7 +97,7 @@ def test_a_folder_of_features(shared: Path) -> None:
     assert profile.captions.captions == sum(bool(line.strip()) for line in lines)
     listed = {name: set((folder / f"{name}.txt").read_text().split()) for name in ("train", "val", "test")}
     assert profile.splits() == {name: len(ids) for name, ids in listed.items()}
-    document = profile.document()
+    document = profile_document(profile)
     several = {key: [name for name in listed if key in listed[name]] for key in set.union(*listed.values())}
     twice = {key: names for key, names in several.items() if len(names) > 1}
     assert twice
@@ -151,16 +159,16 @@ def test_what_is_not_finite_is_a_finding_and_spoils_no_figure() -> None:
     clip = walk(121)
     clip.motion.translations[100:] = math.nan
     profile = profile_clips([("a", clip)])
-    assert profile.statistics()["speed_mean"] == pytest.approx(1.0, abs=1e-2)
+    assert profile_statistics(profile)["speed_mean"] == pytest.approx(1.0, abs=1e-2)
     assert profile.findings()["nan"] == {"error": 1, "warning": 0}
-    json.dumps(profile.document(), allow_nan=False)
+    json.dumps(profile_document(profile), allow_nan=False)
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3])
 def test_the_shortest_clips_do_no_harm(frames: int) -> None:
     profile = profile_clips([("a", walk(frames)), ("b", walk(60))])
-    json.dumps(profile.document(), allow_nan=False)
-    assert profile.statistics()["min_seq_len"] == frames
+    json.dumps(profile_document(profile), allow_nan=False)
+    assert profile_statistics(profile)["min_seq_len"] == frames
 
 
 def test_splits_groups_captions_and_fps_are_counted() -> None:
@@ -171,7 +179,7 @@ def test_splits_groups_captions_and_fps_are_counted() -> None:
             ("c", walk(60)),
         ]
     )
-    document = profile.document()
+    document = profile_document(profile)
     assert document["splits"] == {"train": 1, "test": 1, "none": 1}
     assert document["leaks"] == ["g"]
     assert document["fps"] == {"60": 2, "30": 1}
@@ -231,14 +239,14 @@ def test_worker_processes_give_the_same_profile(tmp_path: Path, monkeypatch: pyt
     for number in range(4):
         write_bvh(tmp_path / f"w{number}.bvh", 40 + 10 * number)
     sources = open_sources([tmp_path]).sources
-    alone = profile_sources(sources).document()
+    alone = profile_document(profile_sources(sources))
     monkeypatch.setattr(_pool, "_TRYING", 0.0)
     monkeypatch.setattr(_pool, "_STARTING", 0.0)
-    assert profile_sources(sources, jobs=2).document() == alone
+    assert profile_document(profile_sources(sources, jobs=2)) == alone
 
 
 def test_an_empty_profile_has_figures_too() -> None:
-    json.dumps(Profile().document(), allow_nan=False)
+    json.dumps(profile_document(Profile()), allow_nan=False)
 
 
 def test_real_recordings(shared: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.profile import Profile, Row, schedule_problems, suggest
+from motionkit.motion.profile import Profile, Row, profile_statistics, schedule_problems, suggest
 from motionkit.motion.profile._moments import Moments
 
 ROW = Row("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
@@ -150,7 +150,7 @@ def test_a_sound_schedule_has_no_problem() -> None:
 
 def test_the_median_is_the_one_the_table_shows() -> None:
     profile = made([60, 70, 81, 90])
-    assert profile.statistics()["median_seq_len"] == 75.5
+    assert profile_statistics(profile)["median_seq_len"] == 75.5
     assert "of the median 75.5 frames" in suggest(profile)[-1].reason
 
 
