@@ -4,7 +4,8 @@ from motionkit.motion._batch import MotionBatch
 from motionkit.motion._clip import Clip, ClipSource, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
-from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
+from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
 from motionkit.motion.corpus._ids import plain_id
 from motionkit.motion.corpus._splits import assign_splits

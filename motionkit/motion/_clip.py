@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._captions import Caption, captions_within
 from motionkit.motion.corpus._ids import plain_id
-
-if TYPE_CHECKING:
-    from motionkit.motion.corpus._caption_table import CaptionRow
 
 Unit = Literal["auto", "m", "dm", "cm", "mm", "in", "asf"]
 Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]

@@ -12,7 +12,7 @@ from motionkit.motion.convert._load import load_clips, unforeseen
 from motionkit.motion.convert._look import look
 from motionkit.motion.convert._outcome import Found, Outcome, Piece
 from motionkit.motion.convert._targets import Target
-from motionkit.motion.corpus._caption_table import CaptionRow
+from motionkit.motion.corpus._caption_row import CaptionRow
 
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 """What is wrong with the disk and would be wrong for every other clip too; anything else is about one file."""

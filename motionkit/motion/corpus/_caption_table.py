@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from motionkit.errors import MotionkitError
+from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._captions import clean_caption
 from motionkit.motion.corpus._row_match import match_rows
 from motionkit.motion.corpus._splits import SPLIT_NAMES
@@ -21,15 +22,6 @@ _USUAL = {
 }
 _ENDINGS = SUFFIXES | {".fbx", ".c3d", ".amc", ".txt", ".glb"}
 """What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
-
-
-@dataclass(frozen=True)
-class CaptionRow:
-    """What the table says about one clip: captions (without repeats), split and group (empty when not given)."""
-
-    captions: tuple[str, ...]
-    split: str = ""
-    group: str = ""
 
 
 @dataclass(frozen=True)

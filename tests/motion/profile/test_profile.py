@@ -16,7 +16,7 @@ from motionkit.motion import KIT, _pool
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
 from motionkit.motion.convert import open_sources
-from motionkit.motion.corpus._caption_table import CaptionRow
+from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.profile import (
     Profile,
     find_outliers,
