@@ -14,6 +14,7 @@ from motionkit._version import __version__
 from motionkit.cli import output
 from motionkit.cli._errors import report
 from motionkit.cli._lazy import CommandTree, command_line, debug, shadowed
+from motionkit.cli._stop import hearing_sigterm, report_stop
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
@@ -36,7 +37,8 @@ class Root(CommandTree):
         line = hoist(typed)
         options = line[: line.index("--")] if "--" in line else line
         try:
-            code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)
+            with hearing_sigterm():
+                code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)
         except SystemExit:
             raise
         except BaseException as error:
@@ -47,6 +49,13 @@ class Root(CommandTree):
             wanted = "--traceback" in options or debug()
             sys.exit(report(error, json_wanted="--json" in options, traceback_wanted=wanted))
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the line names; one that is stopped says how far it came."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Exit(report_stop(error, command_line.get())) from error
 
 
 def hoist(args: list[str]) -> list[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field, field_validator
 
+from motionkit.cli._stop import working
 from motionkit.cli.output import say, warn
-from motionkit.cli.progress import bar
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, Group, slot
 from motionkit.errors import MotionkitError
@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
                 fix=f"leave --fps out, or give --fps {dataset.fps:g}.",
             )
         tower = _tower(settings) if settings.b_matrix else None
-        with bar("compose", total=plan.max_samples) as step:
+        with working("compose", plan.max_samples) as step:
             composed = building.compose(dataset, plan, tower=tower, progress=step)
         building.write_composed(composed, files)
         if files.legacy is not None and not settings.legacy_npy:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from motionkit.cli import _inputs
+from motionkit.cli._stop import GOES_ON, NOTHING, working
 from motionkit.cli.output import JsonFlag, finish, say, table, warn
-from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def register(app: typer.Typer) -> None:
         request = plan_conversion(out, paths[:-1], to, Wishes(fps, bvh_unit, min_frames, mirror, fix, overwrite))
         rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
         sources = _inputs.open_inputs(paths[:-1], options, clips)
-        with bar("convert", total=len(sources)) as step:
+        with working("convert", len(sources), after=NOTHING if request.file else GOES_ON) as step:
             report = run_conversion(request, sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
         _talk(messages(report, fixed=fix))
         if not json:
@@ -129,7 +129,7 @@ def _check(
 
     refuse_for_check(given)
     sources = _inputs.open_inputs(paths, options, clips)
-    with bar("check", total=len(sources)) as step:
+    with working("check", len(sources)) as step:
         report = check(sources, jobs=workers, progress=lambda key: step(1, note=key))
     if not json:
         table(f"{len(report.clips)} clip(s)", FINDING_COLUMNS, finding_rows(report))

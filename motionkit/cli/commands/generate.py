@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field
 
+from motionkit.cli._stop import working
 from motionkit.cli.output import say
-from motionkit.cli.progress import bar
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, Group, slot
 from motionkit.errors import MotionkitError
@@ -131,7 +131,7 @@ def register(app: typer.Typer) -> None:
         require_places(out, kinds, len(prompts) * settings.num_samples, overwrite=overwrite)
 
         def make(folder: Path) -> list[dict[str, Any]]:
-            with bar("generate", total=len(prompts) * settings.num_samples) as step:
+            with working("generate", len(prompts) * settings.num_samples) as step:
                 return write_motions(
                     policy,
                     prompts,

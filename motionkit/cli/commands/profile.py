@@ -11,8 +11,8 @@ import typer
 
 from motionkit.cli import _inputs
 from motionkit.cli._lazy import command_line
+from motionkit.cli._stop import working
 from motionkit.cli.output import JsonFlag, finish, say, table, warn
-from motionkit.cli.progress import bar
 from motionkit.errors import MotionkitError
 
 
@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
         options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
         rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
         sources = _inputs.open_inputs(names, options, clips)
-        with bar("profile", total=len(sources)) as step:
+        with working("profile", len(sources)) as step:
             result = run_profile(
                 sources,
                 table=rows,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from motionkit._version import __version__
@@ -18,7 +19,8 @@ from motionkit.motion.convert._place import Place, refuse_sources
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._targets import Target
 from motionkit.motion.convert._work import Job, work
-from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
+from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionTable
 
 Progress = Callable[[str], None]
 
@@ -71,8 +73,12 @@ def convert(
     }
     pieces: list[Piece] = []
     record: dict[str, dict[str, object]] = {}
-    with Place(out, plan, overwrite=overwrite) as place:
-        for source, outcome, fresh in _outcomes(sources, rows, target, place, fix, jobs):
+    marks = {source.key: source.fingerprint() for source in sources}
+    with (
+        Place(out, plan, marks, overwrite=overwrite) as place,
+        closing(_outcomes(sources, rows, target, place, fix, jobs)) as outcomes,
+    ):
+        for source, outcome, fresh in outcomes:
             if fresh:
                 place.note(outcome)
             else:
@@ -117,9 +123,10 @@ def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = 
     """
     wall, cpu = time.perf_counter(), _cpu_seconds()
     report = ConvertReport()
-    for source, outcome in zip(sources, _run([Job(source) for source in sources], jobs), strict=True):
-        progress(source.key)
-        report.add(outcome)
+    with closing(_run([Job(source) for source in sources], jobs)) as outcomes:
+        for source, outcome in zip(sources, outcomes, strict=True):
+            progress(source.key)
+            report.add(outcome)
     report.seconds, report.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
     return report
 
@@ -131,27 +138,27 @@ def _outcomes(
     place: Place,
     fix: bool,
     jobs: int,
-) -> Iterator[tuple[ClipSource, Outcome, bool]]:
+) -> Generator[tuple[ClipSource, Outcome, bool], None, None]:
     """Yield what became of each source, in order, and whether it was done now."""
-    old = {source.key: place.done(source.key, source.fingerprint()) for source in sources}
+    old = {source.key: place.done(source.key) for source in sources}
     todo = [
         Job(source, target, place.folder, rows.get(source.key), fix) for source in sources if old[source.key] is None
     ]
-    fresh = _run(todo, jobs)
-    for source in sources:
-        before = old[source.key]
-        try:
-            yield (source, next(fresh), True) if before is None else (source, before, False)
-        except OSError as error:
-            raise MotionkitError(
-                f"cannot write into {place.folder}: {error.strerror or error}.",
-                why="what was done so far is kept.",
-                fix="make room, then run the same command again: it goes on from there.",
-                code=1,
-            ) from error
+    with closing(_run(todo, jobs)) as fresh:
+        for source in sources:
+            before = old[source.key]
+            try:
+                yield (source, next(fresh), True) if before is None else (source, before, False)
+            except OSError as error:
+                raise MotionkitError(
+                    f"cannot write into {place.folder}: {error.strerror or error}.",
+                    why="what was done so far is kept.",
+                    fix="make room, then run the same command again: it goes on from there.",
+                    code=1,
+                ) from error
 
 
-def _run(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+def _run(jobs: Sequence[Job], processes: int) -> Generator[Outcome, None, None]:
     """Work through jobs in order; clips that are in memory stay in this process."""
     files = all(isinstance(job.source, FileSource) for job in jobs)
     return in_processes(work, jobs, processes if files else 1)

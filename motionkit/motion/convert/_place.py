@@ -22,23 +22,28 @@ class Place:
     """Writes ``OUT`` as ``.OUT.part`` first.
 
     Every finished source is a line of a journal there. When a process dies, the next one with the same plan goes on
-    after the last line; with another plan it starts again. Leaving the ``with`` block before `finish` keeps the part
+    after the last line; with another plan it starts again. What was made of a source that has changed since, or is no
+    longer asked for, is deleted before anything else. Leaving the ``with`` block before `finish` keeps the part
     folder, unless the error says that nothing can come of it (exit code 2).
 
     Args:
         out: The folder to make.
         plan: Everything that the outputs depend on besides the sources; plain data.
+        sources: The id of every source, with its fingerprint; an empty one is never taken over.
         overwrite: Replace what an earlier conversion wrote there; nothing else in it is ever touched.
 
     Raises:
         MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
     """
 
-    def __init__(self, out: Path, plan: Mapping[str, Any], *, overwrite: bool = False) -> None:
+    def __init__(
+        self, out: Path, plan: Mapping[str, Any], sources: Mapping[str, str], *, overwrite: bool = False
+    ) -> None:
         self._output = claim_folder(out, overwrite=overwrite)
         self._out = self._output.path
         self.folder = self._out.parent / f".{self._out.name}.part"
         self._plan = json.loads(json.dumps(plan))
+        self._sources = sources
         self._done: dict[str, Outcome] = {}
         self._finished = False
         self._lock: IO[str] | None = None
@@ -73,10 +78,9 @@ class Place:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._close()
 
-    def done(self, key: str, fingerprint: str) -> Outcome | None:
+    def done(self, key: str) -> Outcome | None:
         """Return what became of a source that an earlier, interrupted process finished and that has not changed."""
-        outcome = self._done.get(key)
-        return outcome if outcome is not None and fingerprint and outcome.fingerprint == fingerprint else None
+        return self._done.get(key)
 
     def note(self, outcome: Outcome) -> None:
         """Remember that a source is done."""
@@ -130,7 +134,7 @@ class Place:
         self._journal.flush()
 
     def _read_journal(self) -> None:
-        """Take over what an earlier process with the same plan finished; a torn last line does not count."""
+        """Take over what an earlier process with the same plan made of the same sources; a torn last line is none."""
         path = self.folder / JOURNAL
         try:
             # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
@@ -138,7 +142,8 @@ class Place:
             if lines[0] and json.loads(lines[0]) == {"plan": self._plan}:
                 for line in lines[1:]:
                     outcome = Outcome.parse(json.loads(line)["outcome"])
-                    if all((self.folder / file).is_file() for piece in outcome.pieces for file in piece.files):
+                    same = outcome.fingerprint and outcome.fingerprint == self._sources.get(outcome.key)
+                    if same and all((self.folder / file).is_file() for piece in outcome.pieces for file in piece.files):
                         self._done[outcome.key] = outcome
         except (OSError, ValueError, KeyError, TypeError):
             pass

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource, clip_key
 from motionkit.motion._pool import in_processes
 from motionkit.motion.convert import load_clips
-from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
+from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._profile import Profile
 
@@ -35,11 +37,12 @@ def profile_sources(
     rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
     todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
-    for source, (measures, problems) in zip(sources, in_processes(_work, todo, jobs), strict=True):
-        for one in measures:
-            profile.add(one)
-        profile.failed.update(problems)
-        progress(source.key)
+    with closing(in_processes(_work, todo, jobs)) as results:
+        for source, (measures, problems) in zip(sources, results, strict=True):
+            for one in measures:
+                profile.add(one)
+            profile.failed.update(problems)
+            progress(source.key)
     return profile
 
 

@@ -91,13 +91,13 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
     def come_in(self: Path, missing_ok: bool = False) -> None:
         if self.name == ".journal.jsonl":
             code = "from pathlib import Path; from motionkit.motion.convert._place import Place\n"
-            code += f"with Place(Path({str(out)!r}), {{}}, overwrite=True) as place: print(place.folder)"
+            code += f"with Place(Path({str(out)!r}), {{}}, {{}}, overwrite=True) as place: print(place.folder)"
             other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
             seen.append(other.stdout + other.stderr)
         unlink(self, missing_ok=missing_ok)
 
-    with Place(out, {}) as place:
-        with pytest.raises(MotionkitError, match="in use by another"), Place(out, {}):
+    with Place(out, {}, {}) as place:
+        with pytest.raises(MotionkitError, match="in use by another"), Place(out, {}, {}):
             pass
         (place.folder / "a.npz").write_bytes(b"1")
         monkeypatch.setattr(Path, "unlink", come_in)
@@ -120,7 +120,7 @@ def test_a_folder_that_is_gone_when_its_lock_is_taken_is_not_worked_in(tmp_path,
         return lock
 
     monkeypatch.setattr(_place, "hold", late)
-    with pytest.raises(MotionkitError, match="until now"), Place(tmp_path / "out", {}):
+    with pytest.raises(MotionkitError, match="until now"), Place(tmp_path / "out", {}, {}):
         pass
 
 
@@ -139,6 +139,32 @@ def test_a_conversion_goes_on_whatever_its_names_are(tmp_path):
         convert(sources(folder), tmp_path / "out", NPZ, progress=stop)
     report = convert(sources(folder), tmp_path / "out", NPZ)
     assert (report.resumed, len(report.written)) == (4, 4)
+
+
+@pytest.mark.parametrize("change", ["edited", "deleted"])
+def test_what_was_made_of_a_source_that_changed_meanwhile_does_not_stay(tmp_path, change):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        write_bvh(folder / f"{name}.bvh", 60)
+
+    def stop(key: str) -> None:
+        if key == "b":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(sources(folder), tmp_path / "out", NPZ, progress=stop)
+    if change == "edited":
+        write_bvh(folder / "a.bvh", 90)
+    else:
+        (folder / "a.bvh").unlink()
+    report = convert(sources(folder), tmp_path / "out", NPZ)
+    left = ["a", "b", "c"] if change == "edited" else ["b", "c"]
+    assert (report.resumed, report.written, report.failed) == (1, left, {})
+    assert sorted(contents(tmp_path / "out")) == [*(f"{name}.npz" for name in left), "convert.json"]
+    assert sorted(json.loads((tmp_path / "out/convert.json").read_text())["clips"]) == left
+    convert(sources(folder), tmp_path / "fresh", NPZ)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
 
 
 def test_links_to_folders_above_are_not_followed_for_ever(tmp_path):

@@ -1,0 +1,150 @@
+"""Stopping a command: one line, one document, the exit code of the signal, and nobody left at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from motionkit.motion._pool import in_processes
+
+from ..motion.bvh_files import write_bvh
+
+SLOW = f"""
+import sys, time
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from motionkit.motion import _pool
+from motionkit.motion.convert import _work
+_pool._TRYING = _pool._STARTING = 0.0
+from tests.cli import test_stop
+from motionkit.motion.convert import _pipeline
+_pipeline.work = test_stop.slow
+from motionkit.cli import get_app
+if __name__ == "__main__":
+    get_app()(sys.argv[1:])
+"""
+"""The command line, with workers from the second clip on and a second for each."""
+
+
+def slow(job):
+    from motionkit.motion.convert._work import work
+
+    time.sleep(0.3)
+    Path(f"at-{os.getpid()}").write_text("")
+    return work(job)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a command on 40 clips, in a process group of its own, as a terminal does."""
+    (tmp_path / "in").mkdir()
+    for number in range(40):
+        write_bvh(tmp_path / f"in/{number:02d}.bvh", 12)
+    (tmp_path / "slow.py").write_text(SLOW)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        line = [sys.executable, str(tmp_path / "slow.py"), *words]
+        process = subprocess.Popen(
+            line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def workers(folder: Path, process: subprocess.Popen[str], count: int) -> list[int]:
+    """Wait until `count` workers have done something; return their process ids."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and process.poll() is None:
+        found = [int(path.name[3:]) for path in folder.glob("at-*")]
+        if len(others := [number for number in found if number != process.pid]) >= count:
+            return others
+        time.sleep(0.05)
+    raise AssertionError(process.communicate())
+
+
+def are_gone(numbers: list[int]) -> bool:
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if not any(Path(f"/proc/{number}").exists() for number in numbers):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent(tmp_path, command, number):
+    process = command("convert", "in", "out", "--to", "npz", "--jobs", "2", "--json")
+    found = workers(tmp_path, process, 2)
+    begun = time.monotonic()
+    # A terminal sends Ctrl-C to the whole group; others signal one process.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 10, "it does not wait for all the others"
+    assert are_gone(found)
+    if number == signal.SIGKILL:
+        return
+    assert process.returncode == 128 + number
+    lines = err.strip().splitlines()
+    assert lines[-1].startswith("stopped after "), err
+    assert lines[-1].endswith(" of 40; the same command goes on from there.")
+    assert "Traceback" not in err
+    document = json.loads(out)
+    assert {name: document[name] for name in ("schema", "command", "status", "total")} == {
+        "schema": 1, "command": "convert", "status": "interrupted", "total": 40,
+    }  # fmt: skip
+    assert 0 < document["done"] < 40
+    journal = (tmp_path / ".out.part/.journal.jsonl").read_text().splitlines()
+    assert len(journal) >= document["done"], "what was done is kept"
+
+
+def test_ctrl_c_while_workers_start_shows_no_traceback(tmp_path, command):
+    process = command("convert", "--check", "in", "--jobs", "2")
+    end = time.monotonic() + 60
+    while not list(tmp_path.glob("at-*")) and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.15)  # the workers exist now, and import
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert err == "stopped after 1 of 40; nothing was written.\n"
+
+
+@pytest.mark.parametrize("words", [["profile", "x.bvh"], ["convert", "--check", "x.bvh"]])
+def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    write_bvh(Path("x.bvh"), 60)
+    monkeypatch.setattr("motionkit.motion.formats.bvh._read.parse_frames", stop)
+    result = cli(*words, "--json")
+    assert result.exit_code == 130
+    assert result.stderr == "stopped after 0 of 1; nothing was written.\n"
+    name = "check" if "--check" in words else words[0]
+    assert json.loads(result.stdout) == {
+        "schema": 1, "command": name, "status": "interrupted", "done": 0, "total": 1,
+    }  # fmt: skip
+    monkeypatch.setattr("motionkit.cli._inputs.open_inputs", stop)
+    result = cli(*words)
+    assert (result.exit_code, result.stderr) == (130, "stopped.\n")
+
+
+def test_results_that_nobody_waits_for_are_given_up():
+    results = in_processes(str, range(5), 1)
+    assert next(results) == "0"
+    results.close()
+    assert list(results) == []
