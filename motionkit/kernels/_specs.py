@@ -12,7 +12,8 @@ from motionkit.errors import MotionkitError
 _SHARED_BYTES = 47 * 1024  # of the 48 KiB that every device gives a block without asking
 _MOST_THREADS = 1024
 _OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on everything newer
-_LEAST_ROOM, _MOST_ROOM = 1024, 1536
+_ROOM = 1024
+_WALK = 8  # frames that one thread of the physics kernels walks: what it knows of one, it need not compute for the next
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which costs nothing at every launch
@@ -25,7 +26,6 @@ class Spec:
         kernels: Names of its kernels.
         threads: Threads of a block, one number per kernel.
         bounds: Macro of each kernel's launch bounds, where the source asks for them.
-        room: For each of these, how many threads a multiprocessor should hold at once, at least 1024.
     """
 
     source: str
@@ -33,7 +33,6 @@ class Spec:
     kernels: tuple[str, ...]
     threads: tuple[int, ...]
     bounds: tuple[str, ...] = ()
-    room: tuple[int, ...] = ()
 
     def text(self) -> str:
         """Return the CUDA C++ source."""
@@ -44,67 +43,57 @@ class Spec:
 
         Whoever compiles for compute capability `arch` takes the first without spills.
         """
-        wanted = zip(self.bounds, self.threads, self.room, strict=False)
-        return {name: launch_bounds(size, arch, room) for name, size, room in wanted}
+        return {name: launch_bounds(size, arch) for name, size in zip(self.bounds, self.threads, strict=False)}
 
     def macros(self, arch: int) -> dict[str, str]:
         """Return every macro for compute capability `arch` (75, 90, ...), with the tightest bounds."""
         return {**dict(self.defines), **{name: bounds[0] for name, bounds in self.choices(arch).items()}}
 
 
-def launch_bounds(threads: int, arch: int, room: int = _LEAST_ROOM) -> list[str]:
+def launch_bounds(threads: int, arch: int) -> list[str]:
     """Return ``"threads,blocks"`` for ``__launch_bounds__``, tightest first: at most 64 registers a thread everywhere.
 
     A multiprocessor has 65536 registers, so asking for room for at least 1024 threads is asking for at most 64. Blocks
     of an odd size make it less than 64; the last bounds leave all 64, by claiming a size that divides 1024.
     """
     whole = 1 << (threads - 1).bit_length()
-    bounds = [(whole, _LEAST_ROOM // whole)]
-    if arch > _OLDEST:
-        for least in (_LEAST_ROOM, room):
-            blocks = min(-(-least // threads), _MOST_ROOM // threads)
-            if blocks * threads >= _LEAST_ROOM:  # fewer would be allowed more than 64 registers
-                bounds.insert(0, (threads, blocks))
-    return [f"{size},{blocks}" for size, blocks in dict.fromkeys(bounds)]
+    bounds = [f"{whole},{_ROOM // whole}"]
+    if arch > _OLDEST and threads < whole <= _ROOM // 2:
+        bounds.insert(0, f"{threads},{-(-_ROOM // threads)}")
+    return bounds
 
 
 @lru_cache(maxsize=64)
-def physics_spec(
-    joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (52, 56), walks: tuple[int, int] = (4, 8)
-) -> Spec:
+def physics_spec(joints: int, feet: tuple[int, ...], tiles: tuple[int, int] = (56, 56)) -> Spec:
     """Return the skate and jerk kernels for a body.
 
     Args:
         joints: Joints of the body.
         feet: Distinct foot joints, at least one.
-        tiles: Frames per step wanted in the forward and backward kernel. 52 makes four steps of 196 frames with four
-            blocks on a multiprocessor, 56 makes four with room for five. Larger bodies get shorter steps.
-        walks: Frames that one thread walks. What it knows of the frame before, it need not compute again.
+        tiles: Frames per step wanted in the forward and backward kernel. 56 makes four steps of 196 frames, small
+            enough for five blocks and more on a multiprocessor. Larger bodies get shorter steps.
 
     Raises:
         MotionkitError: No foot, or a body too large for a block's shared memory.
     """
     if not feet:
         raise MotionkitError("the physics kernel needs at least one foot joint.")
-    bodies = (lambda tile: (tile + 3) * 12 * joints, lambda tile: (2 * tile + 6) * 12 * joints)
-    forward, backward = (_tile(*given, joints, len(feet)) for given in zip(tiles, walks, bodies, strict=True))
-    sizes = tuple(
-        _threads(tile // walk, joints, len(feet)) for tile, walk in zip((forward, backward), walks, strict=True)
-    )
+    forward = _tile(tiles[0], joints, len(feet), lambda tile: (tile + 3) * 12 * joints)
+    backward = _tile(tiles[1], joints, len(feet), lambda tile: (2 * tile + 6) * 12 * joints)
+    sizes = tuple(_threads(tile, joints, len(feet)) for tile in (forward, backward))
     defines: dict[str, int | str] = {
         "MK_JOINTS": joints,
         "MK_FEET": len(feet),
         "MK_FOOT_LIST": ",".join(str(foot) for foot in feet),
-        "MK_FWD_WALK": walks[0],
-        "MK_BWD_WALK": walks[1],
+        "MK_WALK": _WALK,
         "MK_FWD_TILE": forward,
         "MK_BWD_TILE": backward,
         "MK_FWD_THREADS": sizes[0],
         "MK_BWD_THREADS": sizes[1],
     }
-    kernels, bounds = ("mk_physics_fwd", "mk_physics_bwd"), ("MK_FWD_BOUNDS", "MK_BWD_BOUNDS")
-    # The forward kernel does little but wait for memory: the more threads wait at once, the better.
-    return Spec("physics.cu", _frozen(defines), kernels, sizes, bounds, (1408, 1024))
+    return Spec(
+        "physics.cu", _frozen(defines), ("mk_physics_fwd", "mk_physics_bwd"), sizes, ("MK_FWD_BOUNDS", "MK_BWD_BOUNDS")
+    )
 
 
 @lru_cache(maxsize=64)
@@ -125,16 +114,16 @@ def tile_of(spec: Spec, macro: str) -> int:
     return int(dict(spec.defines)[macro])
 
 
-def _tile(wanted: int, walk: int, shared: Callable[[int], int], joints: int, feet: int) -> int:
-    for tile in range(wanted // walk * walk, 0, -walk):
-        if _threads(tile // walk, joints, feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
+def _tile(wanted: int, joints: int, feet: int, shared: Callable[[int], int]) -> int:
+    for tile in range(wanted // _WALK * _WALK, 0, -_WALK):
+        if _threads(tile, joints, feet) <= _MOST_THREADS and shared(tile) + 512 <= _SHARED_BYTES:
             return tile
     raise MotionkitError(f"the physics kernel cannot hold a body of {joints} joints in a block's shared memory.")
 
 
-def _threads(groups: int, joints: int, feet: int) -> int:
+def _threads(tile: int, joints: int, feet: int) -> int:
     """Return whole warps of joints, then whole warps of feet."""
-    return sum(-(-groups * count // 32) * 32 for count in (joints, feet))
+    return sum(-(-tile // _WALK * count // 32) * 32 for count in (joints, feet))
 
 
 def _frozen(defines: Mapping[str, int | str]) -> tuple[tuple[str, str], ...]:

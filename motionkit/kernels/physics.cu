@@ -2,8 +2,8 @@
 //
 // No includes: NVRTC, nvcc and (with tests/kernels/host/cuda_host.h in front) g++ compile this very text.
 // Defined by whoever compiles (motionkit/kernels/_specs.py): MK_JOINTS, MK_FEET (how many), MK_FOOT_LIST (their joints,
-// distinct); for each of FWD and BWD MK_*_WALK (frames that a thread walks, a multiple of 4), MK_*_TILE (frames per step,
-// a multiple of that), MK_*_THREADS (those of the joints and those of the feet, each rounded up to whole warps) and
+// distinct); MK_WALK (frames that a thread walks, a multiple of 4); for each of FWD and BWD MK_*_TILE (frames per step, a
+// multiple of that), MK_*_THREADS (those of the joints and those of the feet, each rounded up to whole warps) and
 // MK_*_BOUNDS (for __launch_bounds__: keeps registers low without spills).
 //
 // Results are per frame (fps = 1). Every sum has one order that depends on nothing but a sample's own length: two runs,
@@ -12,8 +12,8 @@
 #define MK_SPAN (3 * MK_JOINTS)  // floats of one frame
 // A thread walks consecutive frames of one joint, or of one foot. Feet have warps of their own: a warp with both would
 // run both branches.
-#define MK_FWD_GROUPS (MK_FWD_TILE / MK_FWD_WALK)
-#define MK_BWD_GROUPS (MK_BWD_TILE / MK_BWD_WALK)
+#define MK_FWD_GROUPS (MK_FWD_TILE / MK_WALK)
+#define MK_BWD_GROUPS (MK_BWD_TILE / MK_WALK)
 #define MK_FWD_FEET ((MK_FWD_GROUPS * MK_JOINTS + 31) / 32 * 32)
 #define MK_BWD_FEET ((MK_BWD_GROUPS * MK_JOINTS + 31) / 32 * 32)
 #define MK_SOFTNESS 0.02f
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
         mk_copy<MK_FWD_THREADS, (MK_FWD_TILE + 3) * MK_SPAN>(tile, source + (size_t)start * MK_SPAN, rows * MK_SPAN);
         __syncthreads();
         if (item < MK_FWD_GROUPS * MK_JOINTS) {
-            const int first = MK_FWD_WALK * (item / MK_JOINTS);
+            const int first = MK_WALK * (item / MK_JOINTS);
             const float* x = tile + first * MK_SPAN + 3 * (item % MK_JOINTS);
             if (length < 4 && first == 0) {  // no jerk, but a value that is not finite must show
                 for (int k = 0; k < length; ++k) {
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
                     for (int c = 0; c < 3; ++c) p[k][c] = x[k * MK_SPAN + c];
                 }
 #pragma unroll
-                for (int k = 0; k < MK_FWD_WALK; ++k) {
+                for (int k = 0; k < MK_WALK; ++k) {
                     const int t = start + first + k;
                     if (t + 3 < length) {
                         float q = MK_NORM_EPS;
@@ -154,14 +154,14 @@ extern "C" __global__ void __launch_bounds__(MK_FWD_BOUNDS)
             }
         } else if (item >= MK_FWD_FEET && item < MK_FWD_FEET + MK_FWD_GROUPS * MK_FEET) {
             const int place = item - MK_FWD_FEET;
-            const int first = MK_FWD_WALK * (place / MK_FEET);
+            const int first = MK_WALK * (place / MK_FEET);
             const int foot = place % MK_FEET;
             const float height = heights.of[foot];
             const float* x = tile + first * MK_SPAN + 3 * mk_foot(foot);
             if (start + first + 1 < length) {
                 float x0 = x[0], z0 = x[2], open0 = mk_gate(x[1], height).open;
 #pragma unroll
-                for (int k = 1; k <= MK_FWD_WALK; ++k) {
+                for (int k = 1; k <= MK_WALK; ++k) {
                     if (start + first + k < length) {
                         const float x1 = x[k * MK_SPAN], z1 = x[k * MK_SPAN + 2];
                         const float open1 = mk_gate(x[k * MK_SPAN + 1], height).open;
@@ -233,10 +233,10 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     mk_zero<MK_BWD_THREADS>(tile + (3 + end) * MK_SPAN, (MK_BWD_TILE + 3 - end) * MK_SPAN);
     __syncthreads();
 
-    float foot_grad[MK_BWD_WALK][3];
+    float foot_grad[MK_WALK][3];
     int foot_at = -1;
     if (item < MK_BWD_GROUPS * MK_JOINTS) {
-        const int first = MK_BWD_WALK * (item / MK_JOINTS);
+        const int first = MK_WALK * (item / MK_JOINTS);
         const int place = first * MK_SPAN + 3 * (item % MK_JOINTS);
         const float* x = tile + place;
         const float scale = gj ? gj[sample * (size_t)gj_step] / (float)(MK_JOINTS * max(length - 3, 1)) : 0.0f;
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
             }
         }
 #pragma unroll
-        for (int k = 0; k < MK_BWD_WALK + 3; ++k) {
+        for (int k = 0; k < MK_WALK + 3; ++k) {
             const int s = start + first + k - 3;
             const bool inside = s >= 0 && s + 3 < length;
             float d[3], q = MK_NORM_EPS;
@@ -276,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
         }
     } else if (item >= MK_BWD_FEET && item < MK_BWD_FEET + MK_BWD_GROUPS * MK_FEET && (gs || gc)) {
         const int index = item - MK_BWD_FEET;
-        const int first = MK_BWD_WALK * (index / MK_FEET);
+        const int first = MK_WALK * (index / MK_FEET);
         const int foot = index % MK_FEET;
         const float height = heights.of[foot];
         const float share = gs ? gs[sample * (size_t)gs_step] / (stats[2 * batch + sample] + MK_CONTACT_EPS) : 0.0f;
@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
         float push_x = 0.0f, push_z = 0.0f;  // what the pair before sends to this frame
         float lift = 0.0f;
 #pragma unroll
-        for (int k = 0; k <= MK_BWD_WALK; ++k) {
+        for (int k = 0; k <= MK_WALK; ++k) {
             const int t = start + first + k - 1;
             const float x1 = x[(k + 1) * MK_SPAN], z1 = x[(k + 1) * MK_SPAN + 2];
             const MkGate gate1 = mk_gate(x[(k + 1) * MK_SPAN + 1], height);
@@ -315,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(MK_BWD_BOUNDS)
     __syncthreads();
     if (foot_at >= 0) {
 #pragma unroll
-        for (int k = 0; k < MK_BWD_WALK; ++k) {
+        for (int k = 0; k < MK_WALK; ++k) {
 #pragma unroll
             for (int c = 0; c < 3; ++c) out[foot_at + k * MK_SPAN + c] += foot_grad[k][c];
         }

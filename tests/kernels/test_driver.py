@@ -84,11 +84,11 @@ def test_code_that_a_device_cannot_run_is_found_out_before_a_launch(run, call):
 def test_launch_bounds_ask_for_64_registers():
     for threads in range(32, 1025, 32):
         for arch in (75, 80, 120):
-            choices = launch_bounds(threads, arch, 1408)
+            choices = launch_bounds(threads, arch)
             for bounds in choices:
                 size, blocks = (int(part) for part in bounds.split(","))
                 assert size >= threads
                 assert 1024 <= size * blocks <= (1024 if arch == 75 else 1536)
             assert 1024 % int(choices[-1].split(",")[0]) == 0
-    assert launch_bounds(352, 90, 1408) == ["352,4", "352,3", "512,2"]
-    assert launch_bounds(352, 75, 1408) == ["512,2"]
+    assert launch_bounds(192, 90) == ["192,6", "256,4"]
+    assert launch_bounds(192, 75) == launch_bounds(256, 90) == ["256,4"]
