@@ -23,8 +23,9 @@ class MotionkitError(Exception):
         self.code = code
 
     def sentence(self) -> str:
-        """Return message and reason as one sentence, for lists of what went wrong."""
-        return f"{self.message.rstrip('.')} ({self.why.rstrip('.')})." if self.why else self.message
+        """Return message, reason and remedy in one line, for lists of what went wrong."""
+        said = f"{_open(self.message)} ({_open(self.why)})." if self.why else self.message
+        return f"{said} Fix: {_open(self.fix)}." if self.fix else said
 
     def document(self) -> dict[str, Any]:
         """Return it as plain data for JSON."""
@@ -35,3 +36,8 @@ class MotionkitError(Exception):
         late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)
         late.__cause__ = self
         return late
+
+
+def _open(text: str) -> str:
+    """Return a sentence without its full stop; an ellipsis is none."""
+    return text if text.endswith("...") else text.removesuffix(".")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from motionkit.cli.output import say
+from motionkit.cli.output import listed, say
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -80,18 +80,22 @@ GroupColumn = Annotated[
 ]
 
 
-def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> Sequence[ClipSource]:
-    """Open files, folders and the word starter.
+def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple[Sequence[ClipSource], Sequence[Path]]:
+    """Open files, folders and the word starter; what of it was left aside is said.
 
     Args:
         names: Paths, or ``starter``.
         options: What readers must be told.
         clips: Training clips of the starter.
 
+    Returns:
+        The clips, and the files that hold no motion.
+
     Raises:
-        MotionkitError: A path cannot be used, or `clips` was chosen and the starter is not asked for.
+        MotionkitError: A path cannot be used, an option could not act, or `clips` was chosen and the starter is not
+            asked for.
     """
-    from motionkit.motion.convert import open_sources
+    from motionkit.motion.convert import open_sources, refuse_idle
 
     if STARTER not in names and clips != STARTER_CLIPS:
         raise MotionkitError(
@@ -100,20 +104,26 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> Seque
             fix=f"leave --clips out, or give {STARTER} as the input.",
         )
     sources: list[ClipSource] = []
+    skipped: Sequence[Path] = ()
     if files := [Path(name) for name in names if name != STARTER]:
         opened = open_sources(files, options)
         sources.extend(opened.sources)
-        if opened.skipped:
-            say(f"{len(opened.skipped)} file(s) hold no motion: {', '.join(map(str, opened.skipped[:5]))}")
+        skipped = opened.skipped
+        if skipped:
+            say(f"{len(skipped)} file(s) hold no motion: {listed(skipped)}")
         if opened.made:
-            say(f"passed over what convert wrote: {', '.join(map(str, opened.made[:5]))} (give it by name to read it)")
+            say(f"passed over what convert wrote: {listed(opened.made)} (give it by name to read it)")
+        if opened.twins:
+            twins = [f"{link} is {file}" for link, file in opened.twins]
+            say(f"{len(twins)} link(s) to a file that is read already: {listed(twins)}")
+    refuse_idle(options, sources)
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources
         from motionkit.datasets.starter import StarterOptions, component
 
         starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
         sources.extend(dataset_sources(component.build(starter)))
-    return sources
+    return sources, skipped
 
 
 def open_table(

@@ -17,6 +17,11 @@ from motionkit.weights._admit import PlainUnpickler
 LIMIT = 4 << 30
 """Bytes a file may unpack to unless the caller says otherwise."""
 
+_STEP = 16 << 20
+
+_LARGE, _RATIO = 64 << 20, 100
+"""A member of more bytes than the first that is packed tighter than the second holds nothing but repetition."""
+
 
 def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], bool] = lambda name: True) -> Any:
     """Read a .npy or .npz file.
@@ -49,6 +54,8 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
         raise MotionkitError(f"{path} does not exist.", fix="check the path.") from error
     except IsADirectoryError as error:
         raise MotionkitError(f"{path} is a folder, a file was expected.") from error
+    except PermissionError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror}.", fix="check its permissions.") from error
     except MotionkitError:
         raise
     # Damaged archives, headers and pickles make their readers raise nearly anything.
@@ -64,6 +71,13 @@ def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str
     with zipfile.ZipFile(file) as archive:
         members = [member for member in archive.infolist() if wanted(member.filename.removesuffix(".npy"))]
         _check_size(path, sum(member.file_size for member in members), limit)
+        for member in members:
+            if member.file_size > max(_LARGE, _RATIO * member.compress_size):
+                raise MotionkitError(
+                    f"{path}: {member.filename} unpacks {member.compress_size / 1e6:.1f} MB to "
+                    f"{member.file_size / 1e6:.0f} MB.",
+                    why="no measured data repeat themselves like that; it may be made to fill the memory.",
+                )
         arrays = {}
         for member in members:
             # zipfile never gives out more bytes than the size checked above, whatever the data would unpack to.
@@ -92,8 +106,17 @@ def _read_one(file: IO[bytes], origin: str, size: int) -> Any:
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize > size:
         raise EOFError(f"an array of shape {list(shape)} is announced, the file has {size} bytes.")
-    raw = file.read(count * dtype.itemsize)
-    if len(raw) != count * dtype.itemsize:
-        raise EOFError(f"{count * dtype.itemsize} bytes of data were announced, {len(raw)} are there.")
-    flat = np.frombuffer(bytearray(raw), dtype=dtype, count=count)
+    raw = bytearray(count * dtype.itemsize)
+    if (found := _fill(file, raw)) != len(raw):
+        raise EOFError(f"{len(raw)} bytes of data were announced, {found} are there.")
+    flat = np.frombuffer(raw, dtype=dtype, count=count)
     return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _fill(file: IO[bytes], buffer: bytearray) -> int:
+    """Read into a buffer, in steps: one read of all of it would hold everything twice. Return the bytes found."""
+    at = 0
+    while chunk := file.read(min(_STEP, len(buffer) - at)):
+        buffer[at : at + len(chunk)] = chunk
+        at += len(chunk)
+    return at

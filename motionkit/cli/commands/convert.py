@@ -112,9 +112,10 @@ def register(app: typer.Typer) -> None:
         out = Path(paths[-1])
         request = plan_conversion(out, paths[:-1], to, Wishes(fps, bvh_unit, min_frames, mirror, fix, overwrite))
         rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
-        sources = _inputs.open_inputs(paths[:-1], options, clips)
+        sources, skipped = _inputs.open_inputs(paths[:-1], options, clips)
         with working("convert", len(sources), after=NOTHING if request.file else GOES_ON) as step:
             report = run_conversion(request, sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
+        report.skipped = list(map(str, skipped))
         _talk(messages(report, fixed=fix))
         if not json:
             table(f"wrote {out}", ("", ""), summary_rows(report))
@@ -128,13 +129,16 @@ def _check(
     from motionkit.motion.convert import FINDING_COLUMNS, check, check_messages, finding_rows, refuse_for_check
 
     refuse_for_check(given)
-    sources = _inputs.open_inputs(paths, options, clips)
+    sources, skipped = _inputs.open_inputs(paths, options, clips)
     with working("check", len(sources)) as step:
         report = check(sources, jobs=workers, progress=lambda key: step(1, note=key))
     if not json:
         table(f"{len(report.clips)} clip(s)", FINDING_COLUMNS, finding_rows(report))
         _talk(check_messages(report))
-    document = {"command": "check", "clips": report.clips, "failed": report.failed, "warnings": report.warnings}
+    document = {
+        "command": "check", "clips": report.clips, "failed": report.failed, "skipped": list(map(str, skipped)),
+        "warnings": report.warnings,
+    }  # fmt: skip
     finish(document, report.check_failure(), json=json)
 
 

@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
         names = paths or [_inputs.STARTER]
         options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
         rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
-        sources = _inputs.open_inputs(names, options, clips)
+        sources, _ = _inputs.open_inputs(names, options, clips)
         with working("profile", len(sources)) as step:
             result = run_profile(
                 sources,

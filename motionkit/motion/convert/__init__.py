@@ -4,9 +4,10 @@ from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, Fea
 from motionkit.motion.convert._file_source import FileSource
 from motionkit.motion.convert._files import FileKind, kind_of
 from motionkit.motion.convert._generated import generated_texts
-from motionkit.motion.convert._load import load_clips
+from motionkit.motion.convert._load import load_clips, unforeseen
 from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
+from motionkit.motion.convert._reading import refuse_idle
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._request import Request, plan_conversion, run_conversion
 from motionkit.motion.convert._single import convert_file, require_file
@@ -47,7 +48,9 @@ __all__ = [
     "open_sources",
     "plan_conversion",
     "refuse_for_check",
+    "refuse_idle",
     "require_file",
     "run_conversion",
     "summary_rows",
+    "unforeseen",
 ]

@@ -20,13 +20,16 @@ def load_clips(source: ClipSource) -> Sequence[Clip]:
     except MotionkitError:
         raise
     except OSError as error:
-        raise MotionkitError(f"{source.origin} cannot be read: {error.strerror or error}.") from error
+        fix = "check its permissions." if isinstance(error, PermissionError) else ""
+        raise MotionkitError(f"{source.origin} cannot be read: {error.strerror or error}.", fix=fix) from error
     except Exception as error:
         raise unforeseen(error, source.origin) from error
 
 
 def unforeseen(error: Exception, origin: str) -> MotionkitError:
     """Return what an error of any kind means for the clip that caused it."""
+    if isinstance(error, MemoryError):
+        return MotionkitError(f"{origin} takes more memory than there is.", fix="cut it into shorter files.")
     words = " ".join(str(error).split())[:200]
     return MotionkitError(
         f"{origin}: unexpected {type(error).__name__}{f': {words}' if words else ''}.",

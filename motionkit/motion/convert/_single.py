@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,7 +50,8 @@ def convert_file(
         What was done.
 
     Raises:
-        MotionkitError: `out` exists or is a source, a clip cannot be used, or there are too many for one file.
+        MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. One of
+            several that cannot be used is in the report, and the others are shown.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     require_file(out, kind, len(sources), overwrite=overwrite)
@@ -57,14 +59,35 @@ def convert_file(
     report = ConvertReport(to=kind)
     target = FileTarget(kind, fps, unit)
     shown: list[tuple[Clip, str]] = []
+    problems: list[MotionkitError] = []
+
+    def fail(source: ClipSource, key: str, error: MotionkitError) -> None:
+        problems.append(error)
+        report.add(Outcome(source.key, source.origin, problems={key: error.sentence()}))
+
     for source in sources:
-        for clip in load_clips(source):
+        clips: Sequence[Clip] = ()
+        try:
+            clips = load_clips(source)
+        except MotionkitError as error:
+            fail(source, source.key, error)
+        for clip in clips:
             key = clip_key(source, clip)
-            clip, found = look(clip, key, target=target, fix=fix)
-            report.add(Outcome(source.key, source.origin, clips=(found,)))
-            shown.append((clip.resample(target.rate or clip.motion.fps), key))
+            try:
+                clip, found = look(clip, key, target=target, fix=fix)
+                shown.append((clip.resample(target.rate or clip.motion.fps), key))
+                report.add(Outcome(source.key, source.origin, clips=(found,)))
+            except MotionkitError as error:
+                fail(source, key, error)
         _check_number(len(shown), kind)
         progress(source.key)
+    if len(problems) == 1 and not shown:
+        raise problems[0]
+    if not shown:
+        raise MotionkitError(
+            f"none of {len(problems)} clip(s) could be used, so nothing was written.",
+            why=" ".join(report.reasons()[:3]),
+        )
     figures: dict[str, float] = {}
     try:
         if kind in PICTURES:
@@ -98,6 +121,8 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
         raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
     if not out.parent.is_dir():
         raise MotionkitError(f"there is no folder {out.parent}.", fix="make it, or choose another OUT.")
+    if not os.access(out.parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
+        raise MotionkitError(f"{out} cannot be written: no permission.", fix="choose another OUT.")
     _check_number(count, kind)
 
 

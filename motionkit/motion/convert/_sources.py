@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
 from motionkit.motion.convert._file_source import FileSource
 from motionkit.motion.convert._keys import shared_takes, unique_keys
-from motionkit.motion.convert._walk import Found, walk
+from motionkit.motion.convert._locked import LockedSource
+from motionkit.motion.convert._walk import Aside, Found, walk
 from motionkit.motion.formats._table import SUFFIXES, known, recognise
 
 
@@ -19,14 +20,16 @@ class Opened:
     """What a list of paths stands for.
 
     Attributes:
-        sources: The clips, in a fixed order.
+        sources: The clips, in a fixed order; then whatever the system did not let in, whose `load` says so.
         skipped: Files of a known ending that hold no motion, as statistics and settings do not.
         made: Folders inside the given ones that `convert` wrote; they hold the same motions again and were passed over.
+        twins: Links to a file that is among the sources under another name, with that name.
     """
 
-    sources: tuple[FileSource, ...]
+    sources: tuple[FileSource | LockedSource, ...]
     skipped: tuple[Path, ...]
     made: tuple[Path, ...] = ()
+    twins: tuple[tuple[Path, Path], ...] = ()
 
 
 def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> Opened:
@@ -42,40 +45,50 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     """
     options = options or ReadOptions()
     found: dict[Path, Found] = {}
-    skipped: list[Path] = []
-    made: list[Path] = []
+    aside = Aside()
+    twins: dict[Path, Path] = {}
     for path in paths:
-        if path.is_dir():
-            entries = _in_folder(path, skipped, made)
-            if not entries:
-                raise MotionkitError(
-                    f"there is no motion in {path} or below it.",
-                    why=f"files that are read: {', '.join(sorted(SUFFIXES))}.",
-                )
-            for entry in entries:
-                found.setdefault(entry.path.resolve(), entry)
-        elif path.exists():
-            kind = recognise(path)
-            if kind is None:
-                raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
-            found.setdefault(path.resolve(), Found(path, path.parent, kind))
-        else:
-            raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
+        for entry in _entries(path, aside):
+            first = found.setdefault(entry.path.resolve(), entry)
+            if first.path.absolute() != entry.path.absolute():
+                twins[entry.path] = first.path
     files = [(entry.path, entry.base) for entry in found.values()]
-    keys = unique_keys(files)
-    groups = shared_takes([path for path, _ in files], keys)
-    sources = tuple(
+    keys = unique_keys([*files, *((path, path.parent) for path in aside.locked)])
+    groups = shared_takes([path for path, _ in files], keys[: len(files)])
+    sources = [
         FileSource(entry.path, key, entry.format.name, options, entry.texts, entry.texts_file, entry.splits, group)
-        for entry, key, group in zip(found.values(), keys, groups, strict=True)
-    )
-    return Opened(sources, tuple(skipped), tuple(made))
+        for entry, key, group in zip(found.values(), keys, groups, strict=False)
+    ]
+    locked = [
+        LockedSource(path, key, reason)
+        for (path, reason), key in zip(aside.locked.items(), keys[len(files) :], strict=True)
+    ]
+    return Opened((*sources, *locked), tuple(aside.skipped), tuple(aside.made), tuple(twins.items()))
 
 
-def _in_folder(path: Path, skipped: list[Path], made: list[Path]) -> list[Found]:
+def _entries(path: Path, aside: Aside) -> Sequence[Found]:
+    """Return what a path stands for (MotionkitError when that is nothing)."""
+    if path.is_dir():
+        before = len(aside.locked)
+        entries = _in_folder(path, aside)
+        if not entries and len(aside.locked) == before:
+            raise MotionkitError(
+                f"there is no motion in {path} or below it.",
+                why=f"files that are read: {', '.join(sorted(SUFFIXES))}.",
+            )
+        return entries
+    if not path.exists():
+        raise MotionkitError(f"there is no {path}.", fix="give motion files, folders of them, or the word starter.")
+    if (kind := recognise(path)) is None:
+        raise MotionkitError(f"{path} holds no motion that is known here.", why=known(path.suffix.lower()))
+    return [Found(path, path.parent, kind)]
+
+
+def _in_folder(path: Path, aside: Aside) -> list[Found]:
     """Return what is in a folder: what `convert` made of it is passed over, unless it is all there is."""
-    ours: list[Path] = []
-    found = list(walk(path, skipped, ours))
-    if found:
-        made += ours
+    before = len(aside.made)
+    if found := list(walk(path, aside)):
         return found
-    return [entry for folder in ours for entry in walk(folder, skipped, made)]
+    ours = aside.made[before:]
+    del aside.made[before:]
+    return [entry for folder in ours for entry in walk(folder, aside)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from motionkit.motion.convert._generated import generated_texts
@@ -37,36 +37,64 @@ class Found:
     splits: tuple[str, ...] = ()
 
 
-def walk(top: Path, skipped: list[Path], made: list[Path]) -> Iterator[Found]:
-    """Walk a folder; sub-folders with features are read as such.
+@dataclass
+class Aside:
+    """What a walk comes upon besides motions; nothing of it goes unsaid.
+
+    Attributes:
+        skipped: Files of a known ending that hold no motion, as statistics and settings do not.
+        made: Folders that `convert` wrote; what is in them is passed over.
+        locked: Files and folders that the system does not let in, with its reason.
+    """
+
+    skipped: list[Path] = field(default_factory=list)
+    made: list[Path] = field(default_factory=list)
+    locked: dict[Path, str] = field(default_factory=dict)
+
+
+def walk(top: Path, aside: Aside) -> Iterator[Found]:
+    """Walk a folder; sub-folders with features, or with joints and their captions or splits, are read as such.
+
+    A link that leads nowhere counts as a file: whoever put it there meant a motion.
 
     Args:
         top: The folder.
-        skipped: Takes files of a known ending that hold no motion.
-        made: Takes folders that `convert` wrote; what is in them is passed over.
+        aside: Takes what is no motion.
     """
     waiting, seen = [top], set()
     while waiting:
         path = waiting.pop()
-        if path.is_dir():
-            state = path.stat()
-            if (place := (state.st_dev, state.st_ino)) in seen:
-                continue  # a link that leads back up would be followed for ever
-            seen.add(place)
-            if path != top and _is_conversion(path):
-                made.append(path)
-            elif (path / "new_joint_vecs").is_dir():
-                yield from (replace(entry, base=top) for entry in _feature_folder(path))
-            else:
-                inside = (
-                    entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
-                )
-                waiting += sorted(inside, reverse=True)
-        elif path.suffix.lower() in SUFFIXES and path.is_file():
-            if (kind := recognise(path)) is None:
-                skipped.append(path)
-            else:
-                yield Found(path, top, kind)
+        try:
+            if path.is_dir():
+                state = path.stat()
+                if (place := (state.st_dev, state.st_ino)) in seen:
+                    continue  # a link that leads back up would be followed for ever
+                seen.add(place)
+                if path != top and _is_conversion(path):
+                    aside.made.append(path)
+                elif motions := _motions_of(path):
+                    yield from (replace(entry, base=top) for entry in _dataset(path, motions))
+                else:
+                    inside = [
+                        entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
+                    ]
+                    waiting += sorted(inside, reverse=True)
+            elif path.suffix.lower() in SUFFIXES and (path.is_file() or path.is_symlink()):
+                if (kind := recognise(path)) is None:
+                    aside.skipped.append(path)
+                else:
+                    yield Found(path, top, kind)
+        except OSError as error:
+            aside.locked[path] = error.strerror or str(error)
+
+
+def _motions_of(folder: Path) -> Path | None:
+    """Return the folder of a dataset's motions: features, else joints that captions or splits lie beside."""
+    if (features := folder / "new_joint_vecs").is_dir():
+        return features
+    lists = any((folder / f"{split}.txt").is_file() for split in SPLITS)
+    joints = folder / "new_joints"
+    return joints if joints.is_dir() and (lists or (folder / "texts").is_dir()) else None
 
 
 def _is_conversion(folder: Path) -> bool:
@@ -78,19 +106,20 @@ def _is_conversion(folder: Path) -> bool:
     return isinstance(record, dict) and {"schema", "to", "clips"} <= record.keys()
 
 
-def _feature_folder(folder: Path) -> Iterator[Found]:
+def _dataset(folder: Path, motions: Path) -> Iterator[Found]:
     """List the clips of a HumanML3D-layout folder, or of a folder made by ``motionkit generate``."""
     splits: dict[str, tuple[str, ...]] = {}
     for split in SPLITS:
         for key in dict.fromkeys(_lines(folder / f"{split}.txt")):
             splits[key] = (*splits.get(key, ()), split)
     texts = generated_texts(folder)
-    for path in sorted((folder / "new_joint_vecs").glob("*.npy")):
+    kind = FORMATS["features" if motions.name == "new_joint_vecs" else "joints"]
+    for path in sorted(path for path in motions.iterdir() if path.suffix == ".npy" and not path.name.startswith(".")):
         file = folder / "texts" / f"{path.stem}.txt"
         yield Found(
             path,
             folder,
-            FORMATS["features"],
+            kind,
             texts.get(path.stem, ()),
             file if file.is_file() else None,
             splits.get(path.stem, ()),

@@ -18,10 +18,11 @@ def plain_id(name: str) -> str:
     """Return a name fit for a file and a split list: no blanks, slashes, control characters or ``#``.
 
     One spelling of accented letters (NFC), since file systems differ in it and tables come from elsewhere. Longer names
-    than `LONGEST` keep their beginning and get a hash, so that different ones stay different. An id stays as it is.
+    than `LONGEST` keep their beginning and get a hash, so that different ones stay different. An id stays as it is. A
+    name of which nothing is left becomes ``clip``; an empty one stays empty.
     """
     plain = "_".join(_UNFIT.sub(lambda match: " " if match[0].isspace() else "_", name).split())
-    plain = unicodedata.normalize("NFC", plain)
+    plain = unicodedata.normalize("NFC", plain) or (name and "clip")
     data = plain.encode()
     if len(data) <= LONGEST:
         return plain

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from numpy.lib import format as npy
 
+from motionkit.config import read_jsonc
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 
@@ -25,6 +26,7 @@ class Format:
         summary: What it is, for lists and messages.
         suffix: Ending of its files.
         target: ``module:function`` of the reader; imported when the first such file is read.
+        options: Which of the `ReadOptions` its reader looks at.
         tables: Names of files that the reader looks for beside a file of this format.
     """
 
@@ -32,6 +34,7 @@ class Format:
     summary: str
     suffix: str
     target: str
+    options: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
 
     def read(self, path: Path, options: ReadOptions) -> Sequence[Clip]:
@@ -44,17 +47,20 @@ class Format:
 TABLES = ("FullHierarchy.json", "FullOffsets.json")
 """What Unreal's exporter calls the tables of a whole skeleton, which lie beside motions."""
 
+_PLACED = ("up", "unit")
+_EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
+
 FORMATS = {
     entry.name: entry
     for entry in (
-        Format("bvh", "BVH", ".bvh", "bvh:read_bvh"),
-        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", TABLES),
-        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", TABLES),
-        Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass"),
+        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", _PLACED),
+        Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", _EXPORTED, TABLES),
+        Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", _EXPORTED, TABLES),
+        Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),
         Format("motionkit", "motionkit npz", ".npz", "native:read_native"),
-        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints"),
-        Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file"),
-        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results"),
+        Format("joints", "joints .npy [T, 22 or 21, 3]", ".npy", "arrays:read_joints", ("fps", *_PLACED)),
+        Format("features", "HumanML3D / KIT features .npy", ".npy", "arrays:read_features_file", ("fps",)),
+        Format("mdm-results", "MDM results.npy", ".npy", "arrays:read_mdm_results", ("fps", *_PLACED)),
     )
 }
 SUFFIXES = frozenset(entry.suffix for entry in FORMATS.values())
@@ -114,15 +120,14 @@ def _is_motion_json(path: Path) -> bool:
     """Whether a JSON file has frames; an empty or broken one counts, so that its reader can say what is wrong."""
     try:
         with path.open("rb") as file:
-            tail, found_any = b"", False
+            tail = b""
             while chunk := file.read(1 << 20):
                 if b'"Frames"' in tail + chunk:
                     return True
-                found_any = found_any or bool(chunk.strip())
                 tail = chunk[-16:]
-    except OSError:
+        return read_jsonc(path) in ({}, [])
+    except (OSError, MotionkitError):
         return True
-    return not found_any
 
 
 def _npz(path: Path) -> Format | None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource, clip_key
 from motionkit.motion._pool import in_processes
-from motionkit.motion.convert import load_clips
+from motionkit.motion.convert import load_clips, unforeseen
 from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._caption_table import CaptionTable
 from motionkit.motion.profile._measure import Measure, measure
@@ -64,6 +64,8 @@ def _work(job: _Job) -> _Result:
                 measures.append(measure(clip.with_row(row), key, source.origin))
             except MotionkitError as error:
                 problems[f"{source.origin} ({key})"] = _said(error, source.origin)
+            except Exception as error:
+                problems[f"{source.origin} ({key})"] = _said(unforeseen(error, source.origin), source.origin)
     except MotionkitError as error:
         problems[source.origin] = _said(error, source.origin)
     return measures, problems
@@ -71,5 +73,4 @@ def _work(job: _Job) -> _Result:
 
 def _said(error: MotionkitError, origin: str) -> str:
     """Return what an error says, without the name that is put before it anyway."""
-    text = " ".join(part for part in (error.message, error.why) if part)
-    return text.removeprefix(f"{origin}: ").removeprefix(f"{origin} ")
+    return error.sentence().removeprefix(f"{origin}: ").removeprefix(f"{origin} ")

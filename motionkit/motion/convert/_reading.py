@@ -1,0 +1,42 @@
+"""Refusing what readers are told where none of them would listen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ClipSource, ReadOptions
+from motionkit.motion.convert._file_source import FileSource
+from motionkit.motion.formats._table import FORMATS
+
+_FLAGS = {
+    "up": "--up",
+    "unit": "--units",
+    "fps": "--source-fps",
+    "rot6d_columns": "--rot6d-columns",
+    "hierarchy": "--hierarchy",
+    "offsets": "--offsets",
+    "smpl_model": "--smpl-model",
+}
+
+
+def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
+    """Refuse options of reading that no reader of these sources looks at, and files that are not there.
+
+    Raises:
+        MotionkitError: There is one; says which formats it is for.
+    """
+    names = {source.format for source in sources if isinstance(source, FileSource)}
+    heard = {option for name in names for option in FORMATS[name].options}
+    plain = ReadOptions()
+    for name, flag in _FLAGS.items():
+        value = getattr(options, name)
+        if value == getattr(plain, name):
+            continue
+        if name not in heard:
+            known = ", ".join(entry.summary for entry in FORMATS.values() if name in entry.options)
+            raise MotionkitError(
+                f"{flag} {value} does not act on these inputs.", why=f"it is for {known}.", fix="leave it out."
+            )
+        if name in ("hierarchy", "offsets", "smpl_model") and not value.exists():
+            raise MotionkitError(f"{flag} {value}: there is no such file.", fix="check the path.")
