@@ -14,7 +14,7 @@ import torch
 
 import motionkit.kernels._backend as backend
 from motionkit.errors import MotionkitError
-from motionkit.kernels import _cubins, features_to_joints, physics_terms
+from motionkit.kernels import _cubins, _driver, features_to_joints, physics_terms
 from motionkit.kernels._driver import CudaDriver
 from motionkit.kernels._specs import physics_spec
 
@@ -49,6 +49,8 @@ torch.cuda.is_current_stream_capturing = lambda: State.capturing
 torch.cuda.device = Guard
 torch.cuda.current_stream = lambda device: types.SimpleNamespace(cuda_stream=State.stream)
 torch.cuda.synchronize = synchronize
+# A torch without CUDA has only the slower way to ask for the stream, one with it would look for a GPU.
+_driver._raw_stream = None if os.environ.get("MK_OLD_DRIVER") else lambda index: State.stream
 _cubins.compiler_build = lambda: os.environ["MK_COMPILER"]  # NVRTC itself must not meet this libcuda
 libcuda = ctypes.CDLL("libcuda.so.1")
 
