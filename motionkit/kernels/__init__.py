@@ -8,7 +8,7 @@ torch) and the `backend` argument choose, `motionkit doctor` says what runs, and
 
 What the tests cover without a GPU: the same sources compiled for the CPU against float64 autograd, their races, real
 machine code for seven architectures from NVRTC 13.0 (13.5 by hand), and the driver's calls against a libcuda that has
-no GPU; by hand, the operators under torch 2.11. What has not been run yet: the kernels on a GPU, so neither their speed
+no GPU; by hand, all of it under torch 2.11. What has not been run yet: the kernels on a GPU, so neither their speed
 nor the hardware's approximate `rsqrt` and `exp` (errors of 2 units in the last place are simulated); Windows.
 """
 
