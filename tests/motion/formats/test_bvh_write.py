@@ -203,4 +203,5 @@ def test_a_kit_clip_keeps_its_rate():
     assert frame_rate("0.08") == 12.5
     assert frame_rate("0.0833") == 12.0
     assert frame_rate("0.016") == 60.0
-    assert frame_rate("0.0160000") == 62.5
+    assert frame_rate("0.0160000") == 60.0, "milliseconds filled up with zeros"
+    assert frame_rate("0.0160000000") == 62.5, "as motionkit writes it"

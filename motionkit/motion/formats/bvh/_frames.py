@@ -24,8 +24,9 @@ _SECONDS = 1e-4, 10.0
 _USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12.5, 12, 48, 72, 75, 90, 144, 180, 200, 240, 250)
 """Frame rates of cameras and screens, the commonest first; 12.5 is KIT's."""
 
-_COARSE, _FINEST = 5, 6
-"""Up to so many decimals of a frame's seconds are taken for rounded ones; so many decimals of a rate are told."""
+_COARSE, _FINEST, _EXACT = 5, 6, 10
+"""Up to so many decimals of a frame's seconds are taken for rounded ones; so many decimals of a rate are told; so many
+decimals of seconds are meant as they stand."""
 
 
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
@@ -106,9 +107,10 @@ def _header(text: str, start: int) -> tuple[int, float, int]:
 def frame_rate(seconds: str) -> float:
     """Return frames per second from seconds per frame as written, without their rounding.
 
-    ``0.0333333`` and ``0.033`` are 30, ``0.0083`` is 120, ``0.0333667`` is 29.97, ``0.0160000`` is 62.5: a whole rate
-    is taken when it is within 1e-4, or a usual one that few digits cannot tell from what is written; else the
-    shortest one that many digits would be written for. Zeros at the end are digits: somebody wrote them.
+    ``0.0333333``, ``0.033`` and ``0.0330000`` are 30, ``0.008330`` is 120, ``0.0333667`` is 29.97: a whole rate is
+    taken when it is within 1e-4, or a usual one that few digits cannot tell from what is written; else the shortest
+    one that many digits would be written for. Zeros at the end count as digits only where there are `_EXACT`
+    decimals, as motionkit writes them: programs that round to milliseconds fill up with zeros to six or seven.
     """
     time = float(seconds)
     rate = 1.0 / time
@@ -116,6 +118,8 @@ def frame_rate(seconds: str) -> float:
         return float(round(rate))
     mantissa, _, exponent = seconds.lower().partition("e")
     digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    if digits < _EXACT:
+        digits = len(mantissa.partition(".")[2].rstrip("0")) - int(exponent or 0)
     last = 10.0**-digits
     if digits <= _COARSE:
         # Rounded or cut off: the true time is at most half a last digit less, and less than one more.
