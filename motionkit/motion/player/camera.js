@@ -49,14 +49,3 @@ function fitDistance(width, height, fov, tall, reach, spare) {
   const free = Math.max(1 - spare / height, 0.5);
   return Math.max((tall * 0.58) / (slope * free), reach / ((slope * width) / height)) + reach * 0.3;
 }
-
-// The columns and rows in which `count` upright pictures come out largest.
-function panelGrid(count, width, height) {
-  let best = [1, count, 0];
-  for (let columns = 1; columns <= count; columns += 1) {
-    const rows = Math.ceil(count / columns);
-    const size = Math.min(width / columns / 0.85, height / rows);
-    if (size > best[2]) best = [columns, rows, size];
-  }
-  return best.slice(0, 2);
-}

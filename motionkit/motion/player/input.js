@@ -55,19 +55,20 @@ function listenPointers(canvas, act) {
   );
 }
 
-// Dragging along the time axis or the lanes.
-function listenScrub(element, seek) {
-  const to = (event) => {
-    const box = element.getBoundingClientRect();
-    seek(clamp((event.clientX - box.left) / Math.max(box.width, 1), [0, 1]));
+// Dragging along the time axis or the lanes; `axis` is as wide as the whole time.
+function listenScrub(element, axis, seek) {
+  const part = (event) => {
+    const box = axis.getBoundingClientRect();
+    return (event.clientX - box.left) / Math.max(box.width, 1);
   };
   element.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return;
+    const to = part(event);
+    if (event.button !== 0 || to < 0 || to > 1) return; // beside the axis are names and a scrollbar
     element.setPointerCapture(event.pointerId);
-    to(event);
+    seek(to);
   });
   element.addEventListener('pointermove', (event) => {
-    if (element.hasPointerCapture(event.pointerId)) to(event);
+    if (element.hasPointerCapture(event.pointerId)) seek(clamp(part(event), [0, 1]));
   });
 }
 

@@ -1,12 +1,5 @@
 // What lies below the picture: the time axis, and for each track its segments, scores and contacts.
 
-function make(tag, name, text) {
-  const element = document.createElement(tag);
-  element.className = name;
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
 function secondsText(seconds) {
   if (seconds < 60) return `${seconds.toFixed(2)} s`;
   const whole = Math.floor(seconds / 60);
@@ -71,29 +64,15 @@ function segmentBlock(segment, duration, scale) {
   return block;
 }
 
-// Names for places where a title is cut: without the words that another title begins with as well.
-function shortNames(titles) {
-  const words = titles.map((title) => title.split(' '));
-  return titles.map((title, i) => {
-    const shared = words.map((other, j) => {
-      const at = other.findIndex((word, k) => word !== words[i][k]);
-      return titles[j] === title ? 0 : at < 0 ? other.length : at;
-    });
-    const rest = words[i].slice(Math.max(...shared)).join(' ');
-    return rest && title.length - rest.length > 12 ? `… ${rest}` : title;
-  });
-}
-
 // Rows for one track; `row.segments` and `row.contacts` are what changes later.
-function laneOf(track, short, duration, scale, many) {
+function laneOf(track, name, duration, scale, many) {
   const lane = make('div', 'lane');
   const row = { lane, segments: [], contacts: null };
   if (many) {
-    const name = make('div', 'name');
-    name.append(make('i', 'swatch'), make('span', '', short));
-    name.firstChild.style.background = 'var(--swatch)';
-    name.title = track.title;
-    lane.append(name);
+    const label = make('div', 'name');
+    label.append(make('i', 'swatch'), ...nameParts(name, name.short));
+    label.title = name.full;
+    lane.append(label);
   }
   if (track.segments.length) {
     const strip = make('div', 'strip');
@@ -104,7 +83,7 @@ function laneOf(track, short, duration, scale, many) {
   if (track.contacts) {
     const strip = make('div', 'feet');
     strip.setAttribute('role', 'img');
-    strip.setAttribute('aria-label', `Foot contacts of ${track.title}: left above, right below`);
+    strip.setAttribute('aria-label', `Foot contacts of ${name.full}: left above, right below`);
     row.contacts = document.createElement('canvas');
     strip.append(row.contacts, make('span', 'foot left', 'L'), make('span', 'foot right', 'R'));
     lane.append(strip);

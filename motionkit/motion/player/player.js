@@ -1,11 +1,7 @@
 // The element <motionkit-player>: reads the tracks inside it, keeps the state, draws.
 
-// Pixels above and below a figure for its texts: title above, caption below; in small panels both above.
-const TEXTS = { large: [42, 76], small: [46, 14] };
-const SMALL = 290;
-const NARROW = 150;
-// Pixels below several rows of panels for the legend and the tools, which lie on the picture of one row.
-const BAR = 38;
+const FIRST = 12; // motions that are shown at first
+const SHAPES = ['disc', 'square', 'diamond', 'bar']; // of swatches, where colours repeat
 const SPEEDS = [0.1, 0.25, 0.5, 1, 1.5, 2, 4];
 
 class MotionkitPlayer extends HTMLElement {
@@ -22,7 +18,7 @@ class MotionkitPlayer extends HTMLElement {
     this.scale = scoreScale(this.tracks);
     this.whole = this.hasAttribute('page');
     this.state = { time: 0, playing: false, speed: 1, loop: true, follow: true, overlay: false };
-    this.visible = this.tracks.map((_, i) => i < 12);
+    this.order = this.tracks.map((_, i) => i).slice(0, FIRST).reverse(); // the longest shown first
     this.attachShadow({ mode: 'open' }).innerHTML = UI;
     this.find = (selector) => this.shadowRoot.querySelector(selector);
     this.canvas = this.find('canvas');
@@ -40,40 +36,26 @@ class MotionkitPlayer extends HTMLElement {
 
   build({ title, notes }) {
     const many = this.tracks.length > 1;
-    const heading = title || (many ? '' : this.tracks[0].title);
+    const names = namesOf(this.tracks.map((track) => track.title));
+    const heading = title || (many ? '' : names[0].full);
     this.find('h2').textContent = heading;
-    this.canvas.setAttribute('aria-label', `3D view: ${[title, ...this.tracks.map((t) => t.title)].join(', ')}`);
-    const drawn = this.visible.filter(Boolean).length;
-    const some = `${drawn} of ${this.tracks.length} motions are drawn; press another's name to see it.`;
-    if (drawn < this.tracks.length) notes.push(some);
+    this.find('.about').textContent = many || names[0].full === heading ? '' : names[0].full;
+    this.canvas.setAttribute('aria-label', `3D view: ${[title, ...names.map((name) => name.full)].join(', ')}`);
     this.find('.notes').append(...notes.map((note) => make('li', '', note)));
     this.find('.player').classList.toggle('single', !many);
     this.find('.player').classList.toggle('feet-lanes', this.tracks.some((track) => track.contacts));
-    const short = shortNames(this.tracks.map((track) => track.title));
-    this.chips = this.tracks.map((track, i) => {
-      const chip = make('button', 'chip');
-      chip.type = 'button';
-      chip.append(make('i', 'swatch'), make('span', '', short[i]));
-      chip.title = track.title;
-      chip.addEventListener('click', () => this.show(i));
-      return chip;
-    });
+    this.chips = names.map(chipOf);
+    this.chips.forEach((chip, i) => chip.addEventListener('click', () => this.show(i)));
     if (many) this.find('.chips').append(...this.chips);
     this.find('.chips').classList.toggle('many', this.tracks.length > 6);
-    this.rows = this.tracks.map((track, i) => laneOf(track, short[i], this.duration, this.scale, many));
+    this.rows = this.tracks.map((track, i) => laneOf(track, names[i], this.duration, this.scale, many));
     this.find('.lanes').append(...this.rows.map((row) => row.lane));
     const bare = !many && !this.tracks[0].segments.length && !this.tracks[0].contacts;
     this.find('.lanes').hidden = bare;
     this.find('[data-do=overlay]').hidden = !many;
-    this.find('.labels').append(
-      ...(this.labels = this.tracks.map((track, i) => {
-        const label = make('div', 'label');
-        const head = make('p', 'head');
-        head.append(make('i', 'swatch'), make('b', '', track.title === heading ? '' : this.tracks.length > 6 ? short[i] : track.title), make('span', 'frame'));
-        label.append(head, make('p', 'caption'));
-        return label;
-      })),
-    );
+    const said = (name) => (!many || name.full === heading ? '' : this.tracks.length > 6 ? name.short : name.title);
+    this.labels = names.map((name) => labelOf(name, said(name)));
+    this.find('.labels').append(...this.labels);
     const select = this.find('select');
     for (const speed of SPEEDS) select.append(new Option(`${speed}×`, String(speed), speed === 1, speed === 1));
   }
@@ -83,8 +65,8 @@ class MotionkitPlayer extends HTMLElement {
     listenPointers(this.canvas, act);
     listenKeys(this.whole ? document : this, act);
     const seek = (part) => this.seek(part * this.duration);
-    listenScrub(this.find('.scrub'), seek);
-    listenScrub(this.find('.over'), seek);
+    for (const place of ['.scrub', '.lanes']) listenScrub(this.find(place), this.find('.scrub'), seek);
+    for (const place of ['.chips', '.lanes']) markEdges(this.find(place));
     for (const button of this.shadowRoot.querySelectorAll('[data-do]')) {
       const name = button.dataset.do;
       const does = { back: () => act.step(-1), forth: () => act.step(1) }[name] ?? act[name] ?? (() => act.flip(name));
@@ -135,8 +117,9 @@ class MotionkitPlayer extends HTMLElement {
         this.wake();
       },
       pan: (dx, dy) => {
-        const axes = cameraAxes(this.camera(this.shown()));
-        const size = this.camera(this.shown()).distance / axes.focal;
+        const camera = this.camera();
+        const axes = cameraAxes(camera);
+        const size = camera.distance / axes.focal;
         this.view.pan = this.view.pan.map((value, i) => value - (dx * axes.right[i] - dy * axes.up[i]) * size);
         this.wake();
       },
@@ -167,18 +150,19 @@ class MotionkitPlayer extends HTMLElement {
       track.shade = track.colour || this.look.tracks[i % this.look.tracks.length];
       for (const element of [this.chips[i], this.labels[i], this.rows[i].lane]) {
         element.style.setProperty('--swatch', track.shade);
+        element.dataset.shape = SHAPES[Math.floor(i / this.look.tracks.length) % SHAPES.length];
       }
     });
     this.arrange();
   }
 
   shown() {
-    return this.tracks.filter((_, i) => this.visible[i]);
+    return this.tracks.filter((_, i) => this.order.includes(i));
   }
 
   show(i) {
-    this.visible[i] = !this.visible[i];
-    if (!this.visible.some(Boolean)) this.visible[i] = true;
+    const { overlay } = this.state;
+    this.order = chosen(this.order, i, overlay ? Infinity : roomFor(this.layout.size[0]));
     this.arrange();
   }
 
@@ -186,50 +170,35 @@ class MotionkitPlayer extends HTMLElement {
   arrange() {
     const { state } = this;
     const stage = this.find('.stage');
-    this.ratio = Math.min(window.devicePixelRatio || 1, 3);
+    const width = stage.clientWidth;
+    if (width && !state.overlay) this.order = this.order.slice(-roomFor(width));
     const tracks = this.shown();
-    const gridOf = (size) => (state.overlay ? [1, 1] : panelGrid(tracks.length, ...size));
-    this.size = [Math.max(stage.clientWidth, 1), Math.max(stage.clientHeight, 1)];
-    const bar = gridOf(this.size)[1] > 1 ? BAR : 0;
-    this.size[1] = Math.max(this.size[1] - bar, 1);
-    this.grid = gridOf(this.size);
-    stage.style.setProperty('--bar', `${bar}px`);
-    this.canvas.width = Math.round(this.size[0] * this.ratio);
-    this.canvas.height = Math.round(this.size[1] * this.ratio);
+    this.layout = layoutOf([width, stage.clientHeight], tracks.length, state.overlay);
+    const { size, grid, small } = this.layout;
+    this.ratio = Math.min(window.devicePixelRatio || 1, 3);
+    this.canvas.width = Math.round(size[0] * this.ratio);
+    this.canvas.height = Math.round(size[1] * this.ratio);
     const { style, classList } = this.find('.labels');
-    style.gridTemplateColumns = `repeat(${this.grid[0]}, minmax(0, 1fr))`;
-    style.gridTemplateRows = `repeat(${this.grid[1]}, minmax(0, 1fr))`;
-    this.small = state.overlay || this.size[1] / this.grid[1] < SMALL;
+    style.gridTemplateColumns = `repeat(${grid[0]}, minmax(0, 1fr))`;
+    style.gridTemplateRows = `repeat(${grid[1]}, minmax(0, 1fr))`;
     classList.toggle('overlay', state.overlay);
-    classList.toggle('small', this.small);
-    classList.toggle('narrow', !state.overlay && this.size[0] / this.grid[0] < NARROW);
-    this.tracks.forEach((_, i) => {
-      this.labels[i].hidden = !this.visible[i];
-      this.rows[i].lane.classList.toggle('off', !this.visible[i]);
-      this.chips[i].setAttribute('aria-pressed', String(this.visible[i]));
+    classList.toggle('small', small);
+    this.tracks.forEach((track, i) => {
+      const on = this.order.includes(i);
+      this.labels[i].hidden = !on;
+      this.rows[i].lane.classList.toggle('off', !on);
+      this.chips[i].setAttribute('aria-pressed', String(on));
       const { contacts } = this.rows[i];
-      if (contacts) paintContacts(contacts, this.tracks[i], this.duration, this.look, this.ratio);
+      if (contacts) paintContacts(contacts, track, this.duration, this.look, this.ratio);
     });
+    const count = tracks.length < this.tracks.length ? `${tracks.length} of ${this.tracks.length} shown` : '';
+    if (this.find('.count').textContent !== count) this.find('.count').textContent = count;
     for (const name of ['overlay', 'follow', 'loop']) {
       this.find(`[data-do=${name}]`).setAttribute('aria-pressed', String(state[name]));
     }
-    this.legend(tracks);
+    this.find('.legend').replaceChildren(...legendOf(tracks, state.overlay, this.look));
     fillAxis(this.find('.axis'), this.duration, this.find('.axis').clientWidth);
     this.wake();
-  }
-
-  legend(tracks) {
-    const legend = this.find('.legend');
-    const sided = tracks.some((track) => track.sides.includes('L'));
-    const entry = (text, colour) => {
-      const item = make('span', '');
-      item.append(make('i', 'swatch'), text);
-      item.firstChild.style.background = colour;
-      return item;
-    };
-    legend.replaceChildren(make('span', 'step'));
-    if (sided && this.state.overlay) legend.prepend('left darker, right lighter');
-    else if (sided) legend.prepend(entry('left', this.look.left), entry('right', this.look.right));
   }
 
   play(on) {
@@ -292,65 +261,18 @@ class MotionkitPlayer extends HTMLElement {
     else this.play(false);
   }
 
-  // The view of some tracks in one panel; all panels have one distance, so that sizes compare.
-  camera(tracks) {
-    const { state, view, size, grid } = this;
-    const [width, height] = [size[0] / grid[0], size[1] / grid[1]];
-    const all = this.shown();
-    const places = tracks.map((track) => (state.follow ? followAt(track, state.time) : track.centre));
-    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-    const apart = Math.max(0, ...this.shifts(all));
-    const [above, below] = TEXTS[this.small ? 'small' : 'large'];
-    const reach = Math.max(...all.map((track) => (state.follow ? track.reach : track.spread))) + apart;
-    const tall = Math.max(...all.map((track) => track.height));
-    const target = [mean(places.map((p) => p[0])), Math.max(...all.map((t) => t.middle)), mean(places.map((p) => p[1]))];
-    return {
-      target: target.map((value, i) => value + view.pan[i]),
-      yaw: view.yaw,
-      pitch: view.pitch,
-      distance: fitDistance(width, height, LOOK.fov, tall, reach, above + below) * view.zoom,
-      width,
-      height,
-      fov: LOOK.fov,
-      shift: (above - below) / 2,
-    };
+  // All that the picture of this moment is made of.
+  shot() {
+    const { state, view, layout, duration } = this;
+    return { all: this.shown(), state, view, layout, duration };
   }
 
-  // How far overlaid tracks are from their common middle, at most, over the clip.
-  shifts(tracks) {
-    if (!this.state.overlay) return [0];
-    if (!this.state.follow) {
-      const mean = (i) => tracks.reduce((sum, track) => sum + track.centre[i], 0) / tracks.length;
-      return tracks.map((track) => Math.hypot(track.centre[0] - mean(0), track.centre[1] - mean(1)));
-    }
-    return Array.from({ length: 24 }, (_, k) => {
-      const places = tracks.map((track) => followAt(track, (this.duration * k) / 23));
-      const mean = (i) => places.reduce((sum, place) => sum + place[i], 0) / places.length;
-      return Math.max(...places.map((place) => Math.hypot(place[0] - mean(0), place[1] - mean(1))));
-    });
+  camera() {
+    return panelCamera(this.shown(), this.shot());
   }
 
   draw() {
-    const { state, size, grid, ratio } = this;
-    const context = this.canvas.getContext('2d');
-    const tracks = this.shown();
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = this.look.stage;
-    context.fillRect(0, 0, ...size);
-    const [width, height] = [size[0] / grid[0], size[1] / grid[1]];
-    (state.overlay ? [tracks] : tracks.map((track) => [track])).forEach((group, i) => {
-      const [x, y] = [(i % grid[0]) * width, Math.floor(i / grid[0]) * height];
-      context.save();
-      context.beginPath();
-      context.rect(x, y, width, height);
-      context.clip();
-      context.translate(x, y);
-      drawScene(context, this.camera(group), this.look, group, state.time, state.overlay);
-      context.restore();
-    });
-    context.fillStyle = mix(this.look.stage, this.look.grid, 0.55);
-    for (let i = 1; i < grid[0]; i += 1) context.fillRect(Math.round(i * width), 0, 1, size[1]);
-    for (let i = 1; i < grid[1]; i += 1) context.fillRect(0, Math.round(i * height), size[0], 1);
+    drawPanels(this.canvas.getContext('2d'), this.shot(), this.look, this.ratio);
     this.say();
   }
 
@@ -363,9 +285,9 @@ class MotionkitPlayer extends HTMLElement {
     scrub.setAttribute('aria-valuemax', this.duration.toFixed(2));
     scrub.setAttribute('aria-valuenow', time.toFixed(2));
     scrub.setAttribute('aria-valuetext', `${secondsText(time)} of ${secondsText(this.duration)}`);
-    const step = gridStep(this.camera(this.shown()).distance);
+    const step = gridStep(this.camera().distance);
     this.find('.step').textContent = `grid ${step < 1 ? `${round(step * 100)} cm` : `${step} m`}`;
-    const first = this.visible.indexOf(true);
+    const first = Math.min(...this.order);
     this.tracks.forEach((track, i) => {
       const { before } = frameAt(track, time);
       const words = `frame ${before * track.stride} / ${(track.frames - 1) * track.stride}`;
@@ -373,7 +295,7 @@ class MotionkitPlayer extends HTMLElement {
       const now = segmentAt(track, time);
       const segment = track.segments[now];
       this.rows[i].segments.forEach((block, k) => block.classList.toggle('now', k === now));
-      if (this.visible[i]) {
+      if (this.order.includes(i)) {
         const [head, caption] = this.labels[i].children;
         head.lastChild.textContent = this.tracks.length > 1 || state ? `${words}${state}` : '';
         caption.textContent = segment ? segment.text : '';

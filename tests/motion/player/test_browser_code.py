@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from motionkit.motion import HUMANML
-from motionkit.motion.formats.video._scene import mix
+from motionkit.motion.formats.video._scene import Actor, Brush, _parts, mix
 from motionkit.motion.player import PlayerTrack
 from motionkit.motion.player._camera import Camera, fit_distance, panels
+from motionkit.motion.player._figure import figure_of
+from motionkit.motion.player._page import _PARTS, look
 from motionkit.motion.player._payload import document
 
 from .figures import track, walking
@@ -27,8 +29,8 @@ def node(body: str, given: object) -> Any:
     if program is None:
         pytest.skip("node is not installed")
     folder = files("motionkit.motion.player")
-    names = ("codec.js", "camera.js", "scene.js", "lanes.js", "input.js")
-    sources = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    sources = "\n".join((folder / name).read_text(encoding="utf-8") for name in _PARTS)
+    sources = f"const LOOK = {json.dumps(look())};\n{sources}"
     read = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
     said = "const answer = (value) => process.stdout.write(JSON.stringify(value));"
     script = f"'use strict';\n{sources}\n{read}\n{said}\n{body}"
@@ -203,3 +205,93 @@ def test_names_that_begin_alike_are_told_apart() -> None:
         "… walks", "… sits down", "a person jumps up, then a person", "someone bows", "someone bows", "a person kicks"
     ]  # fmt: skip
     assert node("answer(shortNames(given));", ["one"]) == ["one"]
+
+
+def test_samples_of_one_text_are_numbered() -> None:
+    got = node("answer(namesOf(given));", ["a person walks", "a person bows", "a person walks"])
+    assert [(name["full"], name["short"], name["number"]) for name in got] == [
+        ("a person walks · 1", "a person walks", 1),
+        ("a person bows", "a person bows", 0),
+        ("a person walks · 2", "a person walks", 2),
+    ]
+
+
+def test_where_there_is_no_room_a_pressed_name_takes_the_place_of_the_one_shown_longest() -> None:
+    got = node(
+        """answer([roomFor(390), chosen([3, 2, 1, 0], 7, 4), chosen([3, 2, 1, 0], 1, 4), chosen([5], 5, 4),
+        chosen([0, 1], 7, roomFor(1280))]);""",
+        None,
+    )
+    assert got == [4, [2, 1, 0, 7], [3, 2, 0], [5], [0, 1, 7]]
+
+
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize("overlay", [True, False])
+def test_every_panel_holds_its_figure_below_its_texts(overlay: bool, follow: bool) -> None:
+    tracks = [track("one"), track("two", frames=90), track("three")]
+    seen = node(
+        """const tracks = given.tracks.map((part) => decodeTrack(part, given.step));
+        const state = { time: 0.5, overlay: given.overlay, follow: given.follow };
+        const layout = layoutOf([1280, 500], tracks.length, given.overlay);
+        const view = { yaw: LOOK.yaw, pitch: LOOK.pitch, zoom: 1, pan: [0, 0, 0] };
+        const shot = { all: tracks, state, layout, view, duration: 4.5 };
+        const pixels = tracks.map((track) => {
+          const axes = cameraAxes(panelCamera(given.overlay ? tracks : [track], shot));
+          const pose = new Float32Array(66);
+          poseAt(track, state.time, pose);
+          return Array.from({ length: 22 }, (_, i) => place(axes, see(axes, ...pose.slice(3 * i, 3 * i + 3))));
+        });
+        answer({ pixels, panel: layout.panel, texts: layout.texts });""",
+        {**document(tracks, title=""), "overlay": overlay, "follow": follow},
+    )
+    pixels = np.array(seen["pixels"])
+    assert (pixels >= 0).all()
+    assert (pixels <= seen["panel"]).all()
+    if follow:
+        assert pixels[..., 1].min() >= seen["texts"][0]
+
+
+@pytest.mark.parametrize("overlay", [True, False])
+@pytest.mark.parametrize("names", [(), tuple(f"joint{i}" for i in range(22))])
+def test_a_figure_is_the_same_in_both_languages_and_its_trunk_does_not_cut_itself(
+    names: tuple[str, ...], overlay: bool
+) -> None:
+    shown = track(names=names)
+    figure, view = figure_of(shown), VIEWS[1]
+    got = node(
+        """const t = { ...decodeTrack(given.tracks[0], given.step), shade: '#0a7d63' };
+        const pose = new Float32Array(66);
+        poseAt(t, 0.5, pose);
+        const parts = figureParts(cameraAxes(given.view), { ...LOOK.light, near: LOOK.near }, t, pose, given.overlay);
+        answer(parts.map(({ depth, ends, colour, rim }) => [depth, ends, colour, Boolean(rim)]));""",
+        {**document([shown], title=""), "view": vars(view), "overlay": overlay},
+    )
+    actor = Actor(figure, figure.positions.numpy(), figure.follow.numpy(), shown.fps, "#0a7d63")
+    brush = Brush(None, look()["light"], look()["near"], 1.0)
+    pose = actor.pose(0.5)
+    assert pose is not None
+    parts = _parts(brush, view, actor, pose, overlay=overlay)
+    assert [part.rim for part in parts] == [row[3] for row in got]
+    assert [part.depth for part in parts] == pytest.approx([row[0] for row in got], abs=1e-3)
+    assert np.allclose([part.ends for part in parts], [row[1] for row in got], atol=0.2)
+    sided = not names
+    assert [part.rim for part in parts[: len(figure.bones)]] == [
+        not sided or figure.sides[end] != "-" for _, end in figure.bones
+    ]
+
+
+def test_swatches_can_be_told_apart() -> None:
+    for theme in ("light", "dark"):
+        colours = look()[theme]["tracks"]
+        assert len(colours) == len(set(colours)) == 12
+        assert min(_contrast(colour, look()[theme]["stage"]) for colour in colours) > 3
+
+
+def _contrast(one: str, other: str) -> float:
+    """WCAG's ratio of luminances."""
+    light = []
+    for colour in (one, other):
+        values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        light.append(float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05)
+    return max(light) / min(light)

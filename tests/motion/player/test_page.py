@@ -10,6 +10,7 @@ import subprocess
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,23 +151,77 @@ def dumped(path: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
 
 
-@pytest.mark.slow
-def test_twelve_motions_have_room(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    # Measured from inside: the page's own policy would not let another script in.
-    text = re.sub(r"<meta http-equiv[^>]*>", "", player_html([track(f"a person walks {i}") for i in range(12)]))
-    measure = """<script>setTimeout(() => {
+def measured(path: Path, page: str, statements: str, width: int = 1280) -> dict[str, Any]:
+    """What `statements` put into `found` once the page runs in a frame so wide, with `root` and `box` at hand.
+
+    Measured from inside: the page's own policy would not let another script in.
+    """
+    body = f"""<script>setTimeout(() => {{
       const root = document.querySelector('motionkit-player').shadowRoot;
       const box = (name) => root.querySelector(name).getBoundingClientRect();
+      const found = {{}};
+      {statements}
+      parent.document.documentElement.dataset.found = JSON.stringify(found);
+    }}, 500);</script></body>"""
+    inner = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", body)
+    # A frame, since a browser's own window cannot be as narrow as a phone's.
+    frame = f'<iframe style="width: {width}px; height: 780px" srcdoc="{html.escape(inner)}"></iframe>'
+    path.write_text(f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8")
+    found: dict[str, Any] = json.loads(html.unescape(dumped(path).split('data-found="')[1].split('"')[0]))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 12])
+def test_nothing_lies_on_the_figures(tmp_path: Path, count: int) -> None:
+    page = player_html([track(f"a person walks {i}") for i in range(count)])
+    measure = """
       const chips = [...root.querySelectorAll('.chip')].map((chip) => chip.getBoundingClientRect().bottom);
-      document.documentElement.dataset.found = JSON.stringify({
-        tools: box('.tools').top - box('.stage canvas').bottom, labels: box('.tools').top - box('.labels').bottom,
-        chips: box('.chips').bottom - Math.max(...chips),
-      });
-    }, 500);</script></body>"""
-    path.write_text(text.replace("</body>", measure), encoding="utf-8")
-    found = json.loads(html.unescape(dumped(path).split('data-found="')[1].split('"')[0]))
+      found.tools = box('.tools').top - box('.stage canvas').bottom;
+      found.legend = box('.legend').top - box('.labels').bottom;
+      found.chips = box('.chips').bottom - Math.max(0, ...chips);"""
+    found = measured(tmp_path / "page.html", page, measure)
     assert min(found.values()) >= 0, found
+
+
+@pytest.mark.slow
+def test_a_phone_shows_four_and_the_others_are_a_tap_away(tmp_path: Path) -> None:
+    page = player_html([track(f"a person walks {i}") for i in range(8)])
+    measure = """
+      const pressed = () => [...root.querySelectorAll('.chip')].flatMap((chip, i) =>
+        chip.ariaPressed === 'true' ? [i] : []);
+      found.first = pressed();
+      root.querySelectorAll('.chip')[6].click();
+      found.then = pressed();
+      found.said = root.querySelector('.count').textContent;
+      const name = box('.name .said');
+      root.querySelector('.playhead').style.left = `${name.left + 10 - box('.over').left}px`;
+      root.querySelector('.over').style.pointerEvents = 'auto';
+      root.querySelector('.playhead').style.pointerEvents = 'auto';
+      found.above = root.elementFromPoint(name.left + 10, name.top + 5).className;"""
+    found = measured(tmp_path / "page.html", page, measure, width=390)
+    assert found == {"first": [0, 1, 2, 3], "then": [0, 1, 2, 6], "said": "4 of 8 shown", "above": "said"}
+
+
+@pytest.mark.slow
+def test_lanes_scroll_and_stay_below_their_times(tmp_path: Path) -> None:
+    page = player_html([track(f"a person walks {i}", segments=[("x", 0.0, 2.0)]) for i in range(30)])
+    measure = """
+      const lanes = root.querySelector('.lanes');
+      found.more = lanes.scrollHeight > lanes.clientHeight && lanes.className.includes('below');
+      found.focus = lanes.tabIndex;
+      found.left = box('.strip').left - box('.scrub').left;
+      found.right = box('.strip').right - box('.scrub').right;
+      const { left, top } = box('.segment');
+      found.under = root.elementFromPoint(left + 90, top + 5).closest('.lanes') === lanes;
+      const { x, y, width } = box('.strip');
+      const at = { bubbles: true, composed: true, button: 0, pointerId: 1, clientX: x + width / 2, clientY: y + 5 };
+      lanes.setPointerCapture = () => {};
+      root.querySelector('.segment').dispatchEvent(new PointerEvent('pointerdown', at));
+      found.time = document.querySelector('motionkit-player').state.time;"""
+    found = measured(tmp_path / "page.html", page, measure)
+    assert found.pop("time") == pytest.approx(1.0, abs=0.3)
+    assert found == {"more": True, "focus": 0, "left": 0, "right": 0, "under": True}
 
 
 @pytest.mark.slow

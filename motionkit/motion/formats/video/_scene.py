@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,16 @@ class Actor:
         place = min(max(time * self.fps, 0.0), len(self.positions) - 1)
         before = min(int(place + 1e-6), len(self.positions) - 1)
         return before, min(before + 1, len(self.positions) - 1), max(place - before, 0.0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A bone or a ball as it is seen: metres away, two discs (x, y, radius) in pixels, colour, with a rim or not."""
+
+    depth: float
+    ends: tuple[float, float, float, float, float, float]
+    colour: str
+    rim: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,11 +118,12 @@ def draw_scene(brush: Brush, camera: Camera, actors: Sequence[Actor], time: floa
         _trail(brush, camera, actor, time, actor.shade if overlay else brush.look["trail"])
         if pose is not None:
             parts += _parts(brush, camera, actor, pose, overlay=overlay)
-    for _, ends, colour in sorted(parts, key=lambda part: -part[0]):
-        _rim(brush, ends)
-        x1, y1, r1, x2, y2, r2 = ends
+    for part in sorted(parts, key=lambda part: -part.depth):
+        if part.rim:
+            _rim(brush, part.ends)
+        x1, y1, r1, x2, y2, r2 = part.ends
         least = 0.9 * brush.scale
-        brush.capsule((x1, y1, max(r1, least), x2, y2, max(r2, least)), colour)
+        brush.capsule((x1, y1, max(r1, least), x2, y2, max(r2, least)), part.colour)
 
 
 def _floor(brush: Brush, camera: Camera) -> None:
@@ -178,13 +189,12 @@ def _shadow(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> None:
         brush.capsule((x1, y1, r / seen[start, 2], x2, y2, r / seen[end, 2]), colour)
 
 
-def _parts(
-    brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay: bool
-) -> list[tuple[float, tuple[float, ...], str]]:
-    """Return bones and head with their depths, in pixels; the far side of a body is paler."""
+def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay: bool) -> list[Part]:
+    """Return bones and head; the far side of a body is paler. The trunk is one piece: its rims would cut itself."""
     figure = actor.figure
+    sided = any(side != "-" for side in figure.sides)
     seen = camera.see(pose)
-    parts: list[tuple[float, tuple[float, ...], str]] = []
+    parts: list[Part] = []
     for start, end in figure.bones:
         a, b = seen[start], seen[end]
         if min(a[2], b[2]) < brush.near:
@@ -194,13 +204,14 @@ def _parts(
         thick = figure.radii[start] if same else 0.55 * figure.radii[end]
         r1, r2 = camera.focal * thick / a[2], camera.focal * figure.radii[end] / b[2]
         colour = _colour(brush.look, actor.shade, figure.sides[end], overlay=overlay)
-        parts.append(((a[2] + b[2]) / 2, (x1, y1, r1, x2, y2, r2), colour))
+        rim = not sided or figure.sides[end] != "-"
+        parts.append(Part((a[2] + b[2]) / 2, (x1, y1, r1, x2, y2, r2), colour, rim))
     for joint in figure.lone:
         if seen[joint, 2] >= brush.near:
             x, y = camera.place(seen[joint])
             r = camera.focal * figure.radii[joint] / seen[joint, 2]
             colour = _colour(brush.look, actor.shade, figure.sides[joint], overlay=overlay)
-            parts.append((seen[joint, 2], (x, y, r, x, y, r), colour))
+            parts.append(Part(seen[joint, 2], (x, y, r, x, y, r), colour))
     if figure.head is not None:
         along = pose[figure.head.at] - pose[figure.head.origin]
         ball = pose[figure.head.at] + along / (float(np.linalg.norm(along)) or 1.0) * figure.head.reach
@@ -208,10 +219,10 @@ def _parts(
         if middle[2] > brush.near:
             x, y = camera.place(middle)
             r = camera.focal * figure.head.radius / middle[2]
-            parts.append((middle[2], (x, y, r, x, y, r), _colour(brush.look, actor.shade, "-", overlay=overlay)))
+            parts.append(Part(middle[2], (x, y, r, x, y, r), _colour(brush.look, actor.shade, "-", overlay=overlay)))
     middle, stage = seen[figure.root, 2], brush.look["stage"]
-    pale = [min(max((depth - middle) / (2.2 * figure.reach) + 0.25, 0.0), 1.0) * 0.5 for depth, _, _ in parts]
-    return [(depth, ends, mix(colour, stage, far)) for (depth, ends, colour), far in zip(parts, pale, strict=True)]
+    pale = [min(max((part.depth - middle) / (2.2 * figure.reach) + 0.25, 0.0), 1.0) * 0.5 for part in parts]
+    return [replace(part, colour=mix(part.colour, stage, far)) for part, far in zip(parts, pale, strict=True)]
 
 
 def _colour(look: dict[str, Any], shade: str, side: str, *, overlay: bool) -> str:
@@ -220,7 +231,7 @@ def _colour(look: dict[str, Any], shade: str, side: str, *, overlay: bool) -> st
     return str({"L": look["left"], "R": look["right"]}.get(side, look["centre"]))
 
 
-def _rim(brush: Brush, ends: tuple[float, ...]) -> None:
+def _rim(brush: Brush, ends: Sequence[float]) -> None:
     """Keep crossing limbs apart by a rim of the background beside each bone; it ends before the joints."""
     x1, y1, r1, x2, y2, r2 = ends
     length = float(np.hypot(x2 - x1, y2 - y1))

@@ -1,0 +1,87 @@
+// What names the motions: buttons above the picture, labels on it, the legend below.
+
+function make(tag, name, text) {
+  const element = document.createElement(tag);
+  element.className = name;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+// Names for places where a title is cut: without the words that another title begins with as well.
+function shortNames(titles) {
+  const words = titles.map((title) => title.split(' '));
+  return titles.map((title, i) => {
+    const shared = words.map((other, j) => {
+      const at = other.findIndex((word, k) => word !== words[i][k]);
+      return titles[j] === title ? 0 : at < 0 ? other.length : at;
+    });
+    const rest = words[i].slice(Math.max(...shared)).join(' ');
+    return rest && title.length - rest.length > 12 ? `… ${rest}` : title;
+  });
+}
+
+// For each track its whole name, a short one, and a number where several have one title: samples of one text.
+function namesOf(titles) {
+  const short = shortNames(titles);
+  return titles.map((title, i) => {
+    const alone = titles.indexOf(title) === titles.lastIndexOf(title);
+    const number = alone ? 0 : titles.slice(0, i + 1).filter((other) => other === title).length;
+    return { full: number ? `${title} · ${number}` : title, title, short: short[i], number };
+  });
+}
+
+// A name as elements of which only the first is ever cut.
+function nameParts({ number }, text, tag = 'span') {
+  return [make(tag, 'said', text), ...(number ? [make('span', 'nth', `· ${number}`)] : [])];
+}
+
+function chipOf(name) {
+  const chip = make('button', 'chip');
+  chip.type = 'button';
+  chip.append(make('i', 'swatch'), ...nameParts(name, name.short));
+  chip.title = name.full;
+  return chip;
+}
+
+function labelOf(name, text) {
+  const label = make('div', 'label');
+  const head = make('p', 'head');
+  const who = make('span', 'who');
+  if (text) who.append(...nameParts(name, text, 'b'));
+  head.append(make('i', 'swatch'), who, make('span', 'frame'));
+  label.append(head, make('p', 'caption'));
+  return label;
+}
+
+// What the colours of the figures mean, and a place for the size of the grid.
+function legendOf(tracks, overlay, look) {
+  const entry = (text, colour) => {
+    const item = make('span', '');
+    item.append(make('i', 'swatch'), text);
+    item.firstChild.style.background = colour;
+    return item;
+  };
+  const step = make('span', 'step');
+  if (!tracks.some((track) => track.sides.includes('L'))) return [step];
+  if (overlay) return ['left darker, right lighter', step];
+  return [entry('left', look.left), entry('right', look.right), step];
+}
+
+// Says by classes on which sides a box hides something, for the style to fade its edges; a box without buttons can then
+// be reached by the keyboard.
+function markEdges(box) {
+  const mark = () => {
+    const hidden = {
+      above: box.scrollTop,
+      below: box.scrollHeight - box.clientHeight - box.scrollTop,
+      before: box.scrollLeft,
+      after: box.scrollWidth - box.clientWidth - box.scrollLeft,
+    };
+    for (const [side, pixels] of Object.entries(hidden)) box.classList.toggle(side, pixels > 1);
+    if (box.querySelector('button')) return;
+    if (hidden.above + hidden.below > 1) box.tabIndex = 0;
+    else box.removeAttribute('tabindex');
+  };
+  box.addEventListener('scroll', mark, { passive: true });
+  new ResizeObserver(mark).observe(box);
+}
