@@ -18,7 +18,8 @@ from motionkit.motion.player._payload import document, plain_text
 from motionkit.motion.player._track import PlayerTrack
 from motionkit.runs import write_bytes_atomic
 
-_PARTS = ("codec.js", "camera.js", "figure.js", "scene.js", "panels.js", "labels.js", "lanes.js", "input.js")
+_IDEAS = ("codec", "camera", "figure", "scene", "panels", "labels", "edges", "lanes", "input")
+_PARTS = tuple(f"{idea}.js" for idea in _IDEAS)
 _SCRIPTS = (*_PARTS, "player.js")
 
 _NO_SCRIPT = "<noscript>This view of a motion needs JavaScript.</noscript>"

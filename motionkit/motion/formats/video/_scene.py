@@ -1,4 +1,4 @@
-"""One picture of a panel, drawn with Pillow as ``scene.js`` draws it in the browser."""
+"""One picture of a panel, drawn with Pillow as ``scene.js`` and ``figure.js`` draw it in the browser."""
 
 from __future__ import annotations
 
