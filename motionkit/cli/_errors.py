@@ -8,7 +8,7 @@ import traceback
 import typer
 
 from motionkit.cli._guide import translate
-from motionkit.cli.output import as_json, printable
+from motionkit.cli.output import as_json, printable, wrapped
 from motionkit.errors import MotionkitError
 
 
@@ -37,7 +37,7 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -
         )
     if json_wanted:
         print(as_json({"schema": 1, "error": known.document()}))
-    print(printable(as_text(known)), file=sys.stderr)
+    print(wrapped(printable(as_text(known))), file=sys.stderr)
     return known.code
 
 

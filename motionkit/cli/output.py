@@ -6,7 +6,9 @@ import json as _json
 import logging
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -31,12 +33,27 @@ class Talk(logging.Handler):
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
             return  # why a run failed goes into its log.txt; here it is the command's own last word
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        print(printable(f"{mark}{record.getMessage()}"), file=sys.stderr)
+        print(wrapped(printable(f"{mark}{record.getMessage()}")), file=sys.stderr)
 
 
 def printable(text: str) -> str:
     """Return a text with control characters spelled out: names of files may hold commands to the terminal."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def wrapped(text: str) -> str:
+    """Return a text for stderr: on a terminal its lines are broken between words, and go on indented."""
+    if not sys.stderr.isatty():
+        return text
+    width = max(20, shutil.get_terminal_size().columns - 1)
+    lines = []
+    for line in text.split("\n"):
+        hanging = " " * (len(line) - len(line.lstrip(" ")) + 2)
+        kept = textwrap.wrap(
+            line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False, tabsize=4
+        )
+        lines.append("\n".join(kept))
+    return "\n".join(lines)
 
 
 def set_up(*, level: int, colour: str) -> None:

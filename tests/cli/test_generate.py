@@ -241,3 +241,11 @@ def test_one_file(policy: Path, tmp_path: Path) -> None:
     assert _generate(policy, FIRST, out, "--to", "glb", "--overwrite").exit_code == 2
     assert "--to tape" in _generate(policy, FIRST, tmp_path / "x", "--to", "tape").stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.bvh"]
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_name_of_a_format_that_nobody_writes_is_no_folder(cli, more):
+    result = cli("generate", "a person walks", "walk.fbx", *more)
+    assert result.exit_code == 2
+    assert ".fbx files cannot be written" in result.stderr
+    assert not Path("walk.fbx").exists()

@@ -80,3 +80,15 @@ def test_a_command_with_a_result_and_an_error_ends_in_one_document(
     assert capsys.readouterr().out == ""
     output.finish({"command": "check"}, None, json=True)
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "command": "check", "status": "done"}
+
+
+def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "error: " + "some words " * 12 + "/a/path/" + "x" * 90 + "\n  why  " + "because " * 14
+    assert output.wrapped(text) == text, "a file or a pipe has no width"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = output.wrapped(text).split("\n")
+    assert all(len(line) < 80 for line in lines if "/a/path" not in line)
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    assert lines[1].startswith("  ")
+    assert lines[-1].startswith("    because")

@@ -12,7 +12,7 @@ import typer
 
 from motionkit.cli import _inputs
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import JsonFlag, finish, say, table, warn
+from motionkit.cli.output import JsonFlag, finish, printable, say, table, warn
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -94,7 +94,14 @@ def register(app: typer.Typer) -> None:
         KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
         """
         from motionkit.motion import ReadOptions
-        from motionkit.motion.convert import Wishes, messages, plan_conversion, run_conversion, summary_rows
+        from motionkit.motion.convert import (
+            Wishes,
+            messages,
+            plan_conversion,
+            run_conversion,
+            summary_line,
+            summary_rows,
+        )
 
         options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
         workers = jobs or os.cpu_count() or 1
@@ -117,7 +124,9 @@ def register(app: typer.Typer) -> None:
             report = run_conversion(request, sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
         report.skipped = list(map(str, skipped))
         _talk(messages(report, fixed=fix))
-        if not json:
+        if not json and len(report.written) == 1 and not report.splits:
+            print(printable(f"wrote {out}: {summary_line(report)}"))
+        elif not json:
             table(f"wrote {out}", ("", ""), summary_rows(report))
         finish({"command": "convert", "out": str(out), **asdict(report)}, report.failure(out), json=json)
 

@@ -180,7 +180,10 @@ def _fit(report: ConvertReport) -> str:
     if "residual_max" not in report.figures:
         return ""
     mean, most = 1000 * report.figures["residual_mean"], 1000 * report.figures["residual_max"]
-    return f" (joints of the skeleton are {mean:.1f} mm off the generated ones, at most {most:.0f} mm)"
+    flips = report.figures["flips"]
+    return (
+        f" (joints of the skeleton are {mean:.1f} mm off the generated ones, at most {most:.0f} mm; {flips:.0f} flips)"
+    )
 
 
 def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: str, out: Path) -> None:
@@ -214,7 +217,10 @@ def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: st
 
 def _check(settings: GenerateSettings, texts: Sequence[str] | None, out: Path, durations: str, **_: object) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
+    from motionkit.motion.convert import refuse_foreign
+
     _refuse_both(settings, texts or [], durations, out)
+    refuse_foreign(out)
     _seconds(durations)
 
 

@@ -9,7 +9,7 @@ from motionkit.motion.convert._pipeline import check, convert
 from motionkit.motion.convert._place import claim_folder
 from motionkit.motion.convert._reading import refuse_idle
 from motionkit.motion.convert._report import ConvertReport
-from motionkit.motion.convert._request import Request, plan_conversion, run_conversion
+from motionkit.motion.convert._request import Request, plan_conversion, refuse_foreign, run_conversion
 from motionkit.motion.convert._single import convert_file, require_file
 from motionkit.motion.convert._sources import Opened, open_sources
 from motionkit.motion.convert._targets import FileTarget, Target
@@ -19,6 +19,7 @@ from motionkit.motion.convert._words import (
     check_messages,
     finding_rows,
     messages,
+    summary_line,
     summary_rows,
 )
 
@@ -48,9 +49,11 @@ __all__ = [
     "open_sources",
     "plan_conversion",
     "refuse_for_check",
+    "refuse_foreign",
     "refuse_idle",
     "require_file",
     "run_conversion",
+    "summary_line",
     "summary_rows",
     "unforeseen",
 ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+_NUMBERS = ("frames", "fps", "joints")
+"""Notes of readers that are numbers."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -53,6 +56,15 @@ class Found:
     findings: tuple[dict[str, Any], ...] = ()
     kept: tuple[int, int] | None = None
 
+    def facts(self) -> dict[str, str | float]:
+        """Return the notes with numbers as numbers, for records."""
+        return {name: _number(value) if name in _NUMBERS else value for name, value in self.notes.items()}
+
+    def source(self) -> dict[str, str | float]:
+        """Return the facts for the record of what was made of it: its own length and rate are called the source's."""
+        rest = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
+        return {"source_frames": self.frames, "source_fps": self.fps, **rest}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -94,3 +106,11 @@ class Outcome:
         )
         pieces = tuple(Piece(**{**piece, "files": tuple(piece["files"])}) for piece in document["pieces"])
         return cls(**{**document, "clips": clips, "pieces": pieces})
+
+
+def _number(text: str) -> str | float:
+    try:
+        value = float(text)
+    except ValueError:
+        return text  # a foreign file may have put anything there
+    return int(value) if value.is_integer() else value

@@ -84,7 +84,7 @@ def convert(
             else:
                 report.resumed += 1
             progress(source.key)
-            notes = {found.key: found.notes for found in outcome.clips}
+            notes = {found.key: found.source() for found in outcome.clips}
             for piece in report.add(outcome):
                 pieces.append(piece)
                 about = {**notes.get(piece.clip, {}), **piece.figures}

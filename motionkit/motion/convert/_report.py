@@ -89,9 +89,7 @@ class ConvertReport:
         if not self.failed:
             return None
         return MotionkitError(
-            f"{len(self.failed)} clip(s) could not be used; the other {len(self.written)} are in {out}.",
-            why=" ".join(self.reasons()[:3]),
-            code=1,
+            f"{len(self.failed)} clip(s) could not be used; the other {len(self.written)} are in {out}.", code=1
         )
 
     def check_failure(self) -> MotionkitError | None:
@@ -108,7 +106,7 @@ class ConvertReport:
     def _take(self, found: Found, origin: str) -> None:
         self.clips.append(
             {
-                **found.notes,
+                **found.facts(),
                 "clip": found.key,
                 "origin": origin,
                 "frames": found.frames,

@@ -112,10 +112,19 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
         return "mpl"  # what the predictor's own converter makes of its JSON
     if by_name is not None:
         return by_name
+    refuse_foreign(out)
+    return "humanml"
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse a name that asks for a format nobody here writes: a folder of that name is not what was meant.
+
+    Raises:
+        MotionkitError: Its ending is one of those.
+    """
     if out.suffix.lower() in _FOREIGN and not out.is_dir():
         raise MotionkitError(
             f"{out.suffix} files cannot be written.",
-            why="convert writes .bvh, .glb, .mp4, .gif, .html, .npy (joints), .npz and dataset folders.",
+            why="files that can be: .bvh, .glb, .mp4, .gif, .html, .npy (joints) and .npz; any other name is a folder.",
             fix="Blender and most engines read .glb and .bvh.",
         )
-    return "humanml"

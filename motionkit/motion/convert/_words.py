@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES
@@ -12,17 +13,15 @@ Message = tuple[Literal["info", "warning"], str]
 _FIGURES = {
     "skate": "median foot skate, m/s",
     "jerk": "median jerk, m/s^3",
-    "residual_mean": "joints to rotations: median of mean residuals, m",
-    "residual_max": "joints to rotations: largest residual, m",
+    "residual_mean": "joints to rotations: median of mean residuals, mm",
+    "residual_max": "joints to rotations: largest residual, mm",
     "flips": "joints to rotations: flips",
 }
 
 
 def check_messages(report: ConvertReport) -> list[Message]:
     """Return what was not read, and what a person should look at."""
-    return [("warning", f"not used: {reason}") for reason in report.reasons()] + [
-        ("warning", text) for text in report.warnings
-    ]
+    return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
 
 
 def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
@@ -33,44 +32,91 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         fixed: Whether it was asked to cut clips to their longest clean run.
     """
     said = check_messages(report)
-    for clip in report.clips:
-        for finding in clip["findings"]:
-            if finding["severity"] == "error" and finding["kind"] != "rest-pose" and clip["clip"] not in report.fixed:
-                said.append(("warning", f"{clip['clip']}: {finding['detail']}"))
+    said += _grouped(
+        report,
+        [
+            f"{clip['clip']}: {finding['detail']}"
+            for clip in report.clips
+            for finding in clip["findings"]
+            if finding["severity"] == "error" and finding["kind"] != "rest-pose" and clip["clip"] not in report.fixed
+        ],
+    )
     if report.short:
-        listed = ", ".join(f"{key} ({frames})" for key, frames in report.short.items())
-        said.append(("warning", f"{len(report.short)} clip(s) are too short and were left out: {listed}"))
+        some = _listed([f"{key} ({frames})" for key, frames in report.short.items()])
+        said.append(("warning", f"{_counted(report)} are too short and were left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
-        cuts = ", ".join(f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items())
+        cuts = _listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
         said.append(
             ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
         )
     if report.cut:
-        listed = ", ".join(report.cut)
-        said.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {listed}"))
+        some = _listed(list(report.cut))
+        said.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
     if report.resumed:
         said.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
     if report.uncaptioned:
         text = f"{len(report.uncaptioned)} clip(s) have no caption; training on text needs one (--captions CSV)."
         said.append(("warning", text))
     if report.motionless:
-        listed = ", ".join(report.motionless[:10])
-        said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed}"))
+        said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {_listed(report.motionless)}"))
     return said
 
 
+def summary_line(report: ConvertReport) -> str:
+    """Return in one line what became of a single clip: its length, and how well rotations fit where they were found."""
+    said = [f"{report.frames} frames"]
+    if "residual_max" in report.figures:
+        mean, most = (f"{1000 * report.figures[name]:.1f}" for name in ("residual_mean", "residual_max"))
+        said.append(f"joints {mean} mm off, at most {most} mm")
+        said.append(f"{report.figures['flips']:.0f} flips")
+    return ", ".join(said)
+
+
 def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
-    """Return the numbers of a conversion, each with its name."""
+    """Return the numbers of a conversion, each with its name; residuals in millimetres."""
     return [
         ("clips", len(report.written)),
         *report.splits.items(),
         ("frames", report.frames),
         ("left out", len(report.short) + len(report.failed)),
-        *((_FIGURES.get(name, name), value) for name, value in report.figures.items()),
-        ("seconds", report.seconds),
-        ("CPU-seconds", report.cpu_seconds),
+        *(
+            (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
+            for name, value in report.figures.items()
+        ),
+        ("seconds", round(report.seconds, 1)),
+        ("CPU-seconds", round(report.cpu_seconds, 1)),
     ]
+
+
+def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
+    """Return warnings; one that several clips have in the same words becomes one, with their ids."""
+    clips = {clip["clip"] for clip in report.clips}
+    groups: dict[str, list[str]] = {}
+    for warning in warnings:
+        key, _, text = warning.partition(": ")
+        key, text = (key, text) if key in clips else ("", warning)
+        groups.setdefault(text, []).append(key)
+    return [
+        (
+            "warning",
+            f"{len(keys)} clips ({_listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
+        )
+        for text, keys in groups.items()
+    ]
+
+
+def _counted(report: ConvertReport) -> str:
+    """Return how many clips were too short, mirror images and parts of long clips by themselves."""
+    clips = {clip["clip"] for clip in report.clips}
+    own = sum(key in clips for key in report.short)
+    images = sum(key not in clips and key.startswith("M") and key[1:] in clips for key in report.short)
+    counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(report.short) - own - images, "part(s)"))
+    return " and ".join(f"{count} {name}" for count, name in counts if count)
+
+
+def _listed(names: Sequence[str], most: int = 10) -> str:
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 FINDING_COLUMNS = ("clip", "frames", "fps", "format", "finding", "where", "what")
