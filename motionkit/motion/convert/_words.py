@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES
@@ -43,7 +43,7 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     )
     if report.short:
         some = _listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        said.append(("warning", f"{_counted(report)} are too short and were left out: {some}"))
+        said.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
         cuts = _listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
@@ -56,7 +56,7 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     if report.resumed:
         said.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
     if report.uncaptioned:
-        text = f"{len(report.uncaptioned)} clip(s) have no caption; training on text needs one (--captions CSV)."
+        text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
         said.append(("warning", text))
     if report.motionless:
         said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {_listed(report.motionless)}"))
@@ -106,12 +106,12 @@ def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
     ]
 
 
-def _counted(report: ConvertReport) -> str:
-    """Return how many clips were too short, mirror images and parts of long clips by themselves."""
+def _counted(report: ConvertReport, keys: Collection[str]) -> str:
+    """Return how many clips there are among some ids, mirror images and parts of long clips by themselves."""
     clips = {clip["clip"] for clip in report.clips}
-    own = sum(key in clips for key in report.short)
-    images = sum(key not in clips and key.startswith("M") and key[1:] in clips for key in report.short)
-    counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(report.short) - own - images, "part(s)"))
+    own = sum(key in clips for key in keys)
+    images = sum(key not in clips and key.startswith("M") and key[1:] in clips for key in keys)
+    counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(keys) - own - images, "part(s)"))
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from typer.testing import Result
 
+from motionkit.cli.commands.generate import _fit
 from motionkit.motion.convert import ConvertReport, messages, summary_line, summary_rows
 
 from ..bodies import walker
@@ -37,6 +38,16 @@ def test_short_mirror_images_and_parts_are_no_clips() -> None:
     found = report("a", "b", "Me", short={"a": 30, "Ma": 30, "Me": 20, "MMe": 20, "b_p0": 9})
     (_, text) = messages(found, fixed=False)[0]
     assert text.startswith("2 clip(s) and 2 mirror image(s) and 1 part(s) are too short and were left out: a (30), Ma")
+
+
+def test_mirror_images_without_captions_are_no_clips() -> None:
+    (_, text) = messages(report("a", "b", uncaptioned=["a", "Ma", "b"]), fixed=False)[0]
+    assert text.startswith("2 clip(s) and 1 mirror image(s) have no caption")
+
+
+def test_generate_says_flips() -> None:
+    figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 2.0}
+    assert _fit(ConvertReport(figures=figures)).endswith("at most 34 mm; 2 flips)")
 
 
 def test_cut_lists_say_so() -> None:
