@@ -29,7 +29,7 @@ HEIGHTS = (0.05,) * 4
 SIZES = (4, 64, 512, 4096)
 
 # Inductor warns of its own old habits, which is no reason not to measure.
-pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")]
 
 
 def eager(joints, lengths):
