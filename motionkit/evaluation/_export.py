@@ -24,10 +24,7 @@ from motionkit.motion.convert import (
     kind_of,
     require_file,
 )
-from motionkit.motion.player import track_of, write_player
-
-SHOWN = 12
-"""Motions on the page that every folder of generated motions gets; more would crowd it."""
+from motionkit.motion.player import MAX_TRACKS, track_of, write_player
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
@@ -66,7 +63,7 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
     reports: dict[str, ConvertReport] = {
         kind: convert(sources, folder / kind, FileTarget(kind), overwrite=overwrite) for kind in dict.fromkeys(kinds)
     }
-    _write_page(folder, folder / PAGE, sources[:SHOWN])
+    _write_page(folder, folder / PAGE, sources[:MAX_TRACKS])
     return reports
 
 

@@ -228,6 +228,15 @@ def test_exports(policy: Path, tmp_path: Path) -> None:
     assert "://" not in page
 
 
+def test_the_page_has_as_many_motions_as_a_page_holds(policy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "many"
+    result = _generate(policy, FIRST, out, "--durations", "1", "--num-samples", 14)
+    assert result.exit_code == 0, result.stderr
+    page = (out / "motions.html").read_text()
+    data = json.loads(page.split('<script type="application/json">')[1].split("</script>")[0])
+    assert (data["title"], len(data["tracks"])) == ("14 generated motions", 14)
+
+
 def test_one_file(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.bvh"
     assert _generate(policy, FIRST, out, "--durations", "1").exit_code == 0
