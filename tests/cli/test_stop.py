@@ -18,7 +18,7 @@ from motionkit.motion._pool import in_processes
 from ..motion.bvh_files import write_bvh
 
 SLOW = f"""
-import sys, time
+import signal, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from motionkit.motion import _pool
 from motionkit.motion.convert import _work
@@ -28,6 +28,8 @@ from motionkit.motion.convert import _pipeline
 _pipeline.work = test_stop.slow
 from motionkit.cli import get_app
 if __name__ == "__main__":
+    # A shell starts what it puts in the background without Ctrl-C; the tests may be there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     get_app()(sys.argv[1:])
 """
 """The command line, with workers from the second clip on and a second for each."""
