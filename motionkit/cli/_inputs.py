@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from motionkit.cli.output import listed, say
+from motionkit.cli.output import say
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
         MotionkitError: A path cannot be used, an option could not act, or `clips` was chosen and the starter is not
             asked for.
     """
-    from motionkit.motion.convert import open_sources, refuse_idle
+    from motionkit.motion.convert import listed, open_sources, refuse_idle
 
     if STARTER not in names and clips != STARTER_CLIPS:
         raise MotionkitError(
@@ -110,12 +110,12 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
         sources.extend(opened.sources)
         skipped = opened.skipped
         if skipped:
-            say(f"{len(skipped)} file(s) hold no motion: {listed(skipped)}")
+            say(f"{len(skipped)} file(s) hold no motion: {listed(skipped, 5)}")
         if opened.made:
-            say(f"passed over what convert wrote: {listed(opened.made)} (give it by name to read it)")
+            say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
         if opened.twins:
             twins = [f"{link} is {file}" for link, file in opened.twins]
-            say(f"{len(twins)} link(s) to a file that is read already: {listed(twins)}")
+            say(f"{len(twins)} link(s) to a file that is read already: {listed(twins, 5)}")
     refuse_idle(options, sources)
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources

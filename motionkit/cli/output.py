@@ -79,11 +79,6 @@ def warn(message: str) -> None:
     _talk.warning(message)
 
 
-def listed(names: Sequence[object], most: int = 5) -> str:
-    """Return names with commas, and an ellipsis where there are more of them than are shown."""
-    return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
-
-
 def emit(document: Mapping[str, Any], *, json: bool) -> None:
     """Print the result as one JSON document on stdout, when `json` is asked for."""
     if json:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-
-def original(name: str, names: Collection[str]) -> str:
-    """Return the id of the motion that `name` mirrors (``M<id>``, where `names` has ``<id>``), or `name` itself."""
-    return name[1:] if name.startswith("M") and name[1:] in names else name
+from motionkit.motion import original
 
 
 def shared_motions(some: Collection[str], others: Collection[str]) -> list[str]:

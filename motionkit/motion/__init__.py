@@ -7,7 +7,7 @@ from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._caption_table import CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
-from motionkit.motion.corpus._ids import plain_id
+from motionkit.motion.corpus._ids import original, plain_id
 from motionkit.motion.corpus._splits import assign_splits
 from motionkit.motion.corpus._tagger import tag_caption, tag_words
 from motionkit.motion.features._crop import crop_range
@@ -55,6 +55,7 @@ __all__ = [
     "mirror",
     "mirror_features",
     "mirror_text",
+    "original",
     "plain_id",
     "read_bvh",
     "read_caption_table",

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.datasets.motions import original, shared_motions
+from motionkit.datasets.motions import shared_motions
 from motionkit.errors import MotionkitError
+from motionkit.motion import original
 
 
 @dataclass(frozen=True)

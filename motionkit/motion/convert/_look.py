@@ -13,7 +13,7 @@ from motionkit.motion._sound import sound_rows
 from motionkit.motion.checks import Finding, check_motion, longest_clean_run
 from motionkit.motion.convert._outcome import Found
 from motionkit.motion.convert._targets import Target
-from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.corpus._captions import Caption, captions_within
 
 _LEAST, _LEAST_FPS = 41, 20.0
 """Frames that HumanML3D's loaders need (40 rows of features take 41): what a check measures the length by."""
@@ -57,11 +57,12 @@ def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = Fals
             warnings.append(f"its {what} left out.")
     kept = (start, stop) if (start, stop) != (0, motion.frames) else None
     if kept is not None:
-        cut = clip.cut(start, stop)
-        seconds = start / motion.fps, stop / motion.fps
-        lost = [caption for caption in clip.timed if not (caption.start < seconds[1] and caption.end > seconds[0])]
-        warnings += [f"{_quoted(caption)} describes what was cut away, and was left out." for caption in lost]
-        clip = cut
+        warnings += [
+            f"{_quoted(caption)} describes what was cut away, and was left out."
+            for caption in clip.timed
+            if not captions_within((caption,), start / motion.fps, stop / motion.fps)
+        ]
+        clip = clip.cut(start, stop)
     facts = Found(
         key,
         motion.frames,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -60,8 +61,8 @@ def convert(
     """
     wall, cpu = time.perf_counter(), _cpu_seconds()
     report = ConvertReport(to=str(target.describe()["to"]))
-    matched = table.match({source.key: source.origin for source in sources}) if table is not None else {}
-    rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
+    clips = {source.key: source.origin for source in sources}
+    rows, report.motionless = table.deal(clips) if table is not None else ({}, [])
     check_names(sources, target)
     refuse_sources(out, (source.path for source in sources if isinstance(source, FileSource)))
     plan = {
@@ -95,7 +96,6 @@ def convert(
                 why=" ".join(_reasons(report)),
             )
         report.conclude(pieces)
-        report.motionless = sorted(set(table.rows) - set(matched.values())) if table is not None else []
         if isinstance(target, FeatureTarget):
             finish_dataset(place.folder, target, pieces, report)
         place.finish(
@@ -175,7 +175,5 @@ def _reasons(report: ConvertReport) -> list[str]:
 
 def _cpu_seconds() -> float:
     """Return processor time of this process and its finished children."""
-    import os
-
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

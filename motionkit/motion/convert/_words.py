@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES
 from motionkit.motion.convert._report import ConvertReport
+from motionkit.motion.corpus._ids import original
 
 Message = tuple[Literal["info", "warning"], str]
 
@@ -42,16 +43,16 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         ],
     )
     if report.short:
-        some = _listed([f"{key} ({frames})" for key, frames in report.short.items()])
+        some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
         said.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
-        cuts = _listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
+        cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
         said.append(
             ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
         )
     if report.cut:
-        some = _listed(list(report.cut))
+        some = listed(list(report.cut))
         said.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
     if report.resumed:
         said.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
@@ -59,7 +60,7 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
         said.append(("warning", text))
     if report.motionless:
-        said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {_listed(report.motionless)}"))
+        said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
     return said
 
 
@@ -100,7 +101,7 @@ def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
     return [
         (
             "warning",
-            f"{len(keys)} clips ({_listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
+            f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
         )
         for text, keys in groups.items()
     ]
@@ -110,13 +111,14 @@ def _counted(report: ConvertReport, keys: Collection[str]) -> str:
     """Return how many clips there are among some ids, mirror images and parts of long clips by themselves."""
     clips = {clip["clip"] for clip in report.clips}
     own = sum(key in clips for key in keys)
-    images = sum(key not in clips and key.startswith("M") and key[1:] in clips for key in keys)
+    images = sum(key not in clips and original(key, clips) in clips for key in keys)
     counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(keys) - own - images, "part(s)"))
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _listed(names: Sequence[str], most: int = 10) -> str:
-    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Return names with commas, and an ellipsis where there are more of them than are shown."""
+    return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
 
 
 FINDING_COLUMNS = ("clip", "frames", "fps", "format", "finding", "where", "what")

@@ -44,6 +44,15 @@ class CaptionTable:
         """
         return match_rows(self.rows, clips)
 
+    def deal(self, clips: Mapping[str, str]) -> tuple[dict[str, CaptionRow], list[str]]:
+        """Return the row of each clip that has one, and the ids of the rows that no clip has, sorted.
+
+        Args:
+            clips: As in `match`.
+        """
+        matched = self.match(clips)
+        return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
+
 
 def read_caption_table(
     path: Path,

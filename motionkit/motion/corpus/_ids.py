@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Container
 
 LONGEST = 180
 """Bytes of an id. File names may have 255 at most, and endings, parts and temporary names are still added."""
@@ -12,6 +13,11 @@ LONGEST = 180
 _HASH = 10
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff#/\\]")
 """Control characters, which terminals obey; halves of characters, which no file can hold as text; and separators."""
+
+
+def original(name: str, names: Container[str]) -> str:
+    """Return the id of the motion that `name` mirrors (``M<id>``, where `names` has ``<id>``), or `name` itself."""
+    return name[1:] if name.startswith("M") and name[1:] in names else name
 
 
 def plain_id(name: str) -> str:

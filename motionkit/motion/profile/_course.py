@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from motionkit.geometry import unwrap
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.profile._moments import Bins, Counts
-from motionkit.motion.profile._roles import unwrap
 
 SPEED_BINS = Bins(0.0, 0.05, 200)
 """m/s of the root along the floor."""

@@ -33,8 +33,7 @@ def profile_sources(
     Raises:
         MotionkitError: A worker process died, or a clip fits several rows of the table.
     """
-    matched = table.match({source.key: source.origin for source in sources}) if table is not None else {}
-    rows = {key: table.rows[name] for key, name in matched.items()} if table is not None else {}
+    rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
     todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
     with closing(in_processes(_work, todo, jobs)) as results:

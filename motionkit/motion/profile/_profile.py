@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from motionkit.motion._clip import Clip
@@ -13,8 +13,8 @@ from motionkit.motion.profile._course import SPEED_BINS, YAW_BINS
 from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._moments import Circle, Counts, Moments
 from motionkit.motion.profile._outliers import Outlier, find_outliers
-from motionkit.motion.profile._ranges import JointRange, RigSums
-from motionkit.motion.profile._row import Rig, Row
+from motionkit.motion.profile._ranges import RigSums
+from motionkit.motion.profile._row import Row
 
 
 @dataclass
@@ -101,11 +101,6 @@ class Profile:
     def rig_sums(self) -> list[RigSums]:
         """Return the sums of each skeleton, the most used first."""
         return sorted(self.skeletons.values(), key=lambda sums: -sums.frames)
-
-    def rigs(self) -> Iterator[tuple[Rig, int, int, tuple[JointRange, ...]]]:
-        """Yield each skeleton with its clips, frames and joint ranges, the most used first."""
-        for sums in self.rig_sums():
-            yield sums.rig, sums.clips, sums.frames, sums.ranges()
 
     def splits(self) -> dict[str, int]:
         """Return clips by split, a clip under each that lists it; clips without one are under ``none``."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from motionkit.geometry import heading
-from motionkit.geometry import unwrap as unwrap
+from motionkit.geometry import heading, unwrap
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.contacts import find_feet
 from motionkit.motion.rigs._front import front_of

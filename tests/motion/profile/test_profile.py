@@ -137,7 +137,8 @@ def test_direction_of_travel_is_relative_to_the_front(sideways: float, place: in
 def test_joint_ranges_are_quantiles_of_the_angles() -> None:
     clip = walk(241)
     profile = profile_clips([("a", clip)])
-    ((rig, clips, frames, ranges),) = profile.rigs()
+    (sums,) = profile.rig_sums()
+    rig, clips, frames, ranges = sums.rig, sums.clips, sums.frames, sums.ranges()
     assert (clips, frames, rig.rotations, len(ranges)) == (1, 241, True, 22)
     knee_angle = np.degrees(0.4 * np.abs(np.sin(2 * np.pi * 0.9 * np.arange(241) / 60)))
     hip = next(joint for joint in ranges if joint.joint == "left_hip")
@@ -151,8 +152,8 @@ def test_two_skeletons_are_told_apart() -> None:
     clip = walk()
     other = replace(clip, motion=replace(clip.motion, names=tuple(f"{name}_x" for name in clip.motion.names)))
     profile = profile_clips([("a", clip), ("b", other), ("c", other)])
-    assert [number for _, number, _, _ in profile.rigs()] == [2, 1]
-    assert len({rig.name for rig, _, _, _ in profile.rigs()}) == 2
+    assert [sums.clips for sums in profile.rig_sums()] == [2, 1]
+    assert len({sums.rig.name for sums in profile.rig_sums()}) == 2
 
 
 def test_what_is_not_finite_is_a_finding_and_spoils_no_figure() -> None:
