@@ -2,7 +2,6 @@
 
 from motionkit.config._folders import cache_folder
 from motionkit.config._group import Cli, Group
-from motionkit.config._jsonc import parse_jsonc, plain_json, read_jsonc
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Given, Resolved, resolve
 from motionkit.config._shared import (
@@ -37,9 +36,6 @@ __all__ = [
     "TrainerSettings",
     "cache_folder",
     "leaves",
-    "parse_jsonc",
-    "plain_json",
-    "read_jsonc",
     "resolve",
     "slot",
     "slots",

@@ -114,7 +114,7 @@ def _by_flag(problem: Problem, model: type[Group], given: Given) -> Problem:
 
 def gather(model: type[Group], given: Given) -> tuple[list[Layer], list[str]]:
     """Return the layers, lowest first, and warnings about variables that name no setting."""
-    files = [read_file(model, path) for path in given.files]
+    files = [read_file(path) for path in given.files]
     environment, warnings = read_environment(model)
     sets: dict[str, Any] = {}
     for text in given.sets:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,18 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import create_model
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-    YamlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from motionkit.config._group import Group
-from motionkit.config._jsonc import read_jsonc
 from motionkit.config._problems import suggest
 from motionkit.config._slots import slot_of
+from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 
 PREFIX = "MOTIONKIT_"
@@ -49,23 +42,21 @@ class Layer:
         return self.name if self.origin is None else self.origin(path)
 
 
-def read_file(model: type[Group], path: Path) -> Layer:
+def read_file(path: Path) -> Layer:
     """Read a TOML, JSON (comments are fine) or YAML file; a run folder stands for its ``config.json``.
 
     Raises:
-        MotionkitError: It is missing, has another suffix, is malformed (with line and column), or is not a table.
+        MotionkitError: It is missing, has another suffix, cannot be read (see `motionkit.documents`), or is not a
+            table.
     """
     file = path / "config.json" if path.is_dir() and (path / "config.json").is_file() else path
-    if not file.is_file():  # pydantic-settings ignores a missing file in silence
+    if not file.is_file():
         raise MotionkitError(f"settings file {path} does not exist.", fix="check the path given to --config.")
     try:
-        table = _parse(_shadow(model), file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise MotionkitError(f"{file} is not valid {file.suffix[1:].upper()}: {error}") from error
-    except OSError as error:
-        raise MotionkitError(f"{file} cannot be read: {error.strerror or error}") from error
-    except (TypeError, ValueError) as error:  # pydantic-settings takes a list or a scalar for a table
-        raise MotionkitError(f"{file} does not hold a table (key: value) at its top.") from error
+        table = _parse(file)
+    except MotionkitError as error:
+        error.fix = error.fix or "mend the file given to --config."
+        raise
     return Layer(str(path), table, chooses=True)
 
 
@@ -105,28 +96,17 @@ def _shadow(model: type[Group]) -> type[BaseSettings]:
     return create_model(f"{model.__name__}Sources", __base__=Base, **fields)
 
 
-def _parse(shadow: type[BaseSettings], file: Path) -> Any:
+def _parse(file: Path) -> dict[str, Any]:
     suffix = file.suffix.lower()
     if suffix == ".toml":
-        return TomlConfigSettingsSource(shadow, toml_file=file).toml_data
+        return read_toml(file)
     if suffix in (".json", ".jsonc"):
-        if not isinstance(table := read_jsonc(file), dict):
-            raise TypeError
-        return table
+        return read_json(file, dict)
     if suffix in (".yaml", ".yml"):
-        return _parse_yaml(shadow, file)
+        return read_yaml(file, dict)
     raise MotionkitError(
         f"settings file {file} is neither TOML, JSON nor YAML.", fix="name it .toml, .json, .yaml or .yml"
     )
-
-
-def _parse_yaml(shadow: type[BaseSettings], file: Path) -> Any:
-    import yaml
-
-    try:
-        return YamlConfigSettingsSource(shadow, yaml_file=file).yaml_data
-    except yaml.YAMLError as error:
-        raise MotionkitError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def _slot_variables(name: str, variables: Mapping[str, str | None]) -> Any:

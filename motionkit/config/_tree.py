@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pydantic.fields import FieldInfo
 
 from motionkit.config._group import Cli, Group
 from motionkit.config._slots import Slot, slot_of
+from motionkit.documents import parse_json
+from motionkit.errors import MotionkitError
 
 
 class _Missing:
@@ -124,8 +125,8 @@ def from_text(annotation: Any, value: Any) -> Any:
         return value
     if text[:1] in "[{" and text:
         try:
-            return json.loads(text)
-        except json.JSONDecodeError:
+            return parse_json(text, "the value", object)
+        except MotionkitError:
             return value
     if all((get_origin(kind) or kind) is dict for kind in containers):
         return value

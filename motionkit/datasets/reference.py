@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip
 from motionkit.datasets.cache import cache_folder
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import Skeleton, features_to_joints
 
@@ -62,10 +65,13 @@ def _fingerprint(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -> s
 
 def _load(path: Path) -> tuple[float, float] | None:
     try:
-        skate, jerk = json.loads(path.read_text(encoding="utf-8"))
-        return float(skate), float(jerk)
-    except (OSError, ValueError, TypeError):
+        medians = read_json(path, list)
+    except MotionkitError:
         return None
+    match medians:
+        case [float(skate), float(jerk)] if math.isfinite(skate) and math.isfinite(jerk):
+            return skate, jerk
+    return None
 
 
 def _store(path: Path, medians: tuple[float, float]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from motionkit.documents import read_json
 from motionkit.evaluation._generate import PAGE, RECORD
 from motionkit.motion import ReadOptions
 from motionkit.motion.convert import (
@@ -25,6 +25,8 @@ from motionkit.motion.convert import (
     require_file,
 )
 from motionkit.motion.player import MAX_TRACKS, track_of, write_player
+
+_LIMIT = 64 << 20
 
 
 def require_places(out: Path, kinds: Sequence[FileKind], count: int, *, overwrite: bool = False) -> None:
@@ -92,7 +94,7 @@ def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = F
 
 def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None:
     """Write a page of motions that go by their ids, as their files do: texts of one prompt set begin alike."""
-    document = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    document = read_json(folder / RECORD, dict, limit=_LIMIT)
     motions, fps = document["motions"], float(document["fps"])
     tracks = []
     for source, entry in zip(sources, motions, strict=False):
@@ -106,7 +108,7 @@ def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None
 
 def _sources(folder: Path) -> list[FileSource]:
     """Return a generated folder's joints as clips; whatever a policy makes can be looked at, sound or not."""
-    document = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    document = read_json(folder / RECORD, dict, limit=_LIMIT)
     texts = generated_texts(folder)
     options = ReadOptions(up="y", unit="m", fps=float(document["fps"]))
     return [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import TEMPORARY, disk_errors, sync_file, sync_folder, write_json, write_text
 from motionkit.runs._random import RANDOM, capture_random, restore_random
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _STATE = "state.json"
 _LAST = "last"
 _OLD = ".replaced"
+_LIMIT = 64 << 20
+"""Bytes of state.json."""
 _logger = logging.getLogger("motionkit.runs")
 
 
@@ -156,7 +159,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
     fix = "take an earlier checkpoint of the run"
     try:
-        document = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        document = read_json(path / _STATE, dict, limit=_LIMIT)
         step, state, files = int(document["step"]), dict(document["state"]), dict(document["files"])
         tensors = {}
         for name, expected in files.items():
@@ -177,8 +180,8 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
     """
     candidates = _complete(root) if root.is_dir() else []
     try:
-        last = (root / _LAST).read_text(encoding="utf-8").strip()
-    except OSError:
+        last = read_text(root / _LAST, limit=100).strip()
+    except MotionkitError:
         last = ""
     if re.fullmatch(r"step-\d{8,}", last):
         candidates = [path for path in candidates if _step_of(path) <= int(last[5:])]

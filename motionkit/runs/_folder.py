@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import TEMPORARY
 
@@ -32,10 +32,10 @@ def folder_of(command: str, root: str | Path, out: str | Path | None, name: str 
 def read_record(folder: Path) -> dict[str, Any] | None:
     """Return the content of a run folder's run.json, or None when the folder is no run of motionkit."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record: dict[str, Any] = read_json(folder / RECORD, dict)
+    except MotionkitError:
         return None
-    return record if isinstance(record, dict) and record.get("kind") == KIND else None
+    return record if record.get("kind") == KIND else None
 
 
 def claim_new(folder: Path, *, overwrite: bool) -> None:

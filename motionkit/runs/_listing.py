@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from motionkit.documents import read_jsonl
 from motionkit.runs._folder import is_held, read_record
 from motionkit.runs._resume import locate
-from motionkit.tracking import read_jsonl
 
 
 @dataclass(frozen=True)

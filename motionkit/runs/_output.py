@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_bytes
 from motionkit.runs._tree import folders_of, is_inside, is_obstacle, move_file, remove_file
+
+_LIMIT = 256 << 20
+"""Bytes of a record; a conversion notes up to a kilobyte for each clip."""
 
 
 class OutputFolder:
@@ -151,10 +155,10 @@ class OutputFolder:
     def _read(self) -> dict[str, Any] | None:
         """Return the folder's record, or None when it has none that can be trusted."""
         try:
-            document = json.loads((self.path / self._record).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
+            document: dict[str, Any] = read_json(self.path / self._record, dict, limit=_LIMIT, surrogates=True)
+        except MotionkitError:
             return None
-        if not isinstance(document, dict) or document.get("kind") != self._kind:
+        if document.get("kind") != self._kind:
             return None
         files = document.get("files")
         # Anybody may have edited the record: only names inside the folder count.

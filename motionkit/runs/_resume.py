@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from motionkit.documents import read_json, read_jsonl
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_text
 from motionkit.runs._folder import read_record
-from motionkit.tracking import read_jsonl
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 
@@ -34,12 +34,7 @@ def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[st
             why="it does not exist." if not given.exists() else "it has no readable run.json.",
             fix="motionkit runs list",
         )
-    try:
-        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MotionkitError(
-            f"{directory / 'config.json'} cannot be read.", why=str(error), fix="start again"
-        ) from error
+    settings = read_json(directory / "config.json", dict, fix="start a new run without --resume")
     return directory, chosen, record, settings
 
 

@@ -12,9 +12,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextEncoder, TextFeatures
+
+_LIMIT = 64 << 20
+"""Bytes of the texts of a table."""
 
 
 class StoredEncoder:
@@ -90,13 +94,19 @@ def read_table(path: Path) -> tuple[list[str], Tensor]:
     Raises:
         MotionkitError: A file is missing or damaged.
     """
+    document = path.with_suffix(".json")
+    for file in (document, path):
+        if not file.is_file():
+            raise MotionkitError(f"no table of text embeddings at {file}.")
+    texts = read_json(document, dict, limit=_LIMIT, fix="copy it again.").get("texts")
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise MotionkitError(f"{document} is not a table of text embeddings: it has no list of texts.")
     try:
-        texts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["texts"]
         vectors = safetensors.torch.load(path.read_bytes())["vectors"].float()
-    except FileNotFoundError as error:
-        raise MotionkitError(f"no table of text embeddings at {error.filename}.") from error
     except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise MotionkitError(f"{path} is not a table of text embeddings: {error}") from error
+    if vectors.ndim != 2:
+        raise MotionkitError(f"{path} is not a table of text embeddings: it has shape {list(vectors.shape)}.")
     if vectors.shape[0] != len(texts):
         raise MotionkitError(f"{path} has {vectors.shape[0]} vectors for {len(texts)} texts.")
     return texts, vectors

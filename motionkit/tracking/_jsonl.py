@@ -1,13 +1,12 @@
-"""metrics.jsonl: one line of finite JSON per logged step, and its cutting back on resume."""
+"""metrics.jsonl: one line of finite JSON per logged step."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 
 def finite(value: object) -> object:
@@ -53,17 +52,3 @@ class JsonlWriter:
                 os.fsync(self._file.fileno())
             finally:
                 self._file.close()
-
-
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a metrics file; the half line that a killed process leaves at the end is skipped."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if text.endswith("\n") and isinstance(line, dict):
-                yield line

@@ -307,7 +307,7 @@ def test_broken_files(make_policy: Make, tmp_path: Path, source: SimpleNamespace
     (tmp_path / "args.json").unlink()
     assert "args.json" in refused(path).message
     (tmp_path / "args.json").write_text("{")
-    assert "not JSON" in refused(path).message
+    assert "not valid JSON" in refused(path).message
 
 
 class _Attack:

@@ -80,7 +80,10 @@ def test_damaged_tables(table: Path, tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="2 vectors for 1 texts"):
         read_table(table)
     document.write_text("[]")
-    with pytest.raises(MotionkitError, match="not a table"):
+    with pytest.raises(MotionkitError, match="does not hold a table"):
+        read_table(table)
+    document.write_text('{"texts": [1, 2]}')
+    with pytest.raises(MotionkitError, match="no list of texts"):
         read_table(table)
     document.write_text(whole)
     table.write_bytes(table.read_bytes()[:-3])

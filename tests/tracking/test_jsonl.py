@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.tracking import JsonlWriter, finite, read_jsonl
+from motionkit.documents import read_jsonl
+from motionkit.tracking import JsonlWriter, finite
 
 
 def test_values_that_json_lacks_become_null() -> None:

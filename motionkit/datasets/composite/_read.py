@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from motionkit.datasets.composite._schema import KIND, SCHEMA, Document
+from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA, Document
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.weights import read_array
 
 _LARGEST = 512 * 2**20
+"""Bytes of a file of the original code."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,14 @@ def read_file(path: Path) -> CompositeFile:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            head = file.read(6)
-            text = head + file.read() if head != b"\x93NUMPY" and size <= _LARGEST else b""
+            ours = file.read(6) != b"\x93NUMPY"
     except OSError as error:
         raise MotionkitError(
             f"{path} cannot be opened.", why=error.strerror or "", fix="check --dataset.path."
         ) from error
     if size > _LARGEST:
         raise MotionkitError(f"{path} has {size >> 20} MB, more than the {_LARGEST >> 20} MB a prompt set may have.")
-    ours = head != b"\x93NUMPY"
-    value = _ours(path, text) if ours else _legacy(path)
+    value = _ours(path) if ours else _legacy(path)
     try:
         return CompositeFile(path, Document.model_validate(value, context={"ours": ours}))
     except ValidationError as error:
@@ -87,12 +86,12 @@ def read_file(path: Path) -> CompositeFile:
         ) from error
 
 
-def _ours(path: Path, text: bytes) -> dict[str, Any]:
+def _ours(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = read_json(path, object, limit=LIMIT)
+    except MotionkitError as error:
         raise MotionkitError(
-            f"{path} is neither JSON nor a .npy file.", why=str(error), fix="give a file of motionkit compose."
+            f"{path} is neither JSON nor a .npy file.", why=error.sentence(), fix="give a file of motionkit compose."
         ) from error
     if not isinstance(value, dict) or value.get("kind") != KIND:
         raise MotionkitError(

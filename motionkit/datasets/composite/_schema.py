@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validat
 
 SCHEMA = 1
 KIND = "motionkit composite prompts"
+LIMIT = 128 << 20
+"""Bytes of a document; a sample takes about 600."""
 TMR_LEAST = 2.0
 """Shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated."""
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from motionkit.datasets.composite._arrays import pack
 from motionkit.datasets.composite._plan import Plan
-from motionkit.datasets.composite._schema import KIND, SCHEMA
+from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
@@ -73,10 +74,9 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
 def _is_composed(path: Path) -> bool:
     """Whether a file is a document of `compose`, of whatever version."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_json(path, dict, limit=LIMIT).get("kind") == KIND
+    except MotionkitError:
         return False
-    return isinstance(document, dict) and document.get("kind") == KIND
 
 
 def write_composed(composed: Composed, files: Written) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from motionkit import weights
+from motionkit.documents import read_json
 from motionkit.encoders.tmr._model import TMR
 from motionkit.errors import MotionkitError
 from motionkit.nn import stock_keys
@@ -69,15 +70,9 @@ def read_config(path: Path) -> Mapping[str, Any]:
     """Read a config.json; empty when there is none.
 
     Raises:
-        MotionkitError: It is not JSON.
+        MotionkitError: It is no table in JSON.
     """
-    if not path.is_file():
-        return {}
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise MotionkitError(f"{path} cannot be read as JSON.", why=str(error)) from error
-    return config if isinstance(config, dict) else {}
+    return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
 
 
 def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:

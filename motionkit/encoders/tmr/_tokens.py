@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.text import TextFeatures
 
@@ -20,6 +20,10 @@ def find_token_tables(folder: Path) -> list[Path]:
     """Return the ``<model>_slice.npy`` files at or below `folder`/token_embeddings (or `folder` itself)."""
     inner = folder / "token_embeddings"
     return sorted((inner if inner.is_dir() else folder).rglob("*_slice.npy"))
+
+
+_LIMIT = 64 << 20
+"""Bytes of the index; a text takes about 60."""
 
 
 class TokenFolder:
@@ -47,10 +51,9 @@ class TokenFolder:
         self._origin = tables[0].parent / f"{stem}.npy"
         values, slices = weights.read_array(self._origin), weights.read_array(tables[0])
         index_file = tables[0].parent / f"{stem}_index.json"
-        try:
-            index = {str(text): int(row) for text, row in json.loads(index_file.read_text(encoding="utf-8")).items()}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise MotionkitError(f"{index_file} cannot be read.", why=str(error)) from error
+        index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
+        if not all(isinstance(row, int) for row in index.values()):
+            raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
         if not isinstance(values, np.ndarray) or values.ndim != 2 or np.ndim(slices) != 2 or slices.shape[1] != 2:
             raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")
         inside = slices.size == 0 or (

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus._captions import Caption
 from motionkit.text import Prompt
+
+_LIMIT = 64 << 20
 
 
 def generated_texts(folder: Path) -> Mapping[str, tuple[Caption, ...]]:
     """Return the texts of a folder made by ``motionkit generate``: of each clip the whole, then its timed segments."""
     try:
-        document = json.loads((folder / "motions.json").read_text(encoding="utf-8"))
+        document = read_json(folder / "motions.json", dict, limit=_LIMIT)
         fps = float(document["fps"])
         return {str(entry["id"]): _segment_captions(entry["segments"], fps) for entry in document["motions"]}
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, MotionkitError):
         return {}
 
 

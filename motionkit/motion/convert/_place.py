@@ -10,12 +10,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from motionkit.documents import parse_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion.convert._outcome import Outcome
 from motionkit.runs import OutputFolder, hold, write_bytes_atomic
 
 JOURNAL = ".journal.jsonl"
 LOCK = ".lock"
+_LIMIT = 256 << 20
+"""Bytes of a journal; a source takes up to a kilobyte."""
 
 
 class Place:
@@ -138,14 +141,14 @@ class Place:
         path = self.folder / JOURNAL
         try:
             # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
-            lines = path.read_text(encoding="utf-8").split("\n")
-            if lines[0] and json.loads(lines[0]) == {"plan": self._plan}:
+            lines = read_text(path, limit=_LIMIT).split("\n")
+            if _parsed(lines[0], path) == {"plan": self._plan}:
                 for line in lines[1:]:
-                    outcome = Outcome.parse(json.loads(line)["outcome"])
+                    outcome = Outcome.parse(_parsed(line, path)["outcome"])
                     same = outcome.fingerprint and outcome.fingerprint == self._sources.get(outcome.key)
                     if same and all((self.folder / file).is_file() for piece in outcome.pieces for file in piece.files):
                         self._done[outcome.key] = outcome
-        except (OSError, ValueError, KeyError, TypeError):
+        except (MotionkitError, ValueError, KeyError, TypeError):
             pass
         whole = [{"plan": self._plan}, *({"outcome": outcome.document()} for outcome in self._done.values())]
         text = "".join(map(_json_line, whole)) if self._done else ""
@@ -198,3 +201,7 @@ def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
 
 def _json_line(document: Mapping[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False) + "\n"
+
+
+def _parsed(line: str, path: Path) -> dict[str, Any]:
+    return parse_json(line, str(path), dict, surrogates=True)

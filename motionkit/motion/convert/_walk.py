@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
 from motionkit.motion.convert._generated import generated_texts
 from motionkit.motion.corpus._captions import Caption
 from motionkit.motion.corpus._splits import SPLITS
@@ -14,6 +15,9 @@ from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
 
 _OWN = ("convert.json", "motions.json")
 """What motionkit itself leaves beside motions."""
+
+_LIMIT = 256 << 20
+"""Bytes of a convert.json, which notes up to a kilobyte for each clip."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +104,10 @@ def _motions_of(folder: Path) -> Path | None:
 def _is_conversion(folder: Path) -> bool:
     """Whether `convert` wrote a folder."""
     try:
-        record = json.loads((folder / "convert.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        record = read_json(folder / "convert.json", dict, limit=_LIMIT, surrogates=True)
+    except MotionkitError:
         return False
-    return isinstance(record, dict) and {"schema", "to", "clips"} <= record.keys()
+    return {"schema", "to", "clips"} <= record.keys()
 
 
 def _dataset(folder: Path, motions: Path) -> Iterator[Found]:

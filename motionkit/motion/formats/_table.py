@@ -10,7 +10,7 @@ from pathlib import Path
 
 from numpy.lib import format as npy
 
-from motionkit.config import read_jsonc
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 
@@ -125,7 +125,7 @@ def _is_motion_json(path: Path) -> bool:
                 if b'"Frames"' in tail + chunk:
                     return True
                 tail = chunk[-16:]
-        return read_jsonc(path) in ({}, [])
+        return read_json(path, object) in ({}, [])
     except (OSError, MotionkitError):
         return True
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from motionkit.config import plain_json
+from motionkit.documents import plain_json
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")

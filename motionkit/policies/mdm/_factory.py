@@ -215,15 +215,15 @@ def _read(checkpoint: str) -> _Parts:
                 f"{checkpoint} is neither a motionkit policy nor a run that trains one.",
                 fix="give the model%09d.pt itself, a policy folder, or a run folder.",
             )
-        document, settings, network, normalizer = read_policy(*found)
-        skeleton = SKELETONS.get(document["skeleton"]) or skeleton_of(settings.features, checkpoint)
+        about, network, normalizer = read_policy(*found)
+        skeleton = SKELETONS.get(about.skeleton) or skeleton_of(about.settings.features, checkpoint)
         return _Parts(
-            settings,
+            about.settings,
             network,
             skeleton,
-            float(document["fps"]),
-            int(document["max_length"]),
-            str(document["text"]["encoder"]),
+            about.fps,
+            about.max_length,
+            about.text.encoder,
             normalizer,
             step_of(found[1]),
         )

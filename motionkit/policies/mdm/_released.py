@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from motionkit import weights
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.nn import native_keys
 from motionkit.policies.mdm._network import MDMNetwork
@@ -47,22 +47,16 @@ def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
 
 def _read_args(path: Path, content: Any) -> dict[str, Any]:
     file = path.parent / "args.json"
-    try:
-        args = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    if not file.exists():
         tensors = weights.find_tensors(content) or {}
         if _FRAMES not in tensors:
-            raise _not_mdm(path, content) from error
+            raise _not_mdm(path, content)
         raise MotionkitError(
             f"{file} does not exist.",
             why="MDM keeps architecture and noise schedule in args.json beside the checkpoint.",
             fix="copy args.json from the folder the checkpoint came from.",
-        ) from error
-    except ValueError as error:
-        raise MotionkitError(f"{file} is not JSON: {error}", fix="copy it again.") from error
-    if not isinstance(args, dict):
-        raise MotionkitError(f"{file} is not a table of arguments.", fix="copy it again.")
-    return args
+        )
+    return read_json(file, dict, fix="copy it again.")
 
 
 def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import safetensors.torch
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit import weights
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
@@ -20,7 +21,41 @@ from motionkit.policies.mdm._settings import MDMSettings
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
+_LAST = 100
+"""Bytes of the file that names the last checkpoint."""
 SKELETONS = {HUMANML.name: HUMANML, KIT.name: KIT}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class PolicyText(_Part):
+    """The text encoder of a policy."""
+
+    encoder: str
+    fingerprint: str = ""
+
+
+class PolicyAdapters(_Part):
+    """The LoRA adapters of a policy; see `motionkit.nn.add_adapters`."""
+
+    r: int = Field(ge=1, le=4096)
+    alpha: float
+    dropout: float = Field(ge=0, lt=1)
+    targets: tuple[str, ...]
+
+
+class PolicyDocument(_Part):
+    """policy.json: everything about a policy except its tensors."""
+
+    kind: Literal["mdm"]
+    settings: MDMSettings
+    skeleton: str
+    fps: float = Field(gt=0)
+    max_length: int = Field(ge=1)
+    text: PolicyText
+    lora: PolicyAdapters | None
 
 
 def policy_document(policy: MDMPolicy) -> dict[str, Any]:
@@ -87,7 +122,7 @@ def _run_tensors(run: Path) -> Path:
     last = run / "checkpoints" / "last"
     if not last.is_file():
         raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
-    return run / "checkpoints" / last.read_text(encoding="utf-8").strip() / TENSORS
+    return run / "checkpoints" / read_text(last, limit=_LAST).strip() / TENSORS
 
 
 def step_of(tensors: Path) -> int:
@@ -95,12 +130,12 @@ def step_of(tensors: Path) -> int:
     last = tensors.parent.parent / "checkpoints" / "last"
     name = tensors.parent.name
     if name == "policy" and last.is_file():
-        name = last.read_text(encoding="utf-8").strip()
+        name = read_text(last, limit=_LAST).strip()
     digits = name.removeprefix("step-")
     return int(digits) if name.startswith("step-") and digits.isdigit() else 0
 
 
-def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSettings, MDMNetwork, Normalizer]:
+def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
     """Read a policy; adapters are merged into the weights.
 
     Args:
@@ -108,20 +143,21 @@ def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSetti
         tensors: Its safetensors file.
 
     Returns:
-        The document, settings, network and statistics.
+        What policy.json says, network and statistics.
 
     Raises:
         MotionkitError: Missing, damaged, of another kind, or not fitting each other.
     """
+    content = read_json(document, dict, fix="copy the folder again.")
+    if content.get("kind") != "mdm":
+        raise MotionkitError(f"{document} describes a {content.get('kind')!r} policy, not mdm.")
     try:
-        content = json.loads(document.read_text(encoding="utf-8"))
-        if content.get("kind") != "mdm":
-            raise MotionkitError(f"{document} describes a {content.get('kind')!r} policy, not mdm.")
-        settings = MDMSettings.model_validate(content["settings"])
-        lora = content["lora"]
-    except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
+        about = PolicyDocument.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
         raise MotionkitError(
-            f"{document} is not a policy description: {error}", fix="copy the folder again."
+            f"{document} is not a policy description: {name}: {first['msg']}.", fix="copy the folder again."
         ) from error
     found = weights.read(tensors)
     stats = {name: found.pop(STATS + name, None) for name in ("mean", "std")}
@@ -129,15 +165,15 @@ def read_policy(document: Path, tensors: Path) -> tuple[dict[str, Any], MDMSetti
         raise MotionkitError(
             f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."
         )
-    network = MDMNetwork(settings)
-    if lora is not None:
-        add_adapters(network, **lora)
+    network = MDMNetwork(about.settings)
+    if about.lora is not None:
+        add_adapters(network, **about.lora.model_dump())
     weights.load_strict(network, found, str(tensors))
-    if lora is not None:
+    if about.lora is not None:
         merged = merged_state(network)
-        network = MDMNetwork(settings)
+        network = MDMNetwork(about.settings)
         weights.load_strict(network, merged, str(tensors))
-    return content, settings, network, Normalizer(stats["mean"], stats["std"])
+    return about, network, Normalizer(stats["mean"], stats["std"])
 
 
 def read_stats(folder: Path) -> Normalizer:

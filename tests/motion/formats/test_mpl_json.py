@@ -480,7 +480,7 @@ def test_a_file_that_would_fill_the_memory_is_not_opened(tmp_path: Path) -> None
     path = tmp_path / "bomb.json"
     with path.open("wb") as file:
         file.truncate(2 << 30)  # takes no room on the disk
-    with pytest.raises(MotionkitError, match="MB of JSON are read"):
+    with pytest.raises(MotionkitError, match="MB are read"):
         read_mpl_json(path)
 
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.config import parse_jsonc
+from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.motion.profile import BLOCK, merge_settings
 from motionkit.motion.profile._edit_json import edit_json
@@ -72,7 +72,7 @@ def parse(path: Path) -> Any:
     text = path.read_text()
     if path.suffix == ".toml":
         return tomllib.loads(text)
-    return yaml.safe_load(text) if path.suffix in (".yaml", ".yml") else parse_jsonc(text, "test")
+    return yaml.safe_load(text) if path.suffix in (".yaml", ".yml") else parse_json(text, "test", dict)
 
 
 def comments(text: str) -> list[str]:
@@ -204,7 +204,7 @@ def test_windows_lines_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
     raw = path.read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf{\r\n")
     assert raw.count(b"\n") == raw.count(b"\r\n")
-    assert parse_jsonc(raw.decode("utf-8-sig"), "test")["batch"] == 4  # type: ignore[index]
+    assert parse_json(raw.decode("utf-8-sig"), "test", dict)["batch"] == 4
 
 
 def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.config import parse_jsonc
+from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import check_size
 from motionkit.weights import read_array
@@ -133,7 +133,7 @@ def _plain(value: Any) -> Any:
 
 def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     text = text_of(arrays, "meta_json")
-    meta = parse_jsonc(text, f"{origin}: meta_json") if text.strip() else {}
+    meta = parse_json(text, f"{origin}: meta_json", object) if text.strip() else {}
     if not isinstance(meta, Mapping):
         raise MotionkitError(f"{origin}: meta_json is no table.", why=json.dumps(meta)[:60])
     return meta

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.config import read_jsonc
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ReadOptions
 from motionkit.motion.formats._table import TABLES
-from motionkit.motion.formats.mpl._document import LIMIT, Fields
+from motionkit.motion.formats.mpl._document import Fields
 from motionkit.motion.rigs._units import unit_called
 
 HIERARCHY, OFFSETS = TABLES
@@ -231,7 +231,7 @@ def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | No
 
 
 def _read_hierarchy(path: Path) -> dict[str, str]:
-    data = read_jsonc(path, limit=LIMIT)
+    data = read_json(path, object)
     if not isinstance(data, dict) or not data or not all(isinstance(value, str) for value in data.values()):
         raise MotionkitError(f"{path} is no table of bones and their parents.", why='expected {"hand": "arm", ...}.')
     return data
@@ -239,7 +239,7 @@ def _read_hierarchy(path: Path) -> dict[str, str]:
 
 def _read_offsets(path: Path) -> tuple[dict[str, str], dict[str, Sequence[float]]]:
     """Return parent and offset in metres of each bone."""
-    data = read_jsonc(path, limit=LIMIT)
+    data = read_json(path, object)
     listed = data.get("Bones") if isinstance(data, dict) else None
     if not isinstance(listed, list) or not listed or not isinstance(data, dict):
         raise MotionkitError(f"{path} is no table of bone offsets.", why="expected Bones: a list of Name, Offset.")

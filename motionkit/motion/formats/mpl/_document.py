@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.config import read_jsonc
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import RATES
 
@@ -107,7 +107,7 @@ def open_document(path: Path) -> Document:
         MotionkitError: Missing, too large, malformed (with line and column), without frames, or something else (the
             message says what).
     """
-    data = read_jsonc(path, limit=LIMIT)
+    data = read_json(path, object, limit=LIMIT, bulk=True)
     if not isinstance(data, Mapping):
         raise MotionkitError(f"{path} holds a {type(data).__name__}, not a motion.", why=_EXPECTED)
     if "Frames" not in data:

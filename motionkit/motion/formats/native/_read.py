@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_quaternion
 from motionkit.motion._clip import Clip, ReadOptions
@@ -56,16 +56,16 @@ def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
             fix="read it with the motionkit that wrote it, or a newer one.",
         )
     try:
-        return (_clip(data),)
+        return (_clip(data, str(path)),)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         what = f"it has no {error}." if isinstance(error, KeyError) else str(error)
         raise MotionkitError(f"{path} is a damaged motion file of motionkit: {what}") from error
 
 
-def _clip(data: Mapping[str, Any]) -> Clip:
+def _clip(data: Mapping[str, Any], origin: str) -> Clip:
     motion = _motion(data)
     features = _tensor(data, "features", "f", None, None) if "features" in data else None
-    about = json.loads(_text(data["about"]))
+    about = parse_json(_text(data["about"]), f"{origin} is a damaged motion file of motionkit: its about", dict)
     notes = {str(key): str(value) for key, value in about["notes"].items()}
     if about["source_sha256"]:
         notes["sha256"] = str(about["source_sha256"])

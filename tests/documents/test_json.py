@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
-from pydantic import Field
 
-from motionkit.config import Group, parse_jsonc, read_jsonc
 from motionkit.config._sources import read_file
+from motionkit.documents import parse_json, read_json, read_jsonl
 from motionkit.errors import MotionkitError
 
 GUIDE = """{
@@ -29,7 +30,7 @@ GUIDE = """{
 
 
 def test_comments_and_trailing_commas_are_no_part_of_the_document() -> None:
-    assert parse_jsonc(GUIDE, "guide") == {
+    assert parse_json(GUIDE, "guide", dict) == {
         "data": "./raw_data/processed_data",
         "url": "http://host//not/*a comment*/",
         "epochs": 30,
@@ -44,7 +45,7 @@ def test_comments_and_trailing_commas_are_no_part_of_the_document() -> None:
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, "x//y", None, True], "b": {}}, [], "text", 3.25])
 def test_plain_json_is_read_as_it_is(value: object) -> None:
-    assert parse_jsonc(json.dumps(value), "here") == value
+    assert parse_json(json.dumps(value), "here", object) == value
 
 
 @pytest.mark.parametrize(
@@ -60,10 +61,11 @@ def test_plain_json_is_read_as_it_is(value: object) -> None:
         ("[" * 100_000, "nested too deep"),
         ('{"a": ' + "9" * 5000 + "}", "cannot be read"),
     ],
+    ids=map(str, count()),
 )
 def test_errors_say_where_and_why(text: str, said: str) -> None:
     with pytest.raises(MotionkitError) as caught:
-        parse_jsonc(text, "file.json")
+        parse_json(text, "file.json", object)
     assert "file.json" in caught.value.message
     assert said in f"{caught.value.message} {caught.value.why}"
 
@@ -72,40 +74,84 @@ def test_errors_say_where_and_why(text: str, said: str) -> None:
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     start = time.perf_counter()
     with pytest.raises(MotionkitError):
-        parse_jsonc("{" + piece * 200_000, "file.json")
+        parse_json("{" + piece * 200_000, "file.json", object)
     assert time.perf_counter() - start < 5.0  # quadratic behaviour takes minutes
 
 
 def test_a_file_is_read_with_its_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1} // \xe4\xb8\xad\xe6\x96\x87')
-    assert read_jsonc(path) == {"a": 1}
+    assert read_json(path, dict) == {"a": 1}
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="does not exist"):
-        read_jsonc(tmp_path / "none.json")
+        read_json(tmp_path / "none.json", dict)
     with pytest.raises(MotionkitError, match="is a folder"):
-        read_jsonc(tmp_path)
+        read_json(tmp_path, dict)
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(MotionkitError, match="not a text file"):
-        read_jsonc(binary)
-    with pytest.raises(MotionkitError, match="MB of JSON"):
-        read_jsonc(binary, limit=3)
-
-
-class Model(Group):
-    """A model of one setting."""
-
-    epochs: int = Field(1, description="how often")
+        read_json(binary, dict)
+    with pytest.raises(MotionkitError, match="too large"):
+        read_json(binary, dict, limit=3)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonc"])
 def test_settings_files_may_have_comments(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text('{\n  // the guide says 30\n  "epochs": 30,\n}')
-    assert read_file(Model, path).table == {"epochs": 30}
+    assert read_file(path).table == {"epochs": 30}
     path.write_text("[1]")
     with pytest.raises(MotionkitError, match="does not hold a table"):
-        read_file(Model, path)
+        read_file(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("[1]", dict, "does not hold a table (key: value) at its top, but a list"),
+        ("null", dict, "but nothing"),
+        ('{"a": 1}', list, "does not hold a list at its top, but a table"),
+        ('{"a": "x\\ud800y"}', dict, "no Unicode: '\\ud800'"),
+        ('{"\\udfff": 1}', dict, "no Unicode"),
+        ('{"a": [18446744073709551616]}', dict, "more than 64 bits"),
+        ('{"a":' * 150 + "1" + "}" * 150, dict, "nested too deep"),
+        ("[" * 150 + "]" * 150, list, "nested too deep"),
+        ("[" + "{}," * 5_000_000 + "1]", list, "tables and lists"),
+    ],
+    ids=map(str, count()),
+)
+def test_what_no_document_holds_is_refused(text: str, kind: type, said: str) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        parse_json(text, "file.json", kind)
+    assert "file.json" in caught.value.message
+    assert said in caught.value.message
+    caught.value.sentence().encode()  # can be printed
+
+
+def test_names_of_files_that_are_no_unicode_may_be_allowed() -> None:
+    assert parse_json('["a\\udcff"]', "record", list, surrogates=True) == ["a\udcff"]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    with pytest.raises(MotionkitError, match="no plain file"):
+        read_json(tmp_path / "a.json", dict)
+    with pytest.raises(MotionkitError, match="no plain file"):
+        read_json("/dev/zero", dict)
+
+
+def test_lines_that_are_no_tables_are_passed_over(tmp_path: Path) -> None:
+    lines = [
+        '{"a": 1}',
+        "[" * 5000,
+        "[2]",
+        '{"a": "\\ud800"}',
+        '{"a": ' + "9" * 5000 + "}",
+        "\0",
+        '{"a": 3}',
+        '{"a": 4',
+    ]
+    (tmp_path / "m.jsonl").write_text("\n".join(lines))
+    assert list(read_jsonl(tmp_path / "m.jsonl")) == [{"a": 1}, {"a": 3}]

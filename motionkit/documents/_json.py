@@ -1,0 +1,146 @@
+"""JSON, also as people write it: with ``//`` and ``/* */`` comments and with trailing commas."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from motionkit.documents._shape import check_values, require_kind, too_deep
+from motionkit.documents._text import LIMIT, read_text
+from motionkit.errors import MotionkitError
+
+T = TypeVar("T")
+
+_MANY = 5_000_000
+"""Tables and lists in one document; an empty one of two letters takes 64 bytes of memory."""
+
+_LINE = 1 << 20
+
+# A string, even an unterminated one, is one piece, so that nothing inside it is taken for a comment; the possessive
+# repeats keep the search linear in the length of the text whatever it holds.
+_PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
+_VISIBLE = re.compile(r"[^\s]")
+
+
+def read_json(
+    path: str | Path,
+    kind: type[T],
+    *,
+    limit: int = LIMIT,
+    surrogates: bool = False,
+    bulk: bool = False,
+    fix: str = "",
+) -> T:
+    """Read a JSON file that may have comments and trailing commas.
+
+    Args:
+        path: The file, UTF-8 (a byte order mark is fine).
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        limit: Bytes beyond which a file is not read.
+        surrogates: See `parse_json`.
+        bulk: See `parse_json`.
+        fix: What to do about a file that cannot be read, for the error.
+
+    Raises:
+        MotionkitError: The file is missing, too large or no text, or as for `parse_json`.
+    """
+    try:
+        return parse_json(read_text(path, limit=limit), str(path), kind, surrogates=surrogates, bulk=bulk)
+    except MotionkitError as error:
+        error.fix = error.fix or fix
+        raise
+
+
+def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
+    """Parse JSON that may have comments and trailing commas.
+
+    Plain JSON is read as it is; only where that fails are comments looked for.
+
+    Args:
+        text: The document.
+        origin: Where it comes from, for messages.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
+        bulk: For files of millions of numbers, whose reader looks at every value itself: depth, sizes of whole numbers
+            and texts are not checked here.
+
+    Returns:
+        What the document holds; NaN and infinities are read as Python's own parser does.
+
+    Raises:
+        MotionkitError: Malformed (with line and column of the original text), of another type, nested too deep, or
+            holding a value that `check_values` refuses.
+    """
+    if not text.strip():
+        raise MotionkitError(f"{origin} is empty.", why="a JSON document was expected.")
+    if text.count("{") + text.count("[") > _MANY:
+        raise MotionkitError(f"{origin} has more than {_MANY} tables and lists.")
+    try:
+        document = _parse(text, origin)
+    except json.JSONDecodeError:
+        try:
+            document = _parse(plain_json(text), origin)
+        except json.JSONDecodeError as error:
+            raise _malformed(text, origin, error) from error
+    if not bulk:
+        check_values(document, origin, surrogates=surrogates)
+    return require_kind(document, kind, origin)
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the tables of a file that holds one per line; nothing when the file is missing.
+
+    Lines that are damaged or longer than a megabyte are passed over, and so is the half line that a killed process
+    leaves at the end.
+    """
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while text := file.readline(_LINE):
+            try:
+                line: dict[str, Any] = parse_json(text, str(path), dict)
+            except MotionkitError:
+                continue
+            if text.endswith("\n"):
+                yield line
+
+
+def plain_json(text: str) -> str:
+    """Return a document with blanks instead of comments and trailing commas; everything else stays in its place."""
+    plain = _PIECE.sub(_blank, text)
+    return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
+
+
+def _parse(text: str, origin: str) -> object:
+    try:
+        document: object = json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError as error:
+        raise too_deep(origin) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise MotionkitError(f"{origin} cannot be read as JSON.", why=str(error)) from error
+    return document
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Replace a comment by as many blanks, so that places in the text stay what they were."""
+    return found[0] if found[0].startswith('"') else _VISIBLE.sub(" ", found[0])
+
+
+def _malformed(text: str, origin: str, error: json.JSONDecodeError) -> MotionkitError:
+    where = f"{origin} is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}."
+    near = text[error.pos : error.pos + 3]
+    if near == "...":
+        return MotionkitError(where, why="``...`` stands for values that were left out; it is an example, not a file.")
+    comment = text.rfind("/*", 0, error.pos)
+    if comment >= 0 and "*/" not in text[comment:]:
+        line = text.count("\n", 0, comment) + 1
+        return MotionkitError(where, why=f"the comment that starts in line {line} has no end.")
+    if error.pos >= len(text.rstrip()):
+        return MotionkitError(where, why="the text ends there: the file is cut short.")
+    return MotionkitError(where)

@@ -1,0 +1,109 @@
+"""YAML: plain values only, with aliases as long as what they stand for stays small."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from motionkit.documents._shape import DEPTH, check_values, require_kind, too_deep
+from motionkit.documents._text import read_text
+from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    import yaml
+
+T = TypeVar("T")
+
+LIMIT = 1 << 20
+"""Bytes of a file; it is parsed by plain Python, in about 10 s at most."""
+
+_VALUES = 100_000
+"""Values of a document when each alias is replaced by what it stands for."""
+
+_SCALAR = 64
+"""Letters of a number; YAML 1.1 has numbers to the base of 60, which take time with the square of their length."""
+
+
+def read_yaml(path: str | Path, kind: type[T], *, limit: int = LIMIT) -> T:
+    """Read a YAML file.
+
+    Args:
+        path: The file, UTF-8.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+        limit: Bytes beyond which it is not read.
+
+    Raises:
+        MotionkitError: The file is missing, too large or no text, or as for `parse_yaml`.
+    """
+    return parse_yaml(read_text(path, limit=limit), str(path), kind)
+
+
+def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
+    """Parse YAML; an empty document is an empty table where a table is expected.
+
+    Args:
+        text: The document.
+        origin: Where it comes from, for messages.
+        kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
+
+    Raises:
+        MotionkitError: Malformed (with line and column), with tags of Python objects, nested too deep, with aliases
+            that unfold to more than 100,000 values, or holding a value that `check_values` refuses.
+    """
+    import yaml
+
+    try:
+        document: object = yaml.load(text, Loader=_loader())
+    except RecursionError as error:
+        raise too_deep(origin) from error
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError) as error:
+        # Apart from YAMLError: an impossible date, a number that is none, a table where a scalar belongs.
+        raise MotionkitError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
+    check_values(document, origin)
+    return require_kind({} if document is None and kind is dict else document, kind, origin)
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """PyYAML's safe loader with bounds."""
+
+        level = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.level += 1
+            if self.level > DEPTH:
+                raise RecursionError
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.level -= 1
+
+        def compose_document(self) -> Any:
+            node = super().compose_document()
+            unfolded = _unfolded(node, {})
+            if unfolded > _VALUES:
+                raise yaml.YAMLError(f"it holds more than {_VALUES} values, counting what its aliases stand for")
+            return node
+
+        def construct_scalar(self, node: Any) -> Any:
+            value = super().construct_scalar(node)
+            if node.tag.endswith((":int", ":float")) and len(value) > _SCALAR:
+                raise yaml.YAMLError(f"a number has {len(value)} letters, at most {_SCALAR} are read")
+            return value
+
+    return Loader
+
+
+def _unfolded(node: Any, known: dict[int, float]) -> float:
+    """Return the number of values below a node, itself included; infinite when it holds itself."""
+    if (size := known.get(id(node))) is not None:
+        return size
+    known[id(node)] = float("inf")
+    inside = node.value if isinstance(node.value, list) else []
+    parts = [part for item in inside for part in (item if isinstance(item, tuple) else (item,))]
+    known[id(node)] = 1 + sum(_unfolded(part, known) for part in parts)
+    return known[id(node)]
