@@ -123,7 +123,7 @@ def add_command(
 
     def callback(**values: Any) -> None:
         given = given_from(values, paths)
-        if (previous := _resumed(given)) is not None:
+        if (previous := _resumed(given, name)) is not None:
             given = Given(given.flags, given.sets, (previous, *given.files))
         resolved = resolve(model, given, command=name)
         for warning in resolved.warnings:
@@ -218,18 +218,19 @@ def _values(raw: Sequence[str], flag: str) -> list[str]:
     return found
 
 
-def _resumed(given: Given) -> Path | None:
+def _resumed(given: Given, command: str) -> Path | None:
     """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win.
 
     Raises:
-        MotionkitError: There is no run to resume, which is said before anything of it is looked for.
+        MotionkitError: There is no run to resume, or it is another command's; said before its settings are looked at.
     """
     path = given.flags.get(("run", "resume"))
     if path is None:
         return None
-    from motionkit.runs import locate
+    from motionkit.runs import locate, refuse_command
 
-    locate(str(path))
+    directory, _, record, _ = locate(str(path))
+    refuse_command(record, command, directory)
     return _config_of(Path(str(path)))
 
 

@@ -1,5 +1,6 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
+from motionkit.config._code import typed_flags
 from motionkit.config._folders import cache_folder
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError
@@ -40,4 +41,5 @@ __all__ = [
     "slot",
     "slots",
     "split_commas",
+    "typed_flags",
 ]

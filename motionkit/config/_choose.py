@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from motionkit import plugins
+from motionkit.config._code import flag_of, refuse_code
 from motionkit.config._draft import Draft
 from motionkit.config._problems import Problem, from_validation, suggest
 from motionkit.config._slots import Chosen, Slot, number, split_weight
@@ -100,6 +101,7 @@ def _pick_one(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
             pick.origin = layer.origin_of((name,))
         pick.tables.append((layer, table))
     if pick.name:
+        refuse_code(name, {pick.name: pick.origin}, _typed(name, slot, layers), [flag_of(name), pick.name])
         return [pick]
     if given := [option for _, table in pick.tables for option in table]:
         raise MotionkitError(
@@ -135,7 +137,7 @@ def _pick_many(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
         listed = _listed(raw)
         if listed is not None:
             picks, said = [_weighted(text, origin) for text in listed], True
-        elif layer.chooses and (tables := _tables(raw)):
+        elif layer.from_file and (tables := _tables(raw)):
             picks, said = ([] if not said else picks), True
             picks += [Pick(word, origin) for word in tables if not any(pick.answers(word) for pick in picks)]
     names = [pick.name for pick in picks]
@@ -145,7 +147,20 @@ def _pick_many(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
         )
     if not picks:
         raise MotionkitError(f"no {name} is chosen.", fix=f"--{name} {slot.default[0]}")
+    # Tables keep their weights when the command line lists their names; weights in a list have to be said again.
+    words = [pick.name + (f"={pick.weight[0]:g}" if pick.weight[1] == pick.origin else "") for pick in picks]
+    flags = [part for word in words for part in (flag_of(name), word)]
+    refuse_code(name, {pick.name: pick.origin for pick in picks}, _typed(name, slot, layers), flags)
     return picks
+
+
+def _typed(name: str, slot: Slot, layers: Sequence[Layer]) -> set[str]:
+    """Return the plugins that are named outside of files."""
+    found = set(slot.default)
+    for raw in (layer.table.get(name) for layer in layers if not layer.from_file):
+        said = raw.get("") or raw.get("name") if isinstance(raw, Mapping) else raw
+        found |= {text.partition("=")[0].strip() for text in _listed(said) or ()} if slot.many else {str(said)}
+    return found
 
 
 def _hand_out(
@@ -162,7 +177,7 @@ def _hand_out(
             owner = next((pick for pick in picks if pick.answers(word)), None)
             if owner is not None:
                 owner.tables.append((layer, dict(table)))
-            elif not layer.chooses:
+            elif not layer.from_file:
                 orphans.append((layer, word, table))
         for option, value in raw.items():
             if option and not isinstance(value, Mapping):
@@ -213,7 +228,7 @@ def _build(name: str, slot: Slot, pick: Pick, filled: Filled) -> Chosen:
     prefix = (name, pick.name) if slot.many else (name,)
     draft = Draft(component.options, prefix)
     for layer, table in pick.tables:
-        draft.lay(Layer(layer.name, table, layer.chooses, layer.origin))
+        draft.lay(Layer(layer.name, table, layer.from_file, layer.origin))
     filled.origins[".".join((*prefix, "weight" if slot.many else "name"))] = (
         pick.weight[1] if slot.many else pick.origin
     )

@@ -24,8 +24,10 @@ def split_commas(value: object) -> object:
         value = [value]
     if not isinstance(value, Iterable):
         return value
-    parts = [part.strip() for item in value for part in (item.split(",") if isinstance(item, str) else [item])]
-    return tuple(dict.fromkeys(part for part in parts if part))
+    parts: list[object] = []
+    for item in value:
+        parts += [part.strip() for part in item.split(",") if part.strip()] if isinstance(item, str) else [item]
+    return tuple(part for index, part in enumerate(parts) if part not in parts[:index])
 
 
 class RunSettings(Group):

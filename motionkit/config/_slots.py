@@ -76,7 +76,7 @@ class Slot:
         """Turn a name, a table or what is already chosen into one `Chosen`, or a tuple of them.
 
         Raises:
-            MotionkitError: A plugin is unknown, cannot be imported, or is chosen twice.
+            MotionkitError: A plugin is unknown, is a Python file, cannot be imported, or is chosen twice.
             ValidationError: One of its options is wrong.
         """
         if not self.many:
@@ -122,6 +122,12 @@ class Slot:
     def _make(self, name: str, options: Mapping[str, Any], weight: float) -> Chosen:
         from motionkit import plugins
 
+        if plugins.is_file(name):  # the value may come from a file
+            raise MotionkitError(
+                f"{name} is code, and {self.kind} are not taken from code here.",
+                why="settings that were read from a file must not run anything.",
+                fix=f"pass Chosen({self.kind!r}, {name!r}, plugins.get({self.kind!r}, {name!r}).options(...)).",
+            )
         component = plugins.get(self.kind, name)
         return Chosen(self.kind, name, component.options.model_validate(options), weight)
 

@@ -28,13 +28,14 @@ class Layer:
     Attributes:
         name: What to call the place when an origin is printed.
         table: Nested tables, keys as in the model.
-        chooses: Whether naming a plugin's table chooses the plugin (files) or only sets its options (flags, variables).
+        from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
+            variables only set its options; and no code runs because a file names it.
         origin: Turns the path of a value into its origin; the layer's name by default.
     """
 
     name: str
     table: Mapping[str, Any]
-    chooses: bool = False
+    from_file: bool = False
     origin: Callable[[tuple[str, ...]], str] | None = None
 
     def origin_of(self, path: tuple[str, ...]) -> str:
@@ -57,7 +58,7 @@ def read_file(path: Path) -> Layer:
     except MotionkitError as error:
         error.fix = error.fix or "mend the file given to --config."
         raise
-    return Layer(str(path), table, chooses=True)
+    return Layer(str(path), table, from_file=True)
 
 
 def read_environment(model: type[Group]) -> tuple[Layer, list[str]]:

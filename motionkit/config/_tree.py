@@ -113,7 +113,7 @@ def from_text(annotation: Any, value: Any) -> Any:
     repeated flag may be comma-separated too, unless they are words or paths, which may hold a comma themselves.
     """
     if isinstance(value, list) and is_many(annotation) and not _wordy(annotation):
-        return [part.strip() for item in value for part in (item.split(",") if isinstance(item, str) else [item])]
+        return [part for item in value for part in _split(item)]
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -130,7 +130,12 @@ def from_text(annotation: Any, value: Any) -> Any:
             return value
     if all((get_origin(kind) or kind) is dict for kind in containers):
         return value
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [part for part in _split(text) if part]
+
+
+def _split(item: Any) -> list[Any]:
+    """Return the parts of a text with commas; anything else is one part."""
+    return [part.strip() for part in item.split(",")] if isinstance(item, str) else [item]
 
 
 def choices(annotation: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
-from motionkit.runs._resume import locate
+from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import Listener, Run, open_run
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "load",
     "locate",
     "open_run",
+    "refuse_command",
     "restore_optimizer",
     "restore_random",
     "write_bytes_atomic",

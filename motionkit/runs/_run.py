@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
 
+from motionkit.config import typed_flags
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import disk_errors, write_json
 from motionkit.runs._checkpoint import (
@@ -67,6 +68,7 @@ class Run:
         self._record = record
         self._lock = lock
         self._checkpoint = checkpoint
+        self._typed = typed_flags(snapshot)
         self._keep = int((snapshot.get("checkpoint") or {}).get("keep", 2))
         self._finished = False
         self._step = self.start_step
@@ -192,7 +194,8 @@ class Run:
     @property
     def resume_command(self) -> str:
         """The command line that continues this run."""
-        return f"motionkit {self.command.replace('.', ' ')} --resume {self.directory}"
+        words = f"motionkit {self.command.replace('.', ' ')} --resume {self.directory} {self._typed}"
+        return words.rstrip()
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint that this attempt continues from, or None for a fresh start."""

@@ -161,4 +161,3 @@ def test_file_plugin(sample: ModuleType, tmp_path: Path) -> None:
     (mine,) = resolve(sample.Sample, Given(flags=flags)).settings.reward
     assert mine.options.reach == 5
     assert mine.label == "far"
-    assert sample.Sample(**resolve(sample.Sample, Given(flags=flags)).snapshot()).reward[0].options.reach == 5
