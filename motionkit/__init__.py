@@ -14,7 +14,7 @@ The whole of `motionkit grpo`, from Python::
         print(step, metrics["reward/mean"])
     policy.save(Path("tuned"))
 
-Settings of the algorithm are in `motionkit.trainers.grpo.algorithm`. Nothing here imports torch before it is used.
+Settings of the algorithm are in `motionkit.trainers.grpo.api`. Nothing here imports torch before it is used.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit._api import load_dataset, load_policy, load_reward
-    from motionkit.trainers.grpo.algorithm import GRPO
+    from motionkit.trainers.grpo.api import GRPO
 
 _HOMES = {
-    "GRPO": "motionkit.trainers.grpo.algorithm",
+    "GRPO": "motionkit.trainers.grpo.api",
     "load_dataset": "motionkit._api",
     "load_policy": "motionkit._api",
     "load_reward": "motionkit._api",

@@ -34,7 +34,7 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
     save_tmr(tmp_path / "tmr", new_tmr(sizes, dataset.normalizer.mean, dataset.normalizer.std, encoder))
 
     from motionkit import GRPO, load_policy, load_reward
-    from motionkit.trainers.grpo.algorithm import RolloutSettings
+    from motionkit.trainers.grpo.api import RolloutSettings
 
     policy = load_policy(tmp_path / "mdm", dataset=dataset)
     reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from motionkit.evaluation._sample import sample_motions
 from motionkit.policies.base import DiffusionPolicy
@@ -81,6 +82,7 @@ def generate(
     return entries
 
 
+@torch.no_grad()
 def _write_motions(
     part: Path,
     policy: DiffusionPolicy,

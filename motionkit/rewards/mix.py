@@ -52,9 +52,8 @@ class RewardMix:
         spans = [sorted(weight * end for end in own) for own, weight in ends if own is not None]
         return sum(low for low, _ in spans), sum(high for _, high in spans)
 
-    @torch.no_grad()
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scored:
-        """Score N motions; ``prompts[i]`` belongs to motion i."""
+        """Score N motions; ``prompts[i]`` belongs to motion i. Gradients flow where the caller leaves them on."""
         device = motions.lengths.device
         counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
         valid = torch.arange(int(counts.max()), device=device) < counts[:, None]

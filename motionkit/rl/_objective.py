@@ -176,7 +176,7 @@ class Objective:
             raise MotionkitError(
                 "the rollout still carries a graph.",
                 why="the gradient through the sampled states cancels the policy gradient exactly: nothing is learnt.",
-                fix="sample with motionkit.rl.rollout, which records detached states.",
+                fix="sample under torch.no_grad().",
                 code=1,
             )
         expected = (len(rows),) if bounds is None else (len(rows), bounds.shape[1])

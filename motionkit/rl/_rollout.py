@@ -1,4 +1,4 @@
-"""Sampling without a graph, remembering only what training needs."""
+"""Sampling, and the record of it that training needs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class Visited:
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """Finished samples and, when recorded, how they were reached.
+    """Finished samples and, when recorded, the visited states.
 
     Attributes:
         x0: ``[N, T, D]`` final states.
@@ -147,9 +147,11 @@ class Rollout:
     rest: Visited | None = None
 
 
-@torch.no_grad()
 def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise, *, record: bool = True) -> Rollout:
-    """Sample from noise to motion. Nothing that comes out carries a graph.
+    """Sample from noise to motion.
+
+    What comes out carries a graph through all steps unless the caller samples under ``torch.no_grad()``, as every policy
+    gradient must: the gradient through the sampled states would cancel the policy's.
 
     `predict` is called once per step with the whole batch; `noise` only at the steps that add noise, so a plan
     without such steps is the ODE sampler to the bit.

@@ -18,7 +18,7 @@ from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy
 from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
-from motionkit.trainers.grpo.algorithm import (
+from motionkit.trainers.grpo.api import (
     EmaSettings,
     LoraSettings,
     ObjectiveSettings,

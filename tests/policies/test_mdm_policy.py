@@ -172,6 +172,7 @@ def test_gradients_do_not_depend_on_the_split(make_policy: Make) -> None:
             assert (mine - theirs).norm() <= 1e-5 * theirs.norm() + 1e-7
 
 
+@torch.no_grad()
 def _samples(policy: MDMPolicy) -> Tensor:
     plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=5)
     condition = policy.condition(PROMPTS)

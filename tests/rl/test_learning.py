@@ -37,6 +37,7 @@ def train(control: str, seed: int) -> tuple[float, float]:
     optimizer = torch.optim.SGD(policy.parameters(), lr=0.2)
     objective = Objective(ratio_norm="snr", reduction="root")
 
+    @torch.no_grad()
     def sample(step: int, *, record: bool) -> Rollout:
         start = noise.start(step, GROUPS, IDS, (1, 2))
         return rollout(policy, PLAN, start, noise.steps(step, GROUPS, IDS, (1, 2)), record=record)

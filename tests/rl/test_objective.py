@@ -58,6 +58,7 @@ class Denoiser(nn.Module):
         return out
 
 
+@torch.no_grad()
 def sampled(network: nn.Module, *, seed: int = 0) -> Transitions:
     """Return all pairs of a rollout with a window of four DDIM steps."""
     plan = StepPlan.build(Schedule.cosine(50), DDIM(1.0), steps=10, window=range(2, 6))

@@ -74,20 +74,23 @@ def test_a_window_scores_its_own_steps_only() -> None:
     assert torch.equal(trajectory.x_next[:2], trajectory.x_t[1:])
 
 
-def test_recording_changes_nothing_and_leaves_no_graph() -> None:
+@pytest.mark.parametrize("graph", [False, True])
+def test_recording_changes_nothing_and_the_caller_decides_on_a_graph(graph: bool) -> None:
     plan = StepPlan.build(SCHEDULE, DDIM(1.0), steps=10)
     assert torch.equal(draw(plan), draw(plan, record=True))
     weight = torch.ones((), requires_grad=True)
     source = NoiseSource(0)
-    result = rollout(
-        lambda x, t: weight * predict(x, t),
-        plan,
-        source.start(0, PROMPTS, SAMPLES, SHAPE),
-        source.steps(0, PROMPTS, SAMPLES, SHAPE),
-    )
+    with torch.set_grad_enabled(graph):
+        result = rollout(
+            lambda x, t: weight * predict(x, t),
+            plan,
+            source.start(0, PROMPTS, SAMPLES, SHAPE),
+            source.steps(0, PROMPTS, SAMPLES, SHAPE),
+        )
     assert result.trajectory is not None
-    kept = (result.x0, result.trajectory.x_t, result.trajectory.eps, result.trajectory.x0_old, result.trajectory.x_next)
-    assert not any(tensor.requires_grad for tensor in kept)
+    assert not result.trajectory.eps.requires_grad
+    kept = (result.x0, result.trajectory.x_t, result.trajectory.x0_old, result.trajectory.x_next)
+    assert all(tensor.requires_grad == graph for tensor in kept)
 
 
 def test_pairs_gather_mixed_steps() -> None:

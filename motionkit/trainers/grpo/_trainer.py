@@ -17,11 +17,12 @@ from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
-from motionkit.trainers.grpo._algorithm import GRPO, visited
 from motionkit.trainers.grpo._cursor import PromptCursor
+from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._judge import open_judge
 from motionkit.trainers.grpo._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.trainers.grpo._settings import GrpoSettings
+from motionkit.trainers.grpo.algorithms.clipped import visited
 
 _logger = logging.getLogger("motionkit.grpo")
 _BEFORE = "before"
@@ -62,7 +63,7 @@ class GrpoTrainer:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
         require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
         self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
-        self.algorithm = GRPO(
+        self.grpo = GRPO(
             self.policy,
             self.rewards,
             reference=_reference(settings.policy, device=device, dataset=dataset),
@@ -108,17 +109,17 @@ class GrpoTrainer:
             samples=settings.samples,
             steps=visited(self.policy, sampler.spacing, sampler.inference_timesteps),
             guidance=sampler.guidance_scale,
-            rewards=self.algorithm.rewards,
+            rewards=self.grpo.rewards,
             judge=judge,
         )
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
-        settings, plan = self.settings, self.algorithm.plan
+        settings, plan = self.settings, self.grpo.algorithm.plan
         return {
             "device": describe_device(self.device),
             "policy": settings.policy.label,
-            "trained_parameters": sum(parameter.numel() for _, parameter in self.algorithm.trained),
+            "trained_parameters": sum(parameter.numel() for _, parameter in self.grpo.learner.trained),
             "prompts": len(self.cursor.prompts),
             "samples_per_update": settings.rollout.prompts * settings.rollout.group_size,
             "timesteps": plan.timesteps.tolist(),
@@ -140,13 +141,13 @@ class GrpoTrainer:
             if before is not None:
                 run.log(0, _heldout_metrics(compare_measured(before, before)))
         else:
-            self.algorithm.load_state(checkpoint.tensors, checkpoint.state)
+            self.grpo.load_state(checkpoint.tensors, checkpoint.state)
             before = _restore_measured(checkpoint.tensors.get(_BEFORE, {}))
-        alarms = RewardAlarms(self.algorithm.rewards.bounds)
+        alarms = RewardAlarms(self.grpo.rewards.bounds)
         last: dict[str, float] = {}
 
         def step(number: int) -> dict[str, float]:
-            metrics = self.algorithm.step(self.cursor.at(number - 1))
+            metrics = self.grpo.step(self.cursor.at(number - 1))
             for text in alarms.look(metrics):
                 _logger.warning("step %d: %s", number, text)
             every = self.settings.heldout.every
@@ -156,7 +157,7 @@ class GrpoTrainer:
             return metrics
 
         def state() -> tuple[dict[str, Mapping[str, Tensor]], Mapping[str, object]]:
-            tensors, rest = self.algorithm.state()
+            tensors, rest = self.grpo.state()
             groups: dict[str, Mapping[str, Tensor]] = dict(tensors)
             if before is not None:
                 groups[_BEFORE] = before.tensors()
@@ -165,7 +166,7 @@ class GrpoTrainer:
         finished = run_steps(run, self.settings, step, state)
         summary: dict[str, object] = {"metrics": last}
         if finished:
-            with self.algorithm.averaged():
+            with self.grpo.averaged():
                 self.policy.save(run.directory / "policy")
             if before is not None:
                 summary |= self._report(compare_measured(before, self._measure()))
@@ -174,7 +175,7 @@ class GrpoTrainer:
     def _measure(self) -> Measured:
         if self.heldout is None:
             raise AssertionError("measured without a held-out set")
-        with self.algorithm.averaged():
+        with self.grpo.averaged():
             return self.heldout.measure(self.policy)
 
     def _report(self, found: Mapping[str, Paired]) -> dict[str, object]:

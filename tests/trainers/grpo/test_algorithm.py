@@ -13,8 +13,8 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._algorithm import GRPO
-from motionkit.trainers.grpo._batch import collect
+from motionkit.trainers.grpo._batch import Batch, collect
+from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
     EmaSettings,
@@ -23,7 +23,7 @@ from motionkit.trainers.grpo._settings import (
     RolloutSettings,
     SamplerSettings,
 )
-from motionkit.trainers.grpo._update import roughness
+from motionkit.trainers.grpo.algorithms._hold import roughness
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 
@@ -105,7 +105,7 @@ def test_the_micro_batch_does_not_change_the_gradient() -> None:
     for size in (1, 3, 4 * 8 * 4):
         policy = make_policy()
         grpo = make(policy, rollout=RolloutSettings(prompts=4, group_size=8, micro_batch=size))
-        grpo.optimizer.step = lambda *_: None  # type: ignore[method-assign,assignment]
+        grpo.learner.optimizer.step = lambda *_: None  # type: ignore[method-assign,assignment]
         loss = grpo.step(PROMPTS)["loss/total"]
         found.append((loss, torch.cat([parameter.grad.flatten() for parameter in policy.network.parameters()])))  # type: ignore[union-attr]
     (loss, gradient), *others = found
@@ -256,7 +256,11 @@ def test_a_window_without_noise_is_refused() -> None:
 
 def test_nothing_sampled_carries_a_graph() -> None:
     grpo = make(make_policy())
-    batch = collect(grpo.policy, PROMPTS, grpo.plan, grpo.noise, group_size=2, guidance=1.0, step=0)
+    kept: list[Batch] = []
+    update = grpo.algorithm.update
+    grpo.algorithm.update = lambda batch, *rest: (kept.append(batch), update(batch, *rest))[1]  # type: ignore[method-assign]
+    grpo.step(PROMPTS)
+    (batch,) = kept
     for tensor in (batch.trajectory.x_t, batch.trajectory.eps, batch.trajectory.x0_old, batch.motions.features):
         assert not tensor.requires_grad
 
@@ -291,7 +295,8 @@ def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling(
         start = make(make_policy()).policy
         for _ in range(6):
             grpo.step(PROMPTS)
-        batch = collect(grpo.policy, PROMPTS, grpo.plan, grpo.noise, group_size=2, guidance=1.0, step=99)
+        with torch.no_grad():
+            batch = collect(grpo.policy, PROMPTS, grpo.algorithm.plan, grpo.noise, group_size=2, guidance=1.0, step=99)
         asked = (batch.trajectory.x_t[0], batch.trajectory.timesteps[0].expand(8), batch.condition, batch.lengths)
         with torch.no_grad():
             moved = grpo.policy.predict(*asked) - start.predict(*asked)

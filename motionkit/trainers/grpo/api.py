@@ -1,7 +1,7 @@
-"""The heavy half of `motionkit grpo`: the algorithm and its settings, for use from Python. Imports torch."""
+"""The heavy half of `motionkit grpo`: training step, algorithms and settings, for use from Python. Imports torch."""
 
 from motionkit.config import LoraSettings
-from motionkit.trainers.grpo._algorithm import GRPO, step_plan
+from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
     EmaSettings,
@@ -10,6 +10,7 @@ from motionkit.trainers.grpo._settings import (
     RolloutSettings,
     SamplerSettings,
 )
+from motionkit.trainers.grpo.algorithms.clipped import step_plan
 
 __all__ = [
     "GRPO",

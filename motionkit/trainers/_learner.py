@@ -1,0 +1,155 @@
+"""What a trainer optimises: the trained parameters with AdamW, their learning rate, clipping and moving average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.config import OptimSettings
+from motionkit.errors import MotionkitError
+from motionkit.nn import EMA, adapter_parameters, has_adapters
+from motionkit.runs import flatten_optimizer, restore_optimizer
+
+Rate = Callable[[int], float]
+"""``rate(update) -> learning rate``; updates are counted from 0."""
+
+
+class Learnable(Protocol):
+    """A model that a `Learner` can train: a network, and the tensors that a checkpoint of it needs."""
+
+    @property
+    def network(self) -> nn.Module:
+        """The module whose parameters are trained."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint of the model needs, by name."""
+        ...
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned, in place; strict."""
+        ...
+
+
+class Learner:
+    """Owns the trained parameters, the optimiser, the learning rate and the moving average, and their state.
+
+    One update is ``zero_grad()``, any number of ``backward()`` calls by others, then `descend`.
+
+    Args:
+        model: What is trained. All parameters of its network, or its low-rank adapters where it has some.
+        optim: AdamW settings; `grad_clip` 0 never clips.
+        rate: Learning rate of each update.
+        ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
+
+    Attributes:
+        trained: The trained parameters with their names.
+    """
+
+    def __init__(self, model: Learnable, optim: OptimSettings, rate: Rate, *, ema: float = 0.0) -> None:
+        self.model = model
+        self.optim = optim
+        self.rate = rate
+        self.trained = _trained(model.network)
+        self.optimizer = torch.optim.AdamW(
+            [parameter for _, parameter in self.trained],
+            lr=rate(0),
+            betas=optim.betas,
+            weight_decay=optim.weight_decay,
+        )
+        self.ema = EMA(self.trained, ema, warmup=True) if ema else None
+
+    def zero_grad(self) -> None:
+        """Forget the gradient of the last update."""
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def descend(self, update: int) -> dict[str, float]:
+        """Clip the gradient, do one optimiser step, and move the average.
+
+        Args:
+            update: Number of the update, from 0; sets the learning rate.
+
+        Returns:
+            ``grad/norm`` (before clipping) and ``optim/learning_rate``.
+
+        Raises:
+            MotionkitError: The gradient is not finite (exit code 1); the parameters are as they were.
+        """
+        rate = self.rate(update)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        parameters = [parameter for _, parameter in self.trained]
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or math.inf))
+        if not math.isfinite(norm):
+            raise MotionkitError(
+                "the loss is no longer finite.",
+                why=f"gradient norm {norm} at learning rate {rate:.2g}.",
+                fix="lower --learning-rate, then --resume from the last checkpoint.",
+                code=1,
+            )
+        if norm > 0:
+            # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
+            self.optimizer.step()
+        if self.ema is not None:
+            self.ema.update()
+        return {"grad/norm": norm, "optim/learning_rate": rate}
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Put the moving average into the network for the duration; nothing happens without one."""
+        return nullcontext() if self.ema is None else self.ema.applied()
+
+    def state(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """Return model, optimiser and average as groups of tensors, and the counters."""
+        moments, rest = flatten_optimizer(self.optimizer, self.model.network)
+        groups = {"model": self.model.tensors(), "optimizer": moments}
+        if self.ema is not None:
+            groups["ema"] = self.ema.tensors()
+        return groups, {"optimizer": rest, "ema_updates": self.ema.updates if self.ema else 0}
+
+    @torch.no_grad()
+    def load_state(self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+        """Put back what `state` returned, bit for bit."""
+        self.model.load_tensors(tensors["model"])
+        restore_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"], self.model.network)
+        if self.ema is not None:
+            self.ema.load(tensors["ema"], updates=int(state["ema_updates"]))
+
+
+def constant_rate(peak: float, warmup: int) -> Rate:
+    """Return linear warm-up over `warmup` updates, then `peak`."""
+    return lambda update: peak * (min(1.0, (update + 1) / warmup) if warmup else 1.0)
+
+
+def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
+    """Return linear warm-up over `warmup` updates, then half a cosine that ends at update `total` with ``final * peak``.
+
+    Args:
+        peak: Highest rate.
+        warmup: Updates of warm-up.
+        total: Updates of the run.
+        final: Rate at the end, as a share of the peak.
+    """
+
+    def rate(update: int) -> float:
+        step = update + 1
+        if step <= warmup:
+            return peak * step / warmup
+        progress = (step - warmup) / max(1, total - warmup)
+        return peak * (final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress)))
+
+    return rate
+
+
+def _trained(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters to train: the adapters where there are some, else all."""
+    chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
+    wanted = {id(parameter) for parameter in chosen}
+    named = [(name, parameter) for name, parameter in network.named_parameters() if id(parameter) in wanted]
+    for _, parameter in named:
+        parameter.requires_grad_(True)
+    return named

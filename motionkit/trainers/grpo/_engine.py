@@ -1,0 +1,194 @@
+"""One training step, whatever the algorithm: sample, score, give credit, add gradients, descend, measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.config import LoraSettings
+from motionkit.kernels import physics_sums
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.base import Reward
+from motionkit.rewards.mix import RewardMix, Scored
+from motionkit.rl import NoiseSource, require_eval
+from motionkit.text import Prompt
+from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers.grpo._batch import Batch, collect
+from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo._settings import (
+    ControlSettings,
+    EmaSettings,
+    GrpoLoraSettings,
+    GrpoOptimSettings,
+    ObjectiveSettings,
+    RolloutSettings,
+    SamplerSettings,
+)
+from motionkit.trainers.grpo.algorithms import Algorithm, Clipped
+
+Tensors = dict[str, dict[str, Tensor]]
+
+
+class GRPO:
+    """A policy, rewards, an algorithm and a learner; `step` does one update.
+
+    The policy's network is trained in place: all weights, or low-rank adapters when `lora` is enabled.
+
+    Args:
+        policy: Policy to train.
+        rewards: One reward, or several with weights.
+        reference: Policy that KL is measured to; the policy as it starts when None.
+        rollout: What is sampled before each update.
+        sampler: How it is sampled.
+        objective: What is maximised.
+        optim: Optimiser settings.
+        lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
+        ema: Moving average of the weights.
+        control: Negative controls.
+        seed: Seed of all noise.
+        precision: ``fp32``, or ``bf16`` for the network's body.
+
+    Raises:
+        MotionkitError: The settings leave nothing to train, or the reference does not match.
+    """
+
+    def __init__(
+        self,
+        policy: DiffusionPolicy,
+        rewards: Reward | Sequence[tuple[Reward, float]],
+        *,
+        reference: DiffusionPolicy | None = None,
+        rollout: RolloutSettings | None = None,
+        sampler: SamplerSettings | None = None,
+        objective: ObjectiveSettings | None = None,
+        optim: GrpoOptimSettings | None = None,
+        lora: LoraSettings | None = None,
+        ema: EmaSettings | None = None,
+        control: ControlSettings | None = None,
+        seed: int = 0,
+        precision: str = "fp32",
+    ) -> None:
+        self.policy = policy
+        self.rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
+        self.rollout, self.sampler = rollout or RolloutSettings(), sampler or SamplerSettings()
+        optim, lora, control = optim or GrpoOptimSettings(), lora or GrpoLoraSettings(), control or ControlSettings()
+        if lora.enabled:
+            policy.adapt(r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=seed)
+        policy.network.eval()
+        policy.autocast = torch.bfloat16 if precision == "bf16" else None
+        self.algorithm: Algorithm = Clipped(
+            policy,
+            Reference(policy, reference),
+            self.sampler,
+            objective or ObjectiveSettings(),
+            micro_batch=self.rollout.micro_batch,
+            precision=precision,
+            shuffle_seed=seed if control.shuffle_advantages else None,
+        )
+        peak = optim.learning_rate or (2e-3 if lora.enabled else 1e-4)
+        self.learner = Learner(policy, optim, constant_rate(peak, optim.warmup_steps), ema=(ema or EmaSettings()).decay)
+        self.noise = NoiseSource(
+            seed, initial="group" if self.rollout.shared_noise else "independent", antithetic=self.rollout.antithetic
+        )
+        self.updates = 0
+
+    def step(self, prompts: Sequence[Prompt]) -> dict[str, float]:
+        """Sample the prompts, score the motions, update the policy.
+
+        Returns:
+            Metrics, all defined in `motionkit.tracking`.
+
+        Raises:
+            MotionkitError: The first-step audit fails, or a loss is not finite (exit code 1).
+        """
+        require_eval(self.policy.network)
+        clock = Clock()
+        with torch.set_grad_enabled(self.algorithm.records == "graph"):
+            batch = self._sample(prompts)
+            clock.lap("rollout")
+            scored = self.rewards.score(batch.motions, batch.prompts)
+        metrics = scored.metrics | _reward_metrics(scored, batch.groups) | _physics_metrics(batch)
+        clock.lap("reward")
+        update = self.algorithm.update(batch, scored, self.updates)
+        for _ in range(self.algorithm.passes):
+            self.learner.zero_grad()
+            if not update.backward():
+                break
+            metrics |= self.learner.descend(self.updates)
+        metrics |= update.metrics()
+        clock.lap("update")
+        self.updates += 1
+        return metrics | clock.metrics()
+
+    def _sample(self, prompts: Sequence[Prompt]) -> Batch:
+        return collect(
+            self.policy,
+            prompts,
+            self.algorithm.plan,
+            self.noise,
+            group_size=self.rollout.group_size,
+            guidance=self.sampler.guidance_scale,
+            step=self.updates,
+        )
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Put the moving average into the policy for the duration; nothing happens without one."""
+        return self.learner.averaged()
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """Return everything a checkpoint needs: trained weights, optimiser, average, counters."""
+        tensors, rest = self.learner.state()
+        return tensors, {"updates": self.updates, **rest}
+
+    def load_state(self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+        """Put back what `state` returned, bit for bit."""
+        self.learner.load_state(tensors, state)
+        self.updates = int(state["updates"])
+
+
+class Clock:
+    """Wall time of the parts of a step."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.perf_counter()
+        self._parts: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        """Book the time since the last lap under `name`."""
+        now = time.perf_counter()
+        self._parts[f"time/{name}"] = now - self._last
+        self._last = now
+
+    def metrics(self) -> dict[str, float]:
+        """Return the parts and ``time/step``, in seconds."""
+        return self._parts | {"time/step": self._last - self._start}
+
+
+@torch.no_grad()
+def _physics_metrics(batch: Batch) -> dict[str, float]:
+    motions = batch.motions
+    skate, jerk = physics_sums(motions.joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+    return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}
+
+
+@torch.no_grad()
+def _reward_metrics(scored: Scored, groups: Tensor) -> dict[str, float]:
+    bad = int((~scored.finite).sum())
+    known = scored.total[scored.finite]
+    if len(known) == 0:
+        nan = float("nan")
+        return {"reward/mean": nan, "reward/std": nan, "reward/min": nan, "reward/max": nan, "reward/nan": float(bad)}
+    spread = torch.stack([scored.total[groups == group].std() for group in groups.unique()])
+    return {
+        "reward/mean": float(known.mean()),
+        "reward/std": float(known.std()),
+        "reward/min": float(known.min()),
+        "reward/max": float(known.max()),
+        "reward/group_std": float(spread.mean()),
+        "reward/nan": float(bad),
+    }

@@ -1,0 +1,57 @@
+"""The protocol of an update rule."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from motionkit.rewards.mix import Scored
+from motionkit.rl import StepPlan
+from motionkit.trainers.grpo._batch import Batch
+
+Records = Literal["trajectory", "endpoints", "graph"]
+"""What sampling keeps for the algorithm: the visited states, the finished motions alone, or the whole graph."""
+
+
+class Update(Protocol):
+    """One update in progress: the credit of a batch, until the next batch is sampled."""
+
+    def backward(self) -> bool:
+        """Add the gradient of one pass over the batch to the trained parameters.
+
+        Returns:
+            False when the policy has moved far enough and this and further passes must be left out.
+
+        Raises:
+            MotionkitError: A check of the algorithm fails (exit code 1).
+        """
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Return metrics of the update, all defined in `motionkit.tracking`; called after the last pass."""
+        ...
+
+
+class Algorithm(Protocol):
+    """How scored samples become a gradient.
+
+    The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
+
+    Attributes:
+        plan: The reverse steps of a rollout.
+        records: What sampling must keep. ``graph`` also leaves gradients on while sampling and scoring.
+        passes: Most optimiser steps per batch.
+    """
+
+    plan: StepPlan
+    records: Records
+    passes: int
+
+    def update(self, batch: Batch, scored: Scored, number: int) -> Update:
+        """Turn rewards into credit.
+
+        Args:
+            batch: Samples, with what `records` asks for.
+            scored: Their rewards.
+            number: Updates completed before this one.
+        """
+        ...

@@ -1,0 +1,224 @@
+"""GRPO: the clipped surrogate on the Gaussian reverse steps of a diffusion policy, with an exact KL.
+
+Sources: Shao et al. 2024 (arXiv:2402.03300); for diffusion, Liu et al. 2025 (arXiv:2505.05470). Every reverse step in
+the window is a Gaussian action. The network predicts x0, so its log-ratio is ``s <eps, d> - s^2/2 |d|^2`` with
+``d = x0 - x0_old`` and s the step's sensitivity (see `motionkit.rl`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.mix import Scored
+from motionkit.rl import DDIM, DDPM, Objective, Precision, StepPlan, audit_ratio
+from motionkit.trainers.grpo._batch import Batch
+from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo._settings import ObjectiveSettings, SamplerSettings
+from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
+from motionkit.trainers.grpo.algorithms._hold import add_hold
+from motionkit.trainers.grpo.algorithms.base import Records
+
+_MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
+
+
+class Clipped:
+    """The algorithm ``grpo``; see `motionkit.trainers.grpo.algorithms.Algorithm`.
+
+    Losses are additive over micro-batches, so their size never changes the update.
+
+    Args:
+        policy: The policy that is trained.
+        reference: What KL and the hold are measured to.
+        sampler: How the policy is sampled.
+        objective: What is maximised.
+        micro_batch: (sample, timestep) pairs per forward and backward pass.
+        precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
+        shuffle_seed: Seed of the negative control that permutes the advantages; None is off.
+
+    Raises:
+        MotionkitError: The window leaves nothing to train.
+    """
+
+    records: Records = "trajectory"
+
+    def __init__(
+        self,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        sampler: SamplerSettings,
+        objective: ObjectiveSettings,
+        *,
+        micro_batch: int,
+        precision: str = "fp32",
+        shuffle_seed: int | None = None,
+    ) -> None:
+        self.policy = policy
+        self.reference = reference
+        self.settings = objective
+        self.guidance = sampler.guidance_scale
+        self.micro_batch = micro_batch
+        self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
+        self.shuffle_seed = shuffle_seed
+        self.passes = objective.inner_epochs
+        self.plan = step_plan(policy, sampler)
+        self.plan.require_trainable()
+        self.surrogate = Objective(
+            ratio_norm=objective.ratio_norm,
+            clip_low=objective.clip_range,
+            clip_high=objective.clip_range,
+            kl_coef=objective.kl_coef,
+            on_policy=objective.inner_epochs == 1,
+        )
+
+    def update(self, batch: Batch, scored: Scored, number: int) -> ClippedUpdate:
+        """Compute the advantages of a batch."""
+        credit = assign_credit(scored, batch, self.settings, number, shuffle_seed=self.shuffle_seed)
+        return ClippedUpdate(self, batch, credit, number)
+
+
+class ClippedUpdate:
+    """One update of `Clipped`; see `motionkit.trainers.grpo.algorithms.Update`."""
+
+    def __init__(self, rule: Clipped, batch: Batch, credit: Credit, number: int) -> None:
+        self._rule = rule
+        self._batch = batch
+        self._credit = credit
+        self._number = number
+        self._condition = rule.reference.condition(batch.prompts, batch.condition)
+        self._audit: float | None = None
+        self._sums: dict[str, float] = {}
+        self._passes = 0
+
+    def backward(self) -> bool:
+        """Add the gradient of surrogate, KL and hold over all (sample, timestep) pairs, a micro-batch at a time."""
+        rule, settings = self._rule, self._rule.settings
+        first = self._passes == 0
+        self._passes += 1
+        self._sums = self._surrogate(audit=first and self._number == 0)
+        if not first and 0 < settings.kl_stop < _moved(self._sums):
+            return False
+        if settings.anchor:
+            self._sums["anchor"] = add_hold(
+                rule.policy,
+                rule.reference,
+                self._batch,
+                settings.anchor,
+                self._number,
+                guidance=rule.guidance,
+                micro_batch=rule.micro_batch,
+            )
+        return True
+
+    def _surrogate(self, *, audit: bool) -> dict[str, float]:
+        """Return means over all pairs, by the names of `motionkit.rl.Terms.sums`, and ``loss``."""
+        rule, batch, credit = self._rule, self._batch, self._credit
+        total = batch.trajectory.num_pairs
+        sums: dict[str, float] = defaultdict(float)
+        worst = 0.0
+        for chunk in torch.arange(total, device=batch.lengths.device).split(rule.micro_batch):
+            rows = batch.trajectory.pairs(chunk)
+            lengths, condition = batch.lengths[rows.sample], batch.condition.select(rows.sample)
+            x0 = rule.policy.predict(rows.x_t, rows.timestep, condition, lengths, guidance=rule.guidance)
+            terms = rule.surrogate(
+                rows,
+                x0,
+                credit.values[rows.sample],
+                batch.mask[rows.sample],
+                total=total,
+                bounds=None if credit.bounds is None else credit.bounds[rows.sample],
+                x0_reference=self._reference(chunk) if rule.settings.kl_coef > 0 else None,
+            )
+            if audit:
+                table = audit_ratio(terms.log_ratio_per_dim, rows.sensitivity, rows.timestep, rule.precision)
+                self._audit = worst = max(worst, *table.values())
+            terms.loss.backward()
+            sums["loss"] += float(terms.loss.detach())
+            for name, value in terms.sums.items():
+                sums[name] += float(value)
+        return dict(sums)
+
+    def _reference(self, chunk: Tensor) -> Tensor:
+        """Return the reference's predictions at the pairs `chunk`, ``[M, T, D]``."""
+        rows, condition = self._batch.trajectory.pairs(chunk), self._condition
+        lengths = self._batch.lengths[rows.sample]
+        return self._rule.reference.predict(
+            rows.x_t, rows.timestep, condition.select(rows.sample), lengths, guidance=self._rule.guidance
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the means of the last pass."""
+        sums = dict(self._sums)
+        if self._rule.settings.kl_coef == 0:
+            sums |= self._divergence()
+            sampled = sums["logp_current_per_dim"] - sums["log_ratio_per_dim"]
+            sums["logp_reference_per_dim"] = sampled + sums["reference_ratio_per_dim"]
+        audit = {} if self._audit is None else {"audit/first_ratio_per_dim": self._audit}
+        return _loss_metrics(sums) | self._credit.metrics() | audit
+
+    @torch.no_grad()
+    def _divergence(self) -> dict[str, float]:
+        """Measure the KL to the reference on every 8th pair, where the objective itself does not need it.
+
+        Returns:
+            ``kl_per_dim``, ``kl_nats`` and ``reference_ratio_per_dim`` (log-probability under the reference minus that
+            under the policy that sampled), means over the measured pairs.
+        """
+        rule, batch = self._rule, self._batch
+        pairs = torch.arange(0, batch.trajectory.num_pairs, _MEASURE_EVERY, device=batch.lengths.device)
+        sums: dict[str, float] = defaultdict(float)
+        for chunk in pairs.split(rule.micro_batch):
+            rows = batch.trajectory.pairs(chunk)
+            terms = rule.surrogate(
+                rows,
+                rows.x0_old,
+                torch.zeros(len(rows), device=chunk.device),
+                batch.mask[rows.sample],
+                total=len(pairs),
+                x0_reference=self._reference(chunk),
+            )
+            for name in ("kl_per_dim", "kl_nats"):
+                sums[name] += float(terms.sums[name])
+            # Noise levels differ in log-probability by more than policies do: only the difference carries over.
+            ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
+            sums["reference_ratio_per_dim"] += float(ratio)
+        return dict(sums)
+
+
+def step_plan(policy: DiffusionPolicy, settings: SamplerSettings) -> StepPlan:
+    """Return the rollout's reverse steps: stochastic in the window, deterministic outside."""
+    window = range(settings.window_start, settings.window_start + settings.window_size)
+    sampler = DDPM() if settings.kind == "ddpm" else DDIM(settings.eta)
+    return StepPlan.build(
+        policy.schedule, sampler, steps=visited(policy, settings.spacing, settings.train_timesteps), window=window
+    )
+
+
+def visited(policy: DiffusionPolicy, spacing: str, count: int) -> list[int]:
+    """Return the `count` trained timesteps that a sampler of this spacing visits."""
+    schedule = policy.schedule
+    return schedule.early(count) if spacing == "early" else schedule.spaced(count)
+
+
+def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:
+    return {
+        "loss/total": sums["loss"] + sums.get("anchor", 0.0),
+        "loss/policy": sums["policy"],
+        "loss/kl": sums.get("kl", 0.0),
+        "loss/anchor": sums.get("anchor", 0.0),
+        "ratio/mean": sums["ratio"],
+        "ratio/clip_fraction": sums["clip_fraction"],
+        "logp/current_per_dim": sums["logp_current_per_dim"],
+        "logp/reference_per_dim": sums["logp_reference_per_dim"],
+        "kl/nats_per_dim": sums["kl_per_dim"],
+        "kl/nats": sums["kl_nats"],
+    }
+
+
+def _moved(sums: Mapping[str, float]) -> float:
+    """Estimate KL(old || new) per dimension: minus the mean log-ratio of the old policy's own samples."""
+    return -sums["log_ratio_per_dim"]
