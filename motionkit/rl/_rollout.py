@@ -150,8 +150,8 @@ class Rollout:
 def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise, *, record: bool = True) -> Rollout:
     """Sample from noise to motion.
 
-    What comes out carries a graph through all steps unless the caller samples under ``torch.no_grad()``, as every policy
-    gradient must: the gradient through the sampled states would cancel the policy's.
+    What comes out carries a graph through all steps unless the caller samples under ``torch.no_grad()``. A policy
+    gradient must: the gradient through the sampled states would cancel it.
 
     `predict` is called once per step with the whole batch; `noise` only at the steps that add noise, so a plan
     without such steps is the ODE sampler to the bit.

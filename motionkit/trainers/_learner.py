@@ -14,6 +14,7 @@ from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
 from motionkit.runs import flatten_optimizer, restore_optimizer
+from motionkit.trainers._world import OneProcess, World
 
 Rate = Callable[[int], float]
 """``rate(update) -> learning rate``; updates are counted from 0."""
@@ -46,15 +47,19 @@ class Learner:
         optim: AdamW settings; `grad_clip` 0 never clips.
         rate: Learning rate of each update.
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
+        world: The processes whose gradients add up.
 
     Attributes:
         trained: The trained parameters with their names.
     """
 
-    def __init__(self, model: Learnable, optim: OptimSettings, rate: Rate, *, ema: float = 0.0) -> None:
+    def __init__(
+        self, model: Learnable, optim: OptimSettings, rate: Rate, *, ema: float = 0.0, world: World | None = None
+    ) -> None:
         self.model = model
         self.optim = optim
         self.rate = rate
+        self.world = world or OneProcess()
         self.trained = _trained(model.network)
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.trained],
@@ -84,6 +89,8 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         parameters = [parameter for _, parameter in self.trained]
+        if self.world.size > 1:
+            self._add_gradients()
         norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or math.inf))
         if not math.isfinite(norm):
             raise MotionkitError(
@@ -98,6 +105,14 @@ class Learner:
         if self.ema is not None:
             self.ema.update()
         return {"grad/norm": norm, "optim/learning_rate": rate}
+
+    def _add_gradients(self) -> None:
+        """Replace every gradient by the sum over the processes, in one exchange."""
+        gradients = [parameter.grad for _, parameter in self.trained if parameter.grad is not None]
+        flat = self.world.sum(torch.cat([gradient.flatten() for gradient in gradients]))
+        parts = flat.split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def averaged(self) -> AbstractContextManager[None]:
         """Put the moving average into the network for the duration; nothing happens without one."""
@@ -126,7 +141,7 @@ def constant_rate(peak: float, warmup: int) -> Rate:
 
 
 def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
-    """Return linear warm-up over `warmup` updates, then half a cosine that ends at update `total` with ``final * peak``.
+    """Return linear warm-up over `warmup` updates, then half a cosine down to ``final * peak`` at update `total`.
 
     Args:
         peak: Highest rate.

@@ -18,6 +18,7 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import NoiseSource, require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._batch import Batch, collect
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
@@ -29,6 +30,7 @@ from motionkit.trainers.grpo._settings import (
     RolloutSettings,
     SamplerSettings,
 )
+from motionkit.trainers.grpo._whole import mean_over, whole_batch
 from motionkit.trainers.grpo.algorithms import Algorithm, Clipped
 
 Tensors = dict[str, dict[str, Tensor]]
@@ -52,6 +54,7 @@ class GRPO:
         control: Negative controls.
         seed: Seed of all noise.
         precision: ``fp32``, or ``bf16`` for the network's body.
+        world: The processes that train together; each is given its own share of a step's prompts.
 
     Raises:
         MotionkitError: The settings leave nothing to train, or the reference does not match.
@@ -72,7 +75,9 @@ class GRPO:
         control: ControlSettings | None = None,
         seed: int = 0,
         precision: str = "fp32",
+        world: World | None = None,
     ) -> None:
+        self.world = world or OneProcess()
         self.policy = policy
         self.rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
         self.rollout, self.sampler = rollout or RolloutSettings(), sampler or SamplerSettings()
@@ -89,9 +94,16 @@ class GRPO:
             micro_batch=self.rollout.micro_batch,
             precision=precision,
             shuffle_seed=seed if control.shuffle_advantages else None,
+            world=self.world,
         )
         peak = optim.learning_rate or (2e-3 if lora.enabled else 1e-4)
-        self.learner = Learner(policy, optim, constant_rate(peak, optim.warmup_steps), ema=(ema or EmaSettings()).decay)
+        self.learner = Learner(
+            policy,
+            optim,
+            constant_rate(peak, optim.warmup_steps),
+            ema=(ema or EmaSettings()).decay,
+            world=self.world,
+        )
         self.noise = NoiseSource(
             seed, initial="group" if self.rollout.shared_noise else "independent", antithetic=self.rollout.antithetic
         )
@@ -112,7 +124,8 @@ class GRPO:
             batch = self._sample(prompts)
             clock.lap("rollout")
             scored = self.rewards.score(batch.motions, batch.prompts)
-        metrics = scored.metrics | _reward_metrics(scored, batch.groups) | _physics_metrics(batch)
+        metrics = mean_over(scored.metrics | _physics_metrics(batch), self.world)
+        metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
         clock.lap("reward")
         update = self.algorithm.update(batch, scored, self.updates)
         for _ in range(self.algorithm.passes):

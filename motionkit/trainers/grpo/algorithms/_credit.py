@@ -9,8 +9,10 @@ from torch import Tensor
 
 from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, mix_credit, shuffled
+from motionkit.trainers._world import World
 from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._settings import ObjectiveSettings
+from motionkit.trainers.grpo._whole import whole_batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,24 +22,22 @@ class Credit:
     Attributes:
         values: ``[N]``, or ``[N, K]`` with `bounds`.
         bounds: ``[N, K, 2]`` frame ranges when credit is given by segment.
-        flat: Share of groups (per segment) whose scores do not differ, so that they add nothing.
+        metrics: Mean and spread of the advantages, and the share of groups (per segment) whose scores do not differ.
     """
 
     values: Tensor
     bounds: Tensor | None
-    flat: float
-
-    def metrics(self) -> dict[str, float]:
-        """Return what is logged of the advantages."""
-        return {
-            "advantage/mean": float(self.values.mean()),
-            "advantage/std": float(self.values.std()),
-            "group/zero_variance": self.flat,
-        }
+    metrics: dict[str, float]
 
 
 def assign_credit(
-    scored: Scored, batch: Batch, settings: ObjectiveSettings, number: int, *, shuffle_seed: int | None = None
+    scored: Scored,
+    batch: Batch,
+    settings: ObjectiveSettings,
+    number: int,
+    *,
+    world: World,
+    shuffle_seed: int | None = None,
 ) -> Credit:
     """Turn the scores of a batch into advantages, one per sample or one per segment.
 
@@ -46,19 +46,29 @@ def assign_credit(
         batch: The samples, for their groups and segments.
         settings: Which baseline, and how credit is given.
         number: Number of the update; with `shuffle_seed` it decides the permutation.
+        world: The processes that share the batch: baselines and scales are those of all its samples.
         shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
     """
     estimate = ADVANTAGES[settings.advantage]
     options = {"std_floor": settings.std_floor, "clip": settings.advantage_clip}
-    whole = estimate(scored.total, batch.groups, valid=scored.finite, **options)
+    count, columns = scored.valid.shape
+    scored, groups = whole_batch(scored, batch.groups, world)
+    whole = estimate(scored.total, groups, valid=scored.finite, **options)
     if settings.credit == "sample":
         values, valid, bounds, counted = whole.values, None, None, whole
     else:
         valid = scored.valid & scored.finite[:, None]
-        counted = estimate(scored.segments, batch.groups, valid=valid, **options)
+        counted = estimate(scored.segments, groups, valid=valid, **options)
         values, bounds = counted.values, batch.bounds
         if settings.credit_share > 0:
             values = torch.where(valid, mix_credit(values, whole.values, settings.credit_share), 0.0)
     if shuffle_seed is not None:
         values = shuffled(values, shuffle_seed, number, valid=valid)
-    return Credit(values, bounds, float(counted.zero_variance) / max(1, int(counted.groups)))
+    metrics = {
+        "advantage/mean": float(values.mean()),
+        "advantage/std": float(values.std()),
+        "group/zero_variance": float(counted.zero_variance) / max(1, int(counted.groups)),
+    }
+    own = values[world.rank * count : (world.rank + 1) * count]
+    values = own if own.ndim == 1 else own[:, :columns]
+    return Credit(values, bounds, metrics)

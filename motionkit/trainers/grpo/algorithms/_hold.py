@@ -7,6 +7,7 @@ from torch import Tensor
 
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rl import valid_dims
+from motionkit.trainers._world import World
 from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 
@@ -22,6 +23,7 @@ def add_hold(
     *,
     guidance: float,
     micro_batch: int,
+    world: World,
 ) -> float:
     """Add the gradient of ``weight * roughness(x0 - x0_reference)`` at all visited states.
 
@@ -37,24 +39,28 @@ def add_hold(
         number: Number of the update; chooses the quarter.
         guidance: Guidance scale of the rollout.
         micro_batch: Pairs per forward and backward pass.
+        world: The processes that share the batch.
 
     Returns:
-        The loss.
+        The loss; those of all processes add up.
     """
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
     states = torch.cat([batch.trajectory.x_t, batch.rest.x_t])
     timesteps = torch.cat([batch.trajectory.timesteps, batch.rest.timesteps])
     samples = len(batch.lengths)
     other = reference.condition(batch.prompts, batch.condition)
-    # Pair p is step p // N of sample p % N.
-    pairs = torch.arange(number % _EVERY, len(timesteps) * samples, _EVERY, device=batch.lengths.device)
+    # Pair p is step p // N of sample p % N, N counted over all processes, so that the quarter is theirs together.
+    everyone = samples * world.size
+    pairs = torch.arange(number % _EVERY, len(timesteps) * everyone, _EVERY, device=batch.lengths.device)
+    total = len(pairs)
+    pairs = pairs[torch.div(pairs % everyone, samples, rounding_mode="floor") == world.rank]
     loss = 0.0
     for chunk in pairs.split(micro_batch):
-        step, sample = torch.div(chunk, samples, rounding_mode="floor"), chunk % samples
+        step, sample = torch.div(chunk, everyone, rounding_mode="floor"), chunk % samples
         x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
         x0 = policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=guidance)
         aim = reference.predict(x, timestep, other.select(sample), lengths, guidance=guidance)
-        part = weight * roughness(x0 - aim, batch.mask[sample]).sum() / len(pairs)
+        part = weight * roughness(x0 - aim, batch.mask[sample]).sum() / total
         part.backward()
         loss += float(part.detach())
     return loss

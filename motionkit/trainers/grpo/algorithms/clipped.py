@@ -16,6 +16,7 @@ from torch import Tensor
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import Scored
 from motionkit.rl import DDIM, DDPM, Objective, Precision, StepPlan, audit_ratio
+from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import ObjectiveSettings, SamplerSettings
@@ -39,6 +40,7 @@ class Clipped:
         micro_batch: (sample, timestep) pairs per forward and backward pass.
         precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
         shuffle_seed: Seed of the negative control that permutes the advantages; None is off.
+        world: The processes that train together.
 
     Raises:
         MotionkitError: The window leaves nothing to train.
@@ -56,6 +58,7 @@ class Clipped:
         micro_batch: int,
         precision: str = "fp32",
         shuffle_seed: int | None = None,
+        world: World | None = None,
     ) -> None:
         self.policy = policy
         self.reference = reference
@@ -64,6 +67,7 @@ class Clipped:
         self.micro_batch = micro_batch
         self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
         self.shuffle_seed = shuffle_seed
+        self.world = world or OneProcess()
         self.passes = objective.inner_epochs
         self.plan = step_plan(policy, sampler)
         self.plan.require_trainable()
@@ -77,7 +81,7 @@ class Clipped:
 
     def update(self, batch: Batch, scored: Scored, number: int) -> ClippedUpdate:
         """Compute the advantages of a batch."""
-        credit = assign_credit(scored, batch, self.settings, number, shuffle_seed=self.shuffle_seed)
+        credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
         return ClippedUpdate(self, batch, credit, number)
 
 
@@ -103,7 +107,7 @@ class ClippedUpdate:
         if not first and 0 < settings.kl_stop < _moved(self._sums):
             return False
         if settings.anchor:
-            self._sums["anchor"] = add_hold(
+            hold = add_hold(
                 rule.policy,
                 rule.reference,
                 self._batch,
@@ -111,16 +115,19 @@ class ClippedUpdate:
                 self._number,
                 guidance=rule.guidance,
                 micro_batch=rule.micro_batch,
+                world=rule.world,
             )
+            self._sums |= _sum_over({"anchor": hold}, rule.world)
         return True
 
     def _surrogate(self, *, audit: bool) -> dict[str, float]:
         """Return means over all pairs, by the names of `motionkit.rl.Terms.sums`, and ``loss``."""
         rule, batch, credit = self._rule, self._batch, self._credit
-        total = batch.trajectory.num_pairs
+        total = batch.trajectory.num_pairs * rule.world.size
         sums: dict[str, float] = defaultdict(float)
         worst = 0.0
-        for chunk in torch.arange(total, device=batch.lengths.device).split(rule.micro_batch):
+        pairs = torch.arange(batch.trajectory.num_pairs, device=batch.lengths.device)
+        for chunk in pairs.split(rule.micro_batch):
             rows = batch.trajectory.pairs(chunk)
             lengths, condition = batch.lengths[rows.sample], batch.condition.select(rows.sample)
             x0 = rule.policy.predict(rows.x_t, rows.timestep, condition, lengths, guidance=rule.guidance)
@@ -140,7 +147,7 @@ class ClippedUpdate:
             sums["loss"] += float(terms.loss.detach())
             for name, value in terms.sums.items():
                 sums[name] += float(value)
-        return dict(sums)
+        return _sum_over(sums, rule.world)
 
     def _reference(self, chunk: Tensor) -> Tensor:
         """Return the reference's predictions at the pairs `chunk`, ``[M, T, D]``."""
@@ -158,7 +165,7 @@ class ClippedUpdate:
             sampled = sums["logp_current_per_dim"] - sums["log_ratio_per_dim"]
             sums["logp_reference_per_dim"] = sampled + sums["reference_ratio_per_dim"]
         audit = {} if self._audit is None else {"audit/first_ratio_per_dim": self._audit}
-        return _loss_metrics(sums) | self._credit.metrics() | audit
+        return _loss_metrics(sums) | self._credit.metrics | audit
 
     @torch.no_grad()
     def _divergence(self) -> dict[str, float]:
@@ -178,7 +185,7 @@ class ClippedUpdate:
                 rows.x0_old,
                 torch.zeros(len(rows), device=chunk.device),
                 batch.mask[rows.sample],
-                total=len(pairs),
+                total=len(pairs) * rule.world.size,
                 x0_reference=self._reference(chunk),
             )
             for name in ("kl_per_dim", "kl_nats"):
@@ -186,7 +193,7 @@ class ClippedUpdate:
             # Noise levels differ in log-probability by more than policies do: only the difference carries over.
             ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
             sums["reference_ratio_per_dim"] += float(ratio)
-        return dict(sums)
+        return _sum_over(sums, rule.world)
 
 
 def step_plan(policy: DiffusionPolicy, settings: SamplerSettings) -> StepPlan:
@@ -202,6 +209,14 @@ def visited(policy: DiffusionPolicy, spacing: str, count: int) -> list[int]:
     """Return the `count` trained timesteps that a sampler of this spacing visits."""
     schedule = policy.schedule
     return schedule.early(count) if spacing == "early" else schedule.spaced(count)
+
+
+def _sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
+    """Return the sums of all processes, each of which holds its share of the means."""
+    if world.size == 1:
+        return dict(sums)
+    total = world.sum(torch.tensor(list(sums.values()), dtype=torch.float64))
+    return dict(zip(sums, total.tolist(), strict=True))
 
 
 def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,46 @@
+"""The scores of all processes' samples, for what depends on the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from motionkit.rewards.mix import Scored
+from motionkit.trainers._world import World
+
+
+def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, Tensor]:
+    """Gather the scores of every process.
+
+    Args:
+        scored: Scores of this process's N samples.
+        groups: ``[N]`` group of each, counted from 0 in every process.
+        world: The processes; each has N samples and the same number of groups.
+
+    Returns:
+        Scores of all ``size * N`` samples, rank by rank, and their groups, which no two processes share.
+    """
+    if world.size == 1:
+        return scored, groups
+    # Prompts of one process may have fewer segments than another's: every table gets as many columns as the widest.
+    columns = int(world.gather(torch.tensor([scored.valid.shape[1]], device=groups.device)).max())
+    missing = (0, columns - scored.valid.shape[1])
+    per_process = int(groups.max()) + 1
+    whole = Scored(
+        total=world.gather(scored.total),
+        segments=world.gather(pad(scored.segments, missing)),
+        valid=world.gather(pad(scored.valid, missing)),
+        finite=world.gather(scored.finite),
+        metrics=scored.metrics,
+    )
+    return whole, world.gather(groups + world.rank * per_process)
+
+
+def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
+    """Return the mean of each metric over the processes; all have the same names."""
+    if world.size == 1:
+        return metrics
+    names = sorted(metrics)
+    total = world.sum(torch.tensor([metrics[name] for name in names], dtype=torch.float64))
+    return dict(zip(names, (total / world.size).tolist(), strict=True))
