@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,11 @@ class Measured:
     def mean(self, name: str) -> float:
         """Return the mean over finite samples."""
         return float(np.nanmean(self.quantities[name]))
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Measured:
+        """Return the measurement that `tensors` was made of."""
+        return cls({name: values.double().numpy() for name, values in tensors.items()})
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the quantities as tensors, for a checkpoint."""

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from motionkit.config import OptimSettings
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
-from motionkit.runs import flatten_optimizer, restore_optimizer
+from motionkit.trainers._state import AverageState, Learnable, ModelState, OptimizerState, Stateful
 from motionkit.trainers._world import OneProcess, World
 
 Rate = Callable[[int], float]
 """``rate(update) -> learning rate``; updates are counted from 0."""
-
-
-class Learnable(Protocol):
-    """A model that a `Learner` can train: a network, and the tensors that a checkpoint of it needs."""
-
-    @property
-    def network(self) -> nn.Module:
-        """The module whose parameters are trained."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return everything a checkpoint of the model needs, by name."""
-        ...
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` returned, in place; strict."""
-        ...
 
 
 class Learner:
@@ -118,21 +100,13 @@ class Learner:
         """Put the moving average into the network for the duration; nothing happens without one."""
         return nullcontext() if self.ema is None else self.ema.applied()
 
-    def state(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """Return model, optimiser and average as groups of tensors, and the counters."""
-        moments, rest = flatten_optimizer(self.optimizer, self.model.network)
-        groups = {"model": self.model.tensors(), "optimizer": moments}
-        if self.ema is not None:
-            groups["ema"] = self.ema.tensors()
-        return groups, {"optimizer": rest, "ema_updates": self.ema.updates if self.ema else 0}
-
-    @torch.no_grad()
-    def load_state(self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
-        """Put back what `state` returned, bit for bit."""
-        self.model.load_tensors(tensors["model"])
-        restore_optimizer(self.optimizer, tensors["optimizer"], state["optimizer"], self.model.network)
-        if self.ema is not None:
-            self.ema.load(tensors["ema"], updates=int(state["ema_updates"]))
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it: ``model``, ``optimizer``, and ``ema`` when there is an average."""
+        parts: dict[str, Stateful] = {
+            "model": ModelState(self.model),
+            "optimizer": OptimizerState(self.optimizer, self.model.network),
+        }
+        return parts if self.ema is None else {**parts, "ema": AverageState(self.ema)}
 
 
 def constant_rate(peak: float, warmup: int) -> Rate:

@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import SupportsFloat
 
 from motionkit.config import TrainerSettings
 from motionkit.runs import Run
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Tensors = Mapping[str, Mapping[str, "Tensor"]]
-"""What a checkpoint holds: groups (``model``, ``optimizer``, ``ema``) of named tensors."""
+from motionkit.trainers._state import Parts, collect
 
 
 def run_steps(
     run: Run,
     settings: TrainerSettings,
     step_fn: Callable[[int], Mapping[str, SupportsFloat]],
-    state_fn: Callable[[], tuple[Tensors, Mapping[str, object]]],
+    parts: Parts,
 ) -> bool:
     """Run the steps that are left, with logging and checkpoints at their intervals.
 
-    A trainer calls it once everything is in the state of ``run.start_step``: built from the seed, or restored from
-    ``run.checkpoint()``. The global random generators are put back here, last, so that whatever was drawn while
-    building does not matter: k steps, resume and n - k steps give the bits of n steps.
+    A trainer calls it once everything is in the state of ``run.start_step``: built from the seed, or given
+    ``run.checkpoint()`` back by `restore`. The global random generators are put back here, last, so that whatever was
+    drawn while building does not matter: k steps, resume and n - k steps give the bits of n steps.
 
     Args:
         run: The open run.
         settings: Gives ``run.num_steps``, ``log.every``, ``checkpoint.every``.
         step_fn: Does step number ``step`` (1-based) and returns its metrics.
-        state_fn: Returns everything a checkpoint needs to continue: tensors and JSON-able state.
+        parts: Everything a checkpoint needs to continue.
 
     Returns:
         True when all steps are done and nobody asked to stop, so that final evaluations are worth their time. The
@@ -48,8 +43,8 @@ def run_steps(
         if step % settings.log.every == 0 or step == total or run.stop_requested:
             run.log(step, metrics)
         if settings.checkpoint.every and step % settings.checkpoint.every == 0:
-            run.save(step, *state_fn())
+            run.save(step, *collect(parts))
             saved = step
     if step > saved or checkpoint is None:
-        run.save(step, *state_fn())
+        run.save(step, *collect(parts))
     return step >= total and not run.stop_requested

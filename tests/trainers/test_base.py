@@ -11,6 +11,7 @@ import torch
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.runs import Run, open_run
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept
 from motionkit.trainers.base import Trainer
 
 
@@ -33,7 +34,7 @@ class Minimal:
             self.weight += number
             return {"loss/total": -float(self.weight.sum())}
 
-        run_steps(run, self.settings, step, lambda: ({"model": {"weight": self.weight}}, {}))
+        run_steps(run, self.settings, step, {"model": Kept({"weight": self.weight})})
         return {"metrics": {"sum": float(self.weight.sum())}}
 
 

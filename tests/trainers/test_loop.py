@@ -14,6 +14,7 @@ import torch
 from motionkit.config import CheckpointSettings, LogSettings, RunSettings, TrainerSettings
 from motionkit.runs import Run
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import State, restore
 
 
 class Counter:
@@ -22,7 +23,7 @@ class Counter:
     def __init__(self, run: Run, signal_at: int = 0) -> None:
         self.value, self.steps, self.signal_at = torch.zeros(()), list[int](), signal_at
         if (saved := run.checkpoint()) is not None:
-            self.value = saved.tensors["model"]["value"]
+            restore({"model": self}, saved)
         torch.rand(7)  # building draws numbers too; the loop must not mind
 
     def step(self, step: int) -> Mapping[str, float]:
@@ -32,8 +33,11 @@ class Counter:
             os.kill(os.getpid(), signal.SIGINT)
         return {"loss/total": float(self.value)}
 
-    def state(self) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, object]]:
-        return {"model": {"value": self.value}}, {}
+    def state(self) -> State:
+        return State({"value": self.value})
+
+    def load_state(self, state: State) -> None:
+        self.value = state.tensors["value"]
 
 
 def settings(steps: int, every: int = 2, log: int = 1) -> TrainerSettings:
@@ -47,7 +51,7 @@ def go(folder: Path, wanted: TrainerSettings, *, resume: bool = False, signal_at
     run = Run.resume(folder) if resume else Run.create("toy", wanted.model_dump(mode="json"), out=folder)
     with run:
         counter = Counter(run, signal_at)
-        done = run_steps(run, wanted, counter.step, counter.state)
+        done = run_steps(run, wanted, counter.step, {"model": counter})
     return counter, run, done
 
 
@@ -87,7 +91,7 @@ def test_a_signal_before_the_first_step_keeps_what_was_built(tmp_path: Path) -> 
     with Run.create("toy", settings(3).model_dump(mode="json"), out=tmp_path / "run") as run:
         counter = Counter(run)
         os.kill(os.getpid(), signal.SIGTERM)
-        assert not run_steps(run, settings(3), counter.step, counter.state)
+        assert not run_steps(run, settings(3), counter.step, {"model": counter})
     assert (counter.steps, saved(tmp_path / "run")) == ([], [0])
     rest, *_ = go(tmp_path / "run", settings(3), resume=True)
     assert torch.equal(rest.value, straight.value)

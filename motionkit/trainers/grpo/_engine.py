@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import NoiseSource, require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers._state import State, Stateful
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._batch import Batch, collect
 from motionkit.trainers.grpo._reference import Reference
@@ -32,8 +32,6 @@ from motionkit.trainers.grpo._settings import (
 )
 from motionkit.trainers.grpo._whole import mean_over, whole_batch
 from motionkit.trainers.grpo.algorithms import Algorithm, Clipped
-
-Tensors = dict[str, dict[str, Tensor]]
 
 
 class GRPO:
@@ -153,15 +151,17 @@ class GRPO:
         """Put the moving average into the policy for the duration; nothing happens without one."""
         return self.learner.averaged()
 
-    def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Return everything a checkpoint needs: trained weights, optimiser, average, counters."""
-        tensors, rest = self.learner.state()
-        return tensors, {"updates": self.updates, **rest}
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds: model, optimiser, average and the number of updates."""
+        return {**self.learner.parts(), "grpo": self}
 
-    def load_state(self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
-        """Put back what `state` returned, bit for bit."""
-        self.learner.load_state(tensors, state)
-        self.updates = int(state["updates"])
+    def state(self) -> State:
+        """Return the number of updates."""
+        return State(values={"updates": self.updates})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        self.updates = int(state.values["updates"])
 
 
 class Clock:

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
@@ -16,6 +14,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
@@ -25,7 +24,6 @@ from motionkit.trainers.grpo._settings import GrpoSettings
 from motionkit.trainers.grpo.algorithms.clipped import visited
 
 _logger = logging.getLogger("motionkit.grpo")
-_BEFORE = "before"
 
 
 class GrpoTrainer:
@@ -135,14 +133,15 @@ class GrpoTrainer:
         if self.shared:
             _logger.warning("%s", describe_shared(self.shared))
             run.annotate(heldout_shared_motions=self.shared)
-        checkpoint = run.checkpoint()
-        if checkpoint is None:
-            before = None if self.heldout is None else self.heldout.measure(self.policy)
-            if before is not None:
-                run.log(0, _heldout_metrics(compare_measured(before, before)))
-        else:
-            self.grpo.load_state(checkpoint.tensors, checkpoint.state)
-            before = _restore_measured(checkpoint.tensors.get(_BEFORE, {}))
+        start = Kept()
+        parts = {**self.grpo.parts(), "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        elif self.heldout is not None:
+            start.tensors = self.heldout.measure(self.policy).tensors()
+        before = Measured.from_tensors(start.tensors) if start.tensors else None
+        if checkpoint is None and before is not None:
+            run.log(0, _heldout_metrics(compare_measured(before, before)))
         alarms = RewardAlarms(self.grpo.rewards.bounds)
         last: dict[str, float] = {}
 
@@ -156,14 +155,7 @@ class GrpoTrainer:
             last.update(metrics)
             return metrics
 
-        def state() -> tuple[dict[str, Mapping[str, Tensor]], Mapping[str, object]]:
-            tensors, rest = self.grpo.state()
-            groups: dict[str, Mapping[str, Tensor]] = dict(tensors)
-            if before is not None:
-                groups[_BEFORE] = before.tensors()
-            return groups, rest
-
-        finished = run_steps(run, self.settings, step, state)
+        finished = run_steps(run, self.settings, step, parts)
         summary: dict[str, object] = {"metrics": last}
         if finished:
             with self.grpo.averaged():
@@ -231,7 +223,3 @@ def _heldout_metrics(found: Mapping[str, Paired]) -> dict[str, float]:
         else:
             metrics[f"heldout/physics/{name}"] = paired.after
     return metrics
-
-
-def _restore_measured(tensors: Mapping[str, Tensor]) -> Measured | None:
-    return Measured({name: value.double().numpy() for name, value in tensors.items()}) if tensors else None

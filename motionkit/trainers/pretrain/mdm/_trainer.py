@@ -11,15 +11,15 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.nn import EMA
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
-from motionkit.runs import Run, flatten_optimizer, restore_optimizer
+from motionkit.runs import Run
 from motionkit.text import Prompt
 from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
-from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
 from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
@@ -102,42 +102,35 @@ class PretrainMDM:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
-        settings, network = self.settings, self.policy.network
+        settings, optim = self.settings, self.settings.optim
         batches, held_out = self._batches(), self._held_out()
-        ema = EMA(network.named_parameters(), settings.train.ema, warmup=True)
-        optimizer = make_adamw(network, settings.optim)
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(self.policy, optim, rate, ema=settings.train.ema)
+        start = Kept()
+        parts = {**learner.parts(), "before": start}
         if (checkpoint := run.checkpoint()) is not None:
-            self.policy.load_tensors(checkpoint.tensors["model"])
-            ema.load(checkpoint.tensors["ema"], updates=int(checkpoint.state["ema_updates"]))
-            restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], network)
+            restore(parts, checkpoint)
+        else:
+            start.values = {"loss": self._validate(held_out)}
         self.policy.save(run.directory / "policy", tensors=False)
-        (run.directory / "policy" / "model.safetensors").unlink(missing_ok=True)
-        before = None if checkpoint is None else checkpoint.state["before"]
-        if before is None:
-            before = self._validate(held_out)
         last = float("nan")
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal last
-            rate = set_rate(optimizer, step, settings.run.num_steps, settings.optim, settings.train.final_rate)
-            metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
-            ema.update()
+            metrics = self._step(batches(step), learner, step)
             every = settings.train.val_every
             if step == settings.run.num_steps or (every and step % every == 0):
-                with ema.applied():
+                with learner.averaged():
                     last = metrics["val/loss/diffusion"] = self._validate(held_out)
             return metrics
 
-        def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
-            moments, rest = flatten_optimizer(optimizer, network)
-            groups = {"model": self.policy.tensors(), "optimizer": moments, "ema": ema.tensors()}
-            return groups, {"optimizer": rest, "ema_updates": ema.updates, "before": before}
-
-        run_steps(run, settings, step_fn, state_fn)
-        with ema.applied():
-            if math.isnan(last):
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        with learner.averaged():
+            if math.isnan(last):  # resumed after the last step
                 last = self._validate(held_out)
             self.policy.save(run.directory / "policy")
+        before = float(start.values["loss"])
         return {
             "heldout": {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}},
             "metrics": {"val/loss/diffusion": last},
@@ -169,14 +162,16 @@ class PretrainMDM:
             seed=0,
         ).fixed()
 
-    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> dict[str, float]:
-        network = self.policy.network.train()
+    def _step(self, batch: Batch, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.policy.network.train()
         parts = {name: values.mean() for name, values in self._losses(batch).items()}
         loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
-        norm = descend(loss, network, optimizer, self.settings.optim.grad_clip)
-        network.eval()
+        loss.backward()
+        moved = learner.descend(step - 1)
+        self.policy.network.eval()
         named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(loss.detach()), "grad/norm": norm} | named
+        return {"loss/total": float(loss.detach())} | moved | named
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,12 +13,13 @@ from motionkit.datasets.base import TextMotionDataset
 from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_model, save_tmr
 from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
-from motionkit.runs import Run, flatten_optimizer, restore_optimizer
+from motionkit.runs import Run
 from motionkit.text import TextFeatures
 from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
-from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
 from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
 from motionkit.trainers.pretrain.tmr._data import statistics, text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
@@ -27,6 +29,24 @@ from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 FOLDER = "tmr"
 _GROUPS = 4
 _HEADLINE = "retrieval/t2m/r3_32"
+
+
+@dataclass(frozen=True)
+class TMRWeights:
+    """A TMR as a `Learner` trains it: its checkpoint also holds the feature statistics, which are no parameters."""
+
+    network: TMR
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return weights and statistics."""
+        return {**self.network.state_dict(), "stats.mean": self.network.mean, "stats.std": self.network.std}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put them back."""
+        own = dict(tensors)
+        self.network.mean.copy_(own.pop("stats.mean"))
+        self.network.std.copy_(own.pop("stats.std"))
+        self.network.load_state_dict(own)
 
 
 class PretrainTMR:
@@ -108,37 +128,32 @@ class PretrainTMR:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
-        settings, tmr = self.settings, self.tmr
+        settings, optim = self.settings, self.settings.optim
         batches = self._batches()
-        optimizer = make_adamw(tmr, settings.optim)
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(TMRWeights(self.tmr), optim, rate)
+        start = Kept()
+        parts = {**learner.parts(), "before": start}
         if (checkpoint := run.checkpoint()) is not None:
-            tensors = dict(checkpoint.tensors["model"])
-            tmr.mean.copy_(tensors.pop("stats.mean"))
-            tmr.std.copy_(tensors.pop("stats.std"))
-            tmr.load_state_dict(tensors)
-            restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], tmr)
-        before = self._validate() if checkpoint is None else checkpoint.state["before"]
+            restore(parts, checkpoint)
+        else:
+            start.values = self._validate()
         after: dict[str, float] = {}
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal after
-            rate = set_rate(optimizer, step, settings.run.num_steps, settings.optim, settings.train.final_rate)
-            metrics = self._step(batches(step), optimizer) | {"optim/learning_rate": rate}
+            metrics = self._step(batches(step), learner, step)
             every = settings.train.val_every
             if step == settings.run.num_steps or (every and step % every == 0):
                 after = self._validate()
                 metrics |= after
             return metrics
 
-        def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
-            moments, rest = flatten_optimizer(optimizer, tmr)
-            model = {**tmr.state_dict(), "stats.mean": tmr.mean, "stats.std": tmr.std}
-            return {"model": model, "optimizer": moments}, {"optimizer": rest, "before": before}
-
-        done = run_steps(run, settings, step_fn, state_fn)
-        after = after if done and after else self._validate()
-        save_tmr(run.directory / FOLDER, tmr, half=settings.train.save_half, extra=self._provenance(after))
-        return {"heldout": self._heldout(before, after), "metrics": after}
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        after = after or self._validate()  # empty when resumed after the last step
+        save_tmr(run.directory / FOLDER, self.tmr, half=settings.train.save_half, extra=self._provenance(after))
+        return {"heldout": self._heldout(start.values, after), "metrics": after}
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
@@ -164,16 +179,16 @@ class PretrainTMR:
     def _validate(self) -> dict[str, float]:
         return retrieval_metrics(self.tmr.eval(), self._val_clips, short=self.settings.train.short)
 
-    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+    def _step(self, batch: Batch, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
         self.tmr.train()
         parts = self._losses(batch)
         weights = self.settings.loss
         total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
-        norm = descend(total, self.tmr, optimizer, self.settings.optim.grad_clip)
+        total.backward()
+        moved = learner.descend(step - 1)
         named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(total.detach()), "grad/norm": norm} | {
-            f"loss/{name}": value for name, value in named.items()
-        }
+        return {"loss/total": float(total.detach())} | moved | {f"loss/{name}": value for name, value in named.items()}
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the unweighted parts by the names of `LossSettings`."""
