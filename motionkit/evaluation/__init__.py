@@ -1,22 +1,34 @@
-"""Protocols: what is sampled, judged, repeated, tabulated."""
+"""Sampling, scoring and judging of policies: held-out measurement, alarms, generated files."""
 
+from motionkit.evaluation._alarms import PATIENCE, RewardAlarms, drift_alarms
 from motionkit.evaluation._export import export_motions, export_one, require_places
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
+from motionkit.evaluation._judge import open_judge
+from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation._sample import sample_motions
+from motionkit.evaluation._sample import Samples, sample, segment_bounds
 
 __all__ = [
+    "PATIENCE",
     "HeldOut",
     "Measured",
     "Paired",
+    "RewardAlarms",
+    "Samples",
     "compare",
     "compare_measured",
+    "describe_shared",
+    "drift_alarms",
     "export_motions",
     "export_one",
     "generate",
+    "open_judge",
+    "refuse_one_split",
     "require_fit",
     "require_places",
-    "sample_motions",
+    "sample",
+    "segment_bounds",
+    "shared_sources",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from motionkit.evaluation._sample import sample_motions
+from motionkit.evaluation._sample import sample
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rl import NoiseSource, StepPlan
 from motionkit.runs import OutputFolder
@@ -98,7 +98,8 @@ def _write_motions(
     per_batch = max(1, BATCH // samples)
     for first in range(0, len(prompts), per_batch):
         batch = prompts[first : first + per_batch]
-        motions, asked = sample_motions(policy, batch, plan, NoiseSource(seed), samples=samples, guidance=guidance)
+        done = sample(policy, batch, plan, NoiseSource(seed), samples=samples, guidance=guidance)
+        asked, motions = done.prompts, done.motions
         joints, features = motions.joints.float().cpu().numpy(), motions.features.float().cpu().numpy()
         for row, prompt in enumerate(asked):
             name = _name(first + row // samples, row % samples)

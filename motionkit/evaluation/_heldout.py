@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation._sample import sample_motions
+from motionkit.evaluation._sample import sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
@@ -91,9 +91,8 @@ class HeldOut:
         size = max(1, _CHUNK // self.samples)
         for start in range(0, len(self.prompts), size):
             chunk = self.prompts[start : start + size]
-            motions, asked = sample_motions(
-                policy, chunk, plan, self.noise, samples=self.samples, guidance=self.guidance, step=-1
-            )
+            done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=self.guidance, step=-1)
+            motions, asked = done.motions, done.prompts
             scored = self.rewards.score(motions, asked)
             skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
             found = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}

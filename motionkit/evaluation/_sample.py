@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from motionkit.motion import MotionBatch
-from motionkit.policies.base import DiffusionPolicy
-from motionkit.rl import NoiseSource, StepPlan, rollout, stable_hash
+from motionkit.policies.base import Condition, DiffusionPolicy
+from motionkit.rl import NoiseSource, Rollout, StepPlan, length_mask, rollout, stable_hash
 from motionkit.text import Prompt
 
 
-def sample_motions(
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """N = P x S motions, prompt after prompt.
+
+    Attributes:
+        prompts: Prompt of each sample.
+        condition: Encoded prompts, N rows.
+        lengths: ``[N]`` int64.
+        groups: ``[N]`` int64; the number of the prompt within the batch, so that equal texts stay apart.
+        mask: ``[N, T]`` bool, True = valid.
+        motions: The finished motions, unnormalised.
+        rollout: Final states, and the visited ones where they were recorded.
+    """
+
+    prompts: list[Prompt]
+    condition: Condition
+    lengths: Tensor
+    groups: Tensor
+    mask: Tensor
+    motions: MotionBatch
+    rollout: Rollout
+
+
+def sample(
     policy: DiffusionPolicy,
     prompts: Sequence[Prompt],
     plan: StepPlan,
@@ -21,35 +46,51 @@ def sample_motions(
     samples: int = 1,
     guidance: float = 1.0,
     step: int = 0,
-) -> tuple[MotionBatch, list[Prompt]]:
-    """Sample every prompt `samples` times in one batch.
+    record: bool = False,
+) -> Samples:
+    """Sample every prompt `samples` times in one batch; the caller says ``torch.no_grad()`` where no graph is wanted.
 
     Args:
         policy: What is sampled.
         prompts: P prompts.
         plan: Reverse steps; one without noise is the deterministic sampler.
         noise: Where noise comes from; keyed by prompt key, sample number and `step`.
-        samples: Motions per prompt.
+        samples: S, motions per prompt.
         guidance: Classifier-free guidance scale.
         step: Part of the noise key; 0 everywhere outside training.
+        record: Keep the visited states, for training.
 
-    Returns:
-        ``P * samples`` unnormalised motions, prompt after prompt, and the prompt of each.
+    Raises:
+        MotionkitError: `record` with a plan that has nothing to train.
     """
     device = policy.normalizer.mean.device
-    condition = policy.condition(prompts)
-    rows = torch.arange(len(prompts), device=device).repeat_interleave(samples)
+    groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
     numbers = torch.arange(samples, device=device).repeat(len(prompts))
-    keys = torch.tensor([stable_hash(prompt.key) for prompt in prompts], device=device)[rows]
-    lengths = torch.tensor([prompt.length for prompt in prompts], device=device)[rows]
-    repeated = condition.select(rows)
-    shape = (policy.frames(lengths), policy.normalizer.mean.shape[-1])
-    result = rollout(
-        lambda x, t: policy.predict(x, t, repeated, lengths, guidance=guidance),
+    keys = torch.tensor([stable_hash(prompt.key) for prompt in prompts], device=device)[groups]
+    lengths = torch.tensor([prompt.length for prompt in prompts], device=device)[groups]
+    condition = policy.condition(prompts).select(groups)
+    frames = policy.frames(lengths)
+    shape = (frames, policy.normalizer.mean.shape[-1])
+    done = rollout(
+        lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
         plan,
         noise.start(step, keys, numbers, shape),
         noise.steps(step, keys, numbers, shape),
-        record=False,
+        record=record,
     )
-    motions = MotionBatch(policy.normalizer.denormalize(result.x0), lengths, skeleton=policy.skeleton, fps=policy.fps)
-    return motions, [prompt for prompt in prompts for _ in range(samples)]
+    return Samples(
+        prompts=[prompt for prompt in prompts for _ in range(samples)],
+        condition=condition,
+        lengths=lengths,
+        groups=groups,
+        mask=length_mask(lengths, frames),
+        motions=MotionBatch(policy.normalizer.denormalize(done.x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
+        rollout=done,
+    )
+
+
+def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:
+    """Return ``[N, K, 2]`` int64 frame ranges of the segments, padded with (0, 0) where a prompt has fewer."""
+    most = max(len(prompt.segments) for prompt in prompts)
+    rows = [[*prompt.bounds, *[(0, 0)] * (most - len(prompt.segments))] for prompt in prompts]
+    return torch.tensor(rows, dtype=torch.int64, device=device)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from motionkit.config import LoraSettings
+from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
@@ -19,7 +20,6 @@ from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._state import State, Stateful
 from motionkit.trainers._world import OneProcess, World
-from motionkit.trainers.grpo._batch import Batch, collect
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
@@ -136,15 +136,16 @@ class GRPO:
         self.updates += 1
         return metrics | clock.metrics()
 
-    def _sample(self, prompts: Sequence[Prompt]) -> Batch:
-        return collect(
+    def _sample(self, prompts: Sequence[Prompt]) -> Samples:
+        return sample(
             self.policy,
             prompts,
             self.algorithm.plan,
             self.noise,
-            group_size=self.rollout.group_size,
+            samples=self.rollout.group_size,
             guidance=self.sampler.guidance_scale,
             step=self.updates,
+            record=self.algorithm.records == "trajectory",
         )
 
     def averaged(self) -> AbstractContextManager[None]:
@@ -183,7 +184,7 @@ class Clock:
 
 
 @torch.no_grad()
-def _physics_metrics(batch: Batch) -> dict[str, float]:
+def _physics_metrics(batch: Samples) -> dict[str, float]:
     motions = batch.motions
     skate, jerk = physics_sums(motions.joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
     return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}

@@ -9,17 +9,26 @@ from typing import Any, ClassVar
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import HeldOut, Measured, Paired, compare_measured, require_fit
+from motionkit.evaluation import (
+    HeldOut,
+    Measured,
+    Paired,
+    RewardAlarms,
+    compare_measured,
+    describe_shared,
+    drift_alarms,
+    open_judge,
+    refuse_one_split,
+    require_fit,
+    shared_sources,
+)
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
-from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._judge import open_judge
-from motionkit.trainers.grpo._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.trainers.grpo._settings import GrpoSettings
 from motionkit.trainers.grpo.algorithms.clipped import visited
 
@@ -50,7 +59,8 @@ class GrpoTrainer:
         """
         settings = self.settings
         _refuse_idle(settings)
-        refuse_one_split(settings)
+        if settings.heldout.prompts:
+            refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         self.policy: DiffusionPolicy = settings.policy.build(device=device, dataset=dataset)
@@ -101,7 +111,12 @@ class GrpoTrainer:
             raise MotionkitError(message, fix=skip)
         asked = asked[: settings.prompts]
         require_fit(self.policy, asked, fps=dataset.fps, label=dataset.name)
-        self.shared = shared_sources(self.cursor.prompts, asked, self.settings)
+        self.shared = shared_sources(
+            self.cursor.prompts,
+            asked,
+            allowed=settings.allow_shared,
+            what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
+        )
         return HeldOut(
             asked,
             samples=settings.samples,

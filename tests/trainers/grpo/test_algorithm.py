@@ -11,10 +11,10 @@ from torch import Tensor
 
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import Samples, sample
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._batch import Batch, collect
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
@@ -258,12 +258,14 @@ def test_a_window_without_noise_is_refused() -> None:
 
 def test_nothing_sampled_carries_a_graph() -> None:
     grpo = make(make_policy())
-    kept: list[Batch] = []
+    kept: list[Samples] = []
     update = grpo.algorithm.update
     grpo.algorithm.update = lambda batch, *rest: (kept.append(batch), update(batch, *rest))[1]  # type: ignore[method-assign]
     grpo.step(PROMPTS)
     (batch,) = kept
-    for tensor in (batch.trajectory.x_t, batch.trajectory.eps, batch.trajectory.x0_old, batch.motions.features):
+    visited = batch.rollout.trajectory
+    assert visited is not None
+    for tensor in (visited.x_t, visited.eps, visited.x0_old, batch.motions.features):
         assert not tensor.requires_grad
 
 
@@ -298,8 +300,10 @@ def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling(
         for _ in range(6):
             grpo.step(PROMPTS)
         with torch.no_grad():
-            batch = collect(grpo.policy, PROMPTS, grpo.algorithm.plan, grpo.noise, group_size=2, guidance=1.0, step=99)
-        asked = (batch.trajectory.x_t[0], batch.trajectory.timesteps[0].expand(8), batch.condition, batch.lengths)
+            batch = sample(grpo.policy, PROMPTS, grpo.algorithm.plan, grpo.noise, samples=2, step=99, record=True)
+        visited = batch.rollout.trajectory
+        assert visited is not None
+        asked = (visited.x_t[0], visited.timesteps[0].expand(8), batch.condition, batch.lengths)
         with torch.no_grad():
             moved = grpo.policy.predict(*asked) - start.predict(*asked)
         found.append(float(roughness(moved, batch.mask).mean()))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from motionkit.evaluation import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, mix_credit, shuffled
 from motionkit.trainers._world import World
-from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._settings import ObjectiveSettings
 from motionkit.trainers.grpo._whole import whole_batch
 
@@ -32,7 +32,7 @@ class Credit:
 
 def assign_credit(
     scored: Scored,
-    batch: Batch,
+    batch: Samples,
     settings: ObjectiveSettings,
     number: int,
     *,
@@ -59,7 +59,7 @@ def assign_credit(
     else:
         valid = scored.valid & scored.finite[:, None]
         counted = estimate(scored.segments, groups, valid=valid, **options)
-        values, bounds = counted.values, batch.bounds
+        values, bounds = counted.values, segment_bounds(batch.prompts, batch.lengths.device)
         if settings.credit_share > 0:
             values = torch.where(valid, mix_credit(values, whole.values, settings.credit_share), 0.0)
     if shuffle_seed is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rl import valid_dims
+from motionkit.rl import Trajectory, Visited, valid_dims
 from motionkit.trainers._world import World
-from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 
 _EVERY = 4
@@ -17,7 +17,9 @@ _EVERY = 4
 def add_hold(
     policy: DiffusionPolicy,
     reference: Reference,
-    batch: Batch,
+    batch: Samples,
+    trajectory: Trajectory,
+    rest: Visited,
     weight: float,
     number: int,
     *,
@@ -34,7 +36,9 @@ def add_hold(
     Args:
         policy: The policy that is trained.
         reference: What it is compared to.
-        batch: Samples with the states they passed through.
+        batch: The samples.
+        trajectory: The stochastic states they passed through.
+        rest: The deterministic ones.
         weight: Weight of the roughness of the difference.
         number: Number of the update; chooses the quarter.
         guidance: Guidance scale of the rollout.
@@ -45,8 +49,8 @@ def add_hold(
         The loss; those of all processes add up.
     """
     # [S, N, T, D]: the scored steps first, then the deterministic ones.
-    states = torch.cat([batch.trajectory.x_t, batch.rest.x_t])
-    timesteps = torch.cat([batch.trajectory.timesteps, batch.rest.timesteps])
+    states = torch.cat([trajectory.x_t, rest.x_t])
+    timesteps = torch.cat([trajectory.timesteps, rest.timesteps])
     samples = len(batch.lengths)
     other = reference.condition(batch.prompts, batch.condition)
     # Pair p is step p // N of sample p % N, N counted over all processes, so that the quarter is theirs together.

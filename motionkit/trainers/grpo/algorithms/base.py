@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.rl import StepPlan
-from motionkit.trainers.grpo._batch import Batch
 
 Records = Literal["trajectory", "endpoints", "graph"]
 """What sampling keeps for the algorithm: the visited states, the finished motions alone, or the whole graph."""
@@ -46,7 +46,7 @@ class Algorithm(Protocol):
     records: Records
     passes: int
 
-    def update(self, batch: Batch, scored: Scored, number: int) -> Update:
+    def update(self, batch: Samples, scored: Scored, number: int) -> Update:
         """Turn rewards into credit.
 
         Args:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import Scored
 from motionkit.rl import DDIM, DDPM, Objective, Precision, StepPlan, audit_ratio
 from motionkit.trainers._world import OneProcess, World
-from motionkit.trainers.grpo._batch import Batch
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import ObjectiveSettings, SamplerSettings
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
@@ -79,7 +79,7 @@ class Clipped:
             on_policy=objective.inner_epochs == 1,
         )
 
-    def update(self, batch: Batch, scored: Scored, number: int) -> ClippedUpdate:
+    def update(self, batch: Samples, scored: Scored, number: int) -> ClippedUpdate:
         """Compute the advantages of a batch."""
         credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
         return ClippedUpdate(self, batch, credit, number)
@@ -88,9 +88,12 @@ class Clipped:
 class ClippedUpdate:
     """One update of `Clipped`; see `motionkit.trainers.grpo.algorithms.Update`."""
 
-    def __init__(self, rule: Clipped, batch: Batch, credit: Credit, number: int) -> None:
+    def __init__(self, rule: Clipped, batch: Samples, credit: Credit, number: int) -> None:
         self._rule = rule
+        if batch.rollout.trajectory is None or batch.rollout.rest is None:
+            raise AssertionError("the rollout was not recorded")
         self._batch = batch
+        self._trajectory, self._rest = batch.rollout.trajectory, batch.rollout.rest
         self._credit = credit
         self._number = number
         self._condition = rule.reference.condition(batch.prompts, batch.condition)
@@ -111,6 +114,8 @@ class ClippedUpdate:
                 rule.policy,
                 rule.reference,
                 self._batch,
+                self._trajectory,
+                self._rest,
                 settings.anchor,
                 self._number,
                 guidance=rule.guidance,
@@ -123,12 +128,12 @@ class ClippedUpdate:
     def _surrogate(self, *, audit: bool) -> dict[str, float]:
         """Return means over all pairs, by the names of `motionkit.rl.Terms.sums`, and ``loss``."""
         rule, batch, credit = self._rule, self._batch, self._credit
-        total = batch.trajectory.num_pairs * rule.world.size
+        total = self._trajectory.num_pairs * rule.world.size
         sums: dict[str, float] = defaultdict(float)
         worst = 0.0
-        pairs = torch.arange(batch.trajectory.num_pairs, device=batch.lengths.device)
+        pairs = torch.arange(self._trajectory.num_pairs, device=batch.lengths.device)
         for chunk in pairs.split(rule.micro_batch):
-            rows = batch.trajectory.pairs(chunk)
+            rows = self._trajectory.pairs(chunk)
             lengths, condition = batch.lengths[rows.sample], batch.condition.select(rows.sample)
             x0 = rule.policy.predict(rows.x_t, rows.timestep, condition, lengths, guidance=rule.guidance)
             terms = rule.surrogate(
@@ -151,7 +156,7 @@ class ClippedUpdate:
 
     def _reference(self, chunk: Tensor) -> Tensor:
         """Return the reference's predictions at the pairs `chunk`, ``[M, T, D]``."""
-        rows, condition = self._batch.trajectory.pairs(chunk), self._condition
+        rows, condition = self._trajectory.pairs(chunk), self._condition
         lengths = self._batch.lengths[rows.sample]
         return self._rule.reference.predict(
             rows.x_t, rows.timestep, condition.select(rows.sample), lengths, guidance=self._rule.guidance
@@ -176,10 +181,10 @@ class ClippedUpdate:
             under the policy that sampled), means over the measured pairs.
         """
         rule, batch = self._rule, self._batch
-        pairs = torch.arange(0, batch.trajectory.num_pairs, _MEASURE_EVERY, device=batch.lengths.device)
+        pairs = torch.arange(0, self._trajectory.num_pairs, _MEASURE_EVERY, device=batch.lengths.device)
         sums: dict[str, float] = defaultdict(float)
         for chunk in pairs.split(rule.micro_batch):
-            rows = batch.trajectory.pairs(chunk)
+            rows = self._trajectory.pairs(chunk)
             terms = rule.surrogate(
                 rows,
                 rows.x0_old,

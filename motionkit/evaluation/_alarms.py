@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 
-from motionkit.evaluation import Paired
+from motionkit.evaluation._paired import Paired
 
 PATIENCE = 20
 _TOLERANCE = 1e-6

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from motionkit.evaluation import Paired, compare
+from motionkit.evaluation import PATIENCE, Paired, RewardAlarms, compare, drift_alarms
 from motionkit.kernels import physics_sums
 from motionkit.motion import HUMANML
 from motionkit.starter import CATALOGUE, Order, perform
-from motionkit.trainers.grpo._alarms import PATIENCE, RewardAlarms, drift_alarms
 
 
 def line(mean: float, low: float, high: float, **more: float) -> dict[str, float]:

@@ -7,37 +7,44 @@ from collections.abc import Sequence
 from motionkit.datasets.motions import shared_motions
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
-from motionkit.trainers.grpo._settings import GrpoSettings
 
 
-def refuse_one_split(settings: GrpoSettings) -> None:
+def refuse_one_split(trained: str, measured: str) -> None:
     """Refuse to measure on the split that is trained on.
 
+    Args:
+        trained: ``prompts.split``.
+        measured: ``heldout.split``.
+
     Raises:
-        MotionkitError: ``prompts.split`` and ``heldout.split`` are one, and something is to be measured.
+        MotionkitError: They are one.
     """
-    split = settings.prompts.split
-    if settings.heldout.prompts == 0 or split != settings.heldout.split:
+    if trained != measured:
         return
     raise MotionkitError(
-        f"prompts.split and heldout.split are both {split}.",
+        f"prompts.split and heldout.split are both {trained}.",
         why="what is measured would be what was trained on, not held out.",
         fix="--set heldout.split=test, or --set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
     )
 
 
-def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], settings: GrpoSettings) -> list[str]:
+def shared_sources(trained: Sequence[Prompt], asked: Sequence[Prompt], *, allowed: bool, what: str) -> list[str]:
     """Return the motions that prompts of both sides come from, mirrored or not; sorted.
 
+    Args:
+        trained: Prompts that are trained on.
+        asked: Prompts that are measured.
+        allowed: ``heldout.allow_shared``.
+        what: Names both sides in the message, such as ``the train and the val prompts of humanml``.
+
     Raises:
-        MotionkitError: There are some, and ``heldout.allow_shared`` is off.
+        MotionkitError: There are some, and they are not allowed.
     """
     names = [{name for prompt in prompts for name in prompt.source_ids} for prompts in (trained, asked)]
     shared = shared_motions(*names)
-    if shared and not settings.heldout.allow_shared:
+    if shared and not allowed:
         raise MotionkitError(
-            f"the {settings.prompts.split} and the {settings.heldout.split} prompts of {settings.dataset.label} share "
-            f"{len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
+            f"{what} share {len(shared)} of {len(names[1])} motions, such as {shared[0]}.",
             why="what is measured would partly be what was trained on, not held out.",
             fix="make splits that share no motion, or --set heldout.prompts=0 to measure nothing; "
             "--set heldout.allow_shared=true measures all the same and notes it in the run.",
