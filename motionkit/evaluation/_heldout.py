@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._sample import sample
+from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
@@ -19,6 +20,7 @@ from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 
 _CHUNK = 64  # motions sampled and scored at a time
+_SHOWN = 12  # prompts whose first sample is kept
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,11 @@ class Measured:
     Attributes:
         quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s) and ``jerk``
             (m/s^3).
+        shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     """
 
     quantities: dict[str, NDArray[np.float64]]
+    shown: Shown | None = field(default=None, compare=False)
 
     def mean(self, name: str) -> float:
         """Return the mean over finite samples."""
@@ -88,17 +92,21 @@ class HeldOut:
         """Sample and score `policy`; two calls with the same weights return the same numbers."""
         plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
+        shown = None
         size = max(1, _CHUNK // self.samples)
         for start in range(0, len(self.prompts), size):
             chunk = self.prompts[start : start + size]
             done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=self.guidance, step=-1)
             motions, asked = done.motions, done.prompts
             scored = self.rewards.score(motions, asked)
+            if shown is None:
+                shown = Shown.first(done, scored, self.samples, _SHOWN)
             skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-            found = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}
+            values = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}
             if self.judge is not None:
-                found["judge"] = self.judge.score(motions, asked).total
-            for name, values in found.items():
-                columns.setdefault(name, []).append(values)
+                values["judge"] = self.judge.score(motions, asked).total
+            for name, column in values.items():
+                columns.setdefault(name, []).append(column)
         shape = (len(self.prompts), self.samples)
-        return Measured({name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()})
+        found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
+        return Measured(found, shown)

@@ -1,5 +1,6 @@
 """Run folders, and what every folder that a command makes obeys. Imports torch only to save and load."""
 
+from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._folder import hold
@@ -17,6 +18,7 @@ __all__ = [
     "Run",
     "RunInfo",
     "capture_random",
+    "disk_errors",
     "find",
     "flatten_optimizer",
     "hold",

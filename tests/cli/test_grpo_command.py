@@ -94,7 +94,7 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
 def test_the_files_of_a_run(straight: tuple[Path, Result]) -> None:
     run, _ = straight
     assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == {
-        "config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints", "policy"
+        "config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints", "policy", "heldout"
     }  # fmt: skip
     assert (run / "checkpoints" / "last").read_text() == "step-00000003\n"
     saved = {path.name for path in (run / "checkpoints" / "step-00000003").iterdir()}
@@ -104,6 +104,17 @@ def test_the_files_of_a_run(straight: tuple[Path, Result]) -> None:
     assert len(record["attempts"]) == 1
     assert not [path for path in run.rglob("*") if path.suffix in (".pt", ".pkl", ".ckpt")]
     assert not list(run.rglob(".tmp-*"))
+
+
+def test_motions_of_the_measurement_are_kept_to_be_looked_at(straight: tuple[Path, Result]) -> None:
+    run, result = straight
+    before, after = (np.load(run / "heldout" / f"{name}.npz") for name in ("before", "after"))
+    told, heldout = json.loads(str(before["about"])), json.loads(result.stdout)["heldout"]
+    assert len(told["texts"]) == heldout["reward"]["n"]
+    assert before["features"].shape == after["features"].shape == (sum(rows[-1][1] for rows in told["bounds"]), 263)
+    assert not np.array_equal(before["features"], after["features"])
+    means = [sum(parts) / len(parts) for parts in told["segments"]]
+    assert told["rewards"] == pytest.approx(means, abs=1e-6)
 
 
 def test_every_metric_of_every_step(straight: tuple[Path, Result]) -> None:

@@ -23,7 +23,7 @@ from motionkit.evaluation import (
     shared_sources,
 )
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.runs import Run
+from motionkit.runs import Run, disk_errors
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
@@ -153,7 +153,9 @@ class GrpoTrainer:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         elif self.heldout is not None:
-            start.tensors = self.heldout.measure(self.policy).tensors()
+            measured = self._measure()
+            start.tensors = measured.tensors()
+            _keep_shown(run, measured, "before")
         before = Measured.from_tensors(start.tensors) if start.tensors else None
         if checkpoint is None and before is not None:
             run.log(0, _heldout_metrics(compare_measured(before, before)))
@@ -176,7 +178,9 @@ class GrpoTrainer:
             with self.grpo.averaged():
                 self.policy.save(run.directory / "policy")
             if before is not None:
-                summary |= self._report(compare_measured(before, self._measure()))
+                after = self._measure()
+                _keep_shown(run, after, "after")
+                summary |= self._report(compare_measured(before, after))
         return summary
 
     def _measure(self) -> Measured:
@@ -203,6 +207,16 @@ def _row(name: str, paired: Paired) -> tuple[str, ...]:
     low, high = paired.ci95
     figures = f"{paired.before:.4g}", f"{paired.after:.4g}", f"{paired.delta:+.4g}", f"{low:+.4g} .. {high:+.4g}"
     return (name, *figures, str(paired.n))
+
+
+def _keep_shown(run: Run, measured: Measured, name: str) -> None:
+    """Write the motions of a measurement to ``RUN/heldout/NAME.npz``."""
+    if measured.shown is None:
+        return
+    folder = run.artifact("heldout")
+    with disk_errors("write the held-out motions", folder):
+        folder.mkdir(exist_ok=True)
+        measured.shown.save(folder / f"{name}.npz")
 
 
 def _reference(chosen: Chosen, **runtime: Any) -> DiffusionPolicy | None:
