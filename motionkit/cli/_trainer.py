@@ -50,30 +50,20 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
 
 def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool) -> None:
-    from motionkit.runs import open_run
+    from motionkit.trainers.execute import run_trainer
 
-    run = open_run(
-        label,
-        resolved.snapshot(),
-        shape_keys=getattr(trainer, "shape_keys", ()),
-        argv=sys.argv,
-        origins=resolved.origins,
-    )
-    run.total_steps = run.total_steps or resolved.settings.run.num_steps
     try:
-        with run, follow(run, label):
-            parts = trainer.train(run)
-            document = run.finish({key: value for key, value in parts.items() if key != "table"})
-    except (MotionkitError, OSError) as error:
+        outcome = run_trainer(label, trainer, resolved, argv=sys.argv, watch=lambda run: follow(run, label))
+    except OSError as error:
         known = as_motionkit_error(error)
         raise error if known is None else known.as_late() from error
     if as_json:
-        output.emit(document, json=True)
+        output.emit(outcome.document, json=True)
     else:
-        output.tables(parts.get("table"))
-        output.say(f"{run.status}: {run.directory}")
-    if run.exit_code:
-        raise typer.Exit(run.exit_code)
+        output.tables(outcome.table)
+        output.say(f"{outcome.status}: {outcome.directory}")
+    if outcome.exit_code:
+        raise typer.Exit(outcome.exit_code)
 
 
 __all__ = ["trainer_command"]

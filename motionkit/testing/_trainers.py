@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import TrainerSettings
+from motionkit.config import Resolved, TrainerSettings
 from motionkit.runs import Run
 from motionkit.testing._component import check_component
 from motionkit.testing._report import Findings, options_of
+from motionkit.trainers.execute import run_trainer
 
 
-def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:
     """Check what ``motionkit <trainer>`` relies on, by running it for as many steps as `settings` says.
 
     Its settings extend `TrainerSettings`; preparing makes no run folder; its plan and its result are JSON-able; it
@@ -24,7 +27,7 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         settings: Settings that make it quick.
 
     Returns:
-        What `train` returned.
+        The summary document of the run.
 
     Raises:
         AssertionError: Lists, in sentences, everything that is wrong.
@@ -42,16 +45,18 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         json.dumps(dict(trainer.describe()))
     except TypeError as error:
         found.expect(False, f"describe() is not JSON-able: {error}")
-    run = Run.create(name.replace(".", " "), chosen.model_dump(mode="json"), out=folder / "run")
+    placed = chosen.model_copy(update={"run": chosen.run.model_copy(update={"out": folder / "run"})})
     steps: list[int] = []
-    run.listeners.append(lambda step, metrics: steps.append(step))
-    with run:
-        parts = dict(trainer.train(run))
-        run.finish({key: value for key, value in parts.items() if key != "table"})
+
+    def watch(run: Run) -> AbstractContextManager[None]:
+        run.listeners.append(lambda step, metrics: steps.append(step))
+        return nullcontext()
+
+    outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), watch=watch)
     total = chosen.run.num_steps
     found.expect(
         bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."
     )
     found.expect((folder / "run" / "checkpoints" / "last").is_file(), "It leaves no checkpoint.")
     found.close()
-    return parts
+    return outcome.document

@@ -129,5 +129,5 @@ def test_broken_policies(policy: Line, said: str) -> None:
 def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()
-    parts = check_trainer("count", folder, settings={"run": {"num_steps": 3}})
-    assert parts["metrics"] == {"count": 3.0}
+    document = check_trainer("count", folder, settings={"run": {"num_steps": 3}})
+    assert document["metrics"] == {"count": 3.0}
