@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import string
 import zipfile
 from pathlib import Path
 
@@ -17,52 +16,6 @@ from motionkit.text import load_encoder
 from motionkit.text._transformers import _digest
 
 transformers = pytest.importorskip("transformers")
-
-WORDS = ["a", "man", "walks", "jumps", "then", "and", "he", "sits", "fast", "slowly"]
-
-
-@pytest.fixture(scope="module")
-def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A DistilBERT folder."""
-    folder = tmp_path_factory.mktemp("distilbert")
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *string.ascii_lowercase[1:]]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.DistilBertConfig(
-        vocab_size=len(vocabulary), dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32
-    )
-    transformers.DistilBertModel(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CLIP folder with both towers, as it is published."""
-    folder = tmp_path_factory.mktemp("clip")
-    letters = list(string.ascii_lowercase)
-    vocabulary = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(vocabulary)}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    transformers.CLIPTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt")).save_pretrained(
-        folder
-    )
-    torch.manual_seed(0)
-    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    ends = {"bos_token_id": len(vocabulary) - 2, "eos_token_id": len(vocabulary) - 1, "pad_token_id": 0}
-    config = transformers.CLIPConfig(
-        text_config={
-            **small,
-            **ends,
-            "vocab_size": len(vocabulary),
-            "max_position_embeddings": 77,
-            "projection_dim": 12,
-        },
-        vision_config={**small, "image_size": 8, "patch_size": 4, "projection_dim": 12},
-        projection_dim=12,
-    )
-    transformers.CLIPModel(config).save_pretrained(folder)
-    return folder
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from motionkit.nn import EMA
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
-from motionkit.text import Prompt
+from motionkit.text import Prompt, TextRecord
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
@@ -84,6 +84,7 @@ class PretrainMDM:
                 f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
                 fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
             )
+        TextRecord.of(given.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
         # Weights only mean something together with the statistics they were trained with.
         self.policy.normalizer = given.normalizer
         self.policy.network.load_state_dict(given.network.state_dict())
