@@ -58,6 +58,7 @@ def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_
         shape_keys=getattr(trainer, "shape_keys", ()),
         argv=sys.argv,
         origins=resolved.origins,
+        inputs=getattr(trainer, "inputs", None),
     )
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
     try:

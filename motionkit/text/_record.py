@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from motionkit.errors import MotionkitError
-from motionkit.text._cache import CachedEncoder
 from motionkit.text._features import TextEncoder
+
+Encoder = TypeVar("Encoder", bound=TextEncoder)
 
 
 class TextRecord(BaseModel):
@@ -58,9 +60,7 @@ class TextRecord(BaseModel):
             f"(such as float16), write {other} as the fingerprint of text in {origin}.",
         )
 
-    def open(
-        self, load: Callable[[str, bool], CachedEncoder], chosen: str, *, origin: str, option: str
-    ) -> CachedEncoder:
+    def open(self, load: Callable[[str, bool], Encoder], chosen: str, *, origin: str, option: str) -> Encoder:
         """Open the text model again: the one that is chosen, else the one that was recorded, else the default.
 
         Args:
@@ -76,7 +76,7 @@ class TextRecord(BaseModel):
         self.require(encoder, origin=origin, option=option)
         return encoder
 
-    def _open_recorded(self, load: Callable[[str, bool], CachedEncoder], origin: str, option: str) -> CachedEncoder:
+    def _open_recorded(self, load: Callable[[str, bool], Encoder], origin: str, option: str) -> Encoder:
         # A record is part of a file: what it names is looked for on this machine and never downloaded.
         if not Path(self.model).is_absolute() or Path(self.model).is_dir():
             return load(self.model, True)

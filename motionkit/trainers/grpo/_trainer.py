@@ -16,6 +16,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._alarms import RewardAlarms, drift_alarms
 from motionkit.trainers.grpo._algorithm import GRPO, visited
 from motionkit.trainers.grpo._cursor import PromptCursor
@@ -62,6 +63,10 @@ class GrpoTrainer:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
         require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
         self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
+        named = {
+            f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+        }
+        self.inputs = inputs_of({"policy": self.policy, **named})
         self.algorithm = GRPO(
             self.policy,
             self.rewards,

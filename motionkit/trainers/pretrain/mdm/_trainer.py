@@ -15,7 +15,7 @@ from motionkit.nn import EMA
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
-from motionkit.text import Prompt, TextRecord
+from motionkit.text import Prompt, TextRecord, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
@@ -71,6 +71,7 @@ class PretrainMDM:
                 "DistilBERT gives one token per word, which only the plain decoder reads.",
                 fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
             )
+        self.inputs = {"text.model": found} if (found := proof(encoder.fingerprint)) else {}
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
         if settings.init:
