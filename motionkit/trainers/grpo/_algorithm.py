@@ -20,7 +20,7 @@ from motionkit.config import LoraSettings
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix, Scored
+from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.rl import (
     ADVANTAGES,
     DDIM,
@@ -35,6 +35,7 @@ from motionkit.rl import (
 )
 from motionkit.runs import flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt
+from motionkit.trainers._gradients import FiniteGradients
 from motionkit.trainers.grpo._batch import Batch, collect
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
@@ -126,6 +127,7 @@ class GRPO:
             on_policy=self.objective.inner_epochs == 1,
         )
         self.updates = 0
+        self.gradients = FiniteGradients(self.learning_rate)
         self._accumulator = Accumulator(
             policy,
             Reference(policy, reference),
@@ -142,7 +144,8 @@ class GRPO:
             Metrics, all defined in `motionkit.tracking`.
 
         Raises:
-            MotionkitError: The first-step audit fails, or a loss is not finite (exit code 1).
+            MotionkitError: The first-step audit fails, a reward has no finite score in the first step or returns
+                something else than scores, or gradients are not finite several times in a row (exit code 1).
         """
         require_eval(self.policy.network)
         clock = [time.perf_counter()]
@@ -156,13 +159,15 @@ class GRPO:
             step=self.updates,
         )
         clock.append(time.perf_counter())
-        scored = self.rewards.score(batch.motions, batch.prompts)
+        scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
+        if self.updates == 0:
+            refuse_dead(scored.dead, f"{len(batch.prompts)} motions of the first step")
         skate, jerk = physics_sums(
             batch.motions.joints, batch.lengths, fps=batch.motions.fps, feet=batch.motions.skeleton.feet
         )
         clock.append(time.perf_counter())
         credit, advantages = self._credit(batch, scored)
-        metrics = self._update(batch, credit)
+        metrics = self._update(batch, credit, move=bool(scored.finite.any()))
         clock.append(time.perf_counter())
         self.updates += 1
         metrics |= scored.metrics | _reward_metrics(scored, batch.groups)
@@ -194,7 +199,7 @@ class GRPO:
             values = shuffled(values, self.seed, self.updates, valid=valid)
         return Credit(values, bounds), counted
 
-    def _update(self, batch: Batch, credit: Credit) -> dict[str, float]:
+    def _update(self, batch: Batch, credit: Credit, *, move: bool) -> dict[str, float]:
         epochs = self.objective.inner_epochs
         sums: dict[str, float] = {}
         norm = 0.0
@@ -209,10 +214,8 @@ class GRPO:
             if self.objective.anchor:
                 sums["anchor"] = self._accumulator.anchor(batch, self.objective.anchor, self.updates)
             parameters = [parameter for _, parameter in self.trained]
-            norm = float(
-                nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or float("inf"), error_if_nonfinite=True)
-            )
-            if norm > 0:
+            norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or float("inf")))
+            if self.gradients.admit(norm) and norm > 0 and move:
                 # A batch without any advantage must leave the weights alone; Adam's momentum would move them.
                 self.optimizer.step()
             if self.ema is not None:
@@ -223,7 +226,7 @@ class GRPO:
             sums["logp_reference_per_dim"] = sampled + sums["reference_ratio_per_dim"]
         return (
             _loss_metrics(sums)
-            | {"grad/norm": norm, "optim/learning_rate": rate}
+            | {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
             | ({"audit/first_ratio_per_dim": first["audit"]} if "audit" in first else {})
         )
 
@@ -246,7 +249,8 @@ class GRPO:
         }
         if self.ema is not None:
             groups["ema"] = self.ema.tensors()
-        return groups, {"updates": self.updates, "optimizer": rest, "ema_updates": self.ema.updates if self.ema else 0}
+        counters = {"updates": self.updates, "left_out": self.gradients.in_a_row}
+        return groups, {**counters, "optimizer": rest, "ema_updates": self.ema.updates if self.ema else 0}
 
     @torch.no_grad()
     def load_state(self, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
@@ -256,6 +260,7 @@ class GRPO:
         if self.ema is not None:
             self.ema.load(tensors["ema"], updates=int(state["ema_updates"]))
         self.updates = int(state["updates"])
+        self.gradients.in_a_row = int(state.get("left_out", 0))
 
 
 def step_plan(policy: DiffusionPolicy, settings: SamplerSettings) -> StepPlan:

@@ -141,7 +141,7 @@ class GrpoTrainer:
             run.annotate(heldout_shared_motions=self.shared)
         checkpoint = run.checkpoint()
         if checkpoint is None:
-            before = None if self.heldout is None else self.heldout.measure(self.policy)
+            before = None if self.heldout is None else self.heldout.measure(self.policy, first=True)
             if before is not None:
                 run.log(0, _heldout_metrics(compare_measured(before, before)))
         else:

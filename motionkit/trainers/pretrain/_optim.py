@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.config import OptimSettings
-from motionkit.errors import MotionkitError
+from motionkit.trainers._gradients import FiniteGradients
 
 
 def make_adamw(module: nn.Module, optim: OptimSettings) -> torch.optim.AdamW:
@@ -38,21 +38,20 @@ def set_rate(optimizer: torch.optim.Optimizer, step: int, total: int, optim: Opt
     return rate
 
 
-def descend(loss: Tensor, module: nn.Module, optimizer: torch.optim.Optimizer, grad_clip: float) -> float:
-    """Do one optimiser step on a scalar loss and return the gradient's norm before clipping.
+def descend(
+    loss: Tensor, module: nn.Module, optimizer: torch.optim.Optimizer, grad_clip: float, gradients: FiniteGradients
+) -> dict[str, float]:
+    """Do one optimiser step on a scalar loss, unless the gradient is not finite.
+
+    Returns:
+        ``grad/norm``, the gradient's norm before clipping, and ``grad/left_out``.
 
     Raises:
-        MotionkitError: The gradient is not finite (exit code 1); the weights are as they were.
+        MotionkitError: The gradient is not finite, several times in a row (exit code 1); see `FiniteGradients`.
     """
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    norm = nn.utils.clip_grad_norm_(module.parameters(), grad_clip or math.inf)
-    if not bool(torch.isfinite(norm)):
-        raise MotionkitError(
-            "the loss is no longer finite.",
-            why=f"gradient norm {float(norm)} at learning rate {optimizer.param_groups[0]['lr']:.2g}.",
-            fix="lower --learning-rate, then --resume from the last checkpoint.",
-            code=1,
-        )
-    optimizer.step()
-    return float(norm)
+    norm = float(nn.utils.clip_grad_norm_(module.parameters(), grad_clip or math.inf))
+    if gradients.admit(norm):
+        optimizer.step()
+    return {"grad/norm": norm, "grad/left_out": gradients.count()}

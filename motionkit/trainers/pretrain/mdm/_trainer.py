@@ -17,6 +17,7 @@ from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, op
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._gradients import FiniteGradients
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
@@ -48,6 +49,7 @@ class PretrainMDM:
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
+        self.gradients = FiniteGradients(settings.optim.learning_rate)
 
     def prepare(self) -> None:
         """Open dataset and text encoder and build the network.
@@ -112,6 +114,7 @@ class PretrainMDM:
             self.policy.load_tensors(checkpoint.tensors["model"])
             ema.load(checkpoint.tensors["ema"], updates=int(checkpoint.state["ema_updates"]))
             restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], network)
+            self.gradients.in_a_row = int(checkpoint.state.get("left_out", 0))
         self.policy.save(run.directory / "policy", tensors=False)
         (run.directory / "policy" / "model.safetensors").unlink(missing_ok=True)
         before = None if checkpoint is None else checkpoint.state["before"]
@@ -133,7 +136,8 @@ class PretrainMDM:
         def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
             moments, rest = flatten_optimizer(optimizer, network)
             groups = {"model": self.policy.tensors(), "optimizer": moments, "ema": ema.tensors()}
-            return groups, {"optimizer": rest, "ema_updates": ema.updates, "before": before}
+            counters = {"ema_updates": ema.updates, "left_out": self.gradients.in_a_row}
+            return groups, {"optimizer": rest, **counters, "before": before}
 
         run_steps(run, settings, step_fn, state_fn)
         with ema.applied():
@@ -175,10 +179,10 @@ class PretrainMDM:
         network = self.policy.network.train()
         parts = {name: values.mean() for name, values in self._losses(batch).items()}
         loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
-        norm = descend(loss, network, optimizer, self.settings.optim.grad_clip)
+        moved = descend(loss, network, optimizer, self.settings.optim.grad_clip, self.gradients)
         network.eval()
         named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(loss.detach()), "grad/norm": norm} | named
+        return {"loss/total": float(loss.detach())} | moved | named
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[Batch]) -> float:

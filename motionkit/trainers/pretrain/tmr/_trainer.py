@@ -15,6 +15,7 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run, flatten_optimizer, restore_optimizer
 from motionkit.text import TextFeatures, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._gradients import FiniteGradients
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._optim import descend, make_adamw, set_rate
@@ -52,6 +53,7 @@ class PretrainTMR:
 
     def __init__(self, settings: PretrainTMRSettings) -> None:
         self.settings = settings
+        self.gradients = FiniteGradients(settings.optim.learning_rate)
 
     def prepare(self) -> None:
         """Open dataset and text encoder and build the networks.
@@ -118,6 +120,7 @@ class PretrainTMR:
             tmr.std.copy_(tensors.pop("stats.std"))
             tmr.load_state_dict(tensors)
             restore_optimizer(optimizer, checkpoint.tensors["optimizer"], checkpoint.state["optimizer"], tmr)
+            self.gradients.in_a_row = int(checkpoint.state.get("left_out", 0))
         before = self._validate() if checkpoint is None else checkpoint.state["before"]
         after: dict[str, float] = {}
 
@@ -134,7 +137,8 @@ class PretrainTMR:
         def state_fn() -> tuple[Mapping[str, Mapping[str, Tensor]], Mapping[str, object]]:
             moments, rest = flatten_optimizer(optimizer, tmr)
             model = {**tmr.state_dict(), "stats.mean": tmr.mean, "stats.std": tmr.std}
-            return {"model": model, "optimizer": moments}, {"optimizer": rest, "before": before}
+            counters = {"left_out": self.gradients.in_a_row}
+            return {"model": model, "optimizer": moments}, {"optimizer": rest, **counters, "before": before}
 
         done = run_steps(run, settings, step_fn, state_fn)
         after = after if done and after else self._validate()
@@ -170,11 +174,9 @@ class PretrainTMR:
         parts = self._losses(batch)
         weights = self.settings.loss
         total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
-        norm = descend(total, self.tmr, optimizer, self.settings.optim.grad_clip)
+        moved = descend(total, self.tmr, optimizer, self.settings.optim.grad_clip, self.gradients)
         named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(total.detach()), "grad/norm": norm} | {
-            f"loss/{name}": value for name, value in named.items()
-        }
+        return {"loss/total": float(total.detach())} | moved | {f"loss/{name}": value for name, value in named.items()}
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the unweighted parts by the names of `LossSettings`."""
