@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import string
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,3 +129,88 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
         return CliRunner(env=env or {}).invoke(get_app(), [str(argument) for argument in arguments])
 
     return run
+
+
+class TextModels:
+    """Makes tiny transformers folders with random weights, as published models are laid out.
+
+    Args:
+        folder: Where they go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def distilbert(self, name: str, *, seed: int = 0, width: int = 16) -> Path:
+        """Make a DistilBERT."""
+        import torch
+        import transformers
+
+        folder = self.folder / name
+        folder.mkdir()
+        words = ["a", "man", "walks", "jumps", "then", "and", "he", "sits", "fast", "slowly"]
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *string.ascii_lowercase[1:]]
+        (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+        transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+        torch.manual_seed(seed)
+        config = transformers.DistilBertConfig(
+            vocab_size=len(vocabulary), dim=width, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32
+        )
+        transformers.DistilBertModel(config).save_pretrained(folder)
+        return folder
+
+    def clip(self, name: str, *, seed: int = 0) -> Path:
+        """Make a CLIP with both towers, 12 features wide."""
+        import torch
+        import transformers
+
+        folder = self.folder / name
+        folder.mkdir()
+        letters = list(string.ascii_lowercase)
+        vocabulary = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
+        (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(vocabulary)}))
+        (folder / "merges.txt").write_text("#version: 0.2\n")
+        transformers.CLIPTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt")).save_pretrained(
+            folder
+        )
+        torch.manual_seed(seed)
+        small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+        ends = {"bos_token_id": len(vocabulary) - 2, "eos_token_id": len(vocabulary) - 1, "pad_token_id": 0}
+        config = transformers.CLIPConfig(
+            text_config={
+                **small,
+                **ends,
+                "vocab_size": len(vocabulary),
+                "max_position_embeddings": 77,
+                "projection_dim": 12,
+            },
+            vision_config={**small, "image_size": 8, "patch_size": 4, "projection_dim": 12},
+            projection_dim=12,
+        )
+        transformers.CLIPModel(config).save_pretrained(folder)
+        return folder
+
+
+@pytest.fixture(scope="session")
+def text_models(tmp_path_factory: pytest.TempPathFactory) -> TextModels:
+    """Make text models in a folder of this session."""
+    pytest.importorskip("transformers")
+    return TextModels(tmp_path_factory.mktemp("text-models"))
+
+
+@pytest.fixture(scope="session")
+def distilbert(text_models: TextModels) -> Path:
+    """A DistilBERT folder."""
+    return text_models.distilbert("distilbert")
+
+
+@pytest.fixture(scope="session")
+def clip(text_models: TextModels) -> Path:
+    """A CLIP folder."""
+    return text_models.clip("clip")
+
+
+@pytest.fixture(scope="session")
+def other_clip(text_models: TextModels) -> Path:
+    """A CLIP folder with other weights."""
+    return text_models.clip("other-clip", seed=1)

@@ -37,6 +37,10 @@ class RewardAlarms:
                 )
             elif self._bounds is not None:
                 found += self._pinned(self._bounds)
+        found += [
+            f"the reward {name} gave no sample a finite score; it is left out of such steps (metric reward/left_out)"
+            for name in _dead(metrics)
+        ]
         if math.isnan(metrics["reward/mean"]) or metrics.get("reward/nan", 0.0) > 0:
             found.append("some samples have no finite reward; they are left out of the update")
         fresh = [text for text in found if text not in self._said]
@@ -50,6 +54,14 @@ class RewardAlarms:
             for end, name in ends
             if all(abs(mean - end) < 1e-3 * (bounds[1] - bounds[0]) for mean, _, _ in self._recent)
         ]
+
+
+def _dead(metrics: Mapping[str, float]) -> list[str]:
+    """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number."""
+    parts = [(key.split("/"), value) for key, value in metrics.items()]
+    return [
+        part[1] for part, value in parts if len(part) == 3 and part[::2] == ["reward", "mean"] and math.isnan(value)
+    ]
 
 
 def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:
@@ -70,6 +82,11 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
         change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
         texts.append(f"{change}: the motions have all but stopped, the reward may be won by standing still")
     reward, judge = found.get("reward"), found.get("judge")
+    texts += [
+        f"no held-out prompt has a finite {name} both before and after: nothing can be said about it"
+        for name, paired in (("reward", reward), ("judge", judge))
+        if paired is not None and not paired.n
+    ]
     if reward is not None and judge is not None and reward.delta > 0 > judge.ci95[1]:
         change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
         texts.append(f"{change}: the reward is being gamed")

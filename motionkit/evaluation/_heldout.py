@@ -15,7 +15,7 @@ from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix
+from motionkit.rewards.mix import RewardMix, refuse_dead
 from motionkit.rl import DDIM, NoiseSource, StepPlan
 from motionkit.text import Prompt
 
@@ -88,11 +88,20 @@ class HeldOut:
         self.noise = NoiseSource(seed)
 
     @torch.no_grad()
-    def measure(self, policy: DiffusionPolicy) -> Measured:
-        """Sample and score `policy`; two calls with the same weights return the same numbers."""
+    def measure(self, policy: DiffusionPolicy, *, first: bool = False) -> Measured:
+        """Sample and score `policy`; two calls with the same weights return the same numbers.
+
+        Args:
+            policy: What is measured.
+            first: Whether the rewards are asked for the first time: one without any finite score is refused then.
+
+        Raises:
+            MotionkitError: A reward is refused (exit code 1).
+        """
         plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
         shown = None
+        dead = {reward.name for reward, _ in self.rewards.terms}
         size = max(1, _CHUNK // self.samples)
         for start in range(0, len(self.prompts), size):
             chunk = self.prompts[start : start + size]
@@ -101,6 +110,7 @@ class HeldOut:
             scored = self.rewards.score(motions, asked)
             if shown is None:
                 shown = Shown.first(done, scored, self.samples, _SHOWN)
+            dead &= set(scored.dead)
             skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
             values = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}
             if self.judge is not None:
@@ -108,5 +118,7 @@ class HeldOut:
             for name, column in values.items():
                 columns.setdefault(name, []).append(column)
         shape = (len(self.prompts), self.samples)
+        if first:
+            refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         return Measured(found, shown)

@@ -20,7 +20,7 @@ def native_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for key, value in state.items():
         for kind in ("weight", "bias"):
             suffix = f"in_proj_{kind}"
-            if not key.endswith(suffix):
+            if not key.endswith(suffix) or not value.ndim:
                 continue
             stem = key.removesuffix(suffix)
             if stem.endswith(_CROSS):

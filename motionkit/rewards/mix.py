@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
+from motionkit.rewards._scores import checked
 from motionkit.rewards.base import Reward
 from motionkit.text import Prompt
 
@@ -24,6 +26,7 @@ class Scored:
         valid: ``[N, K]`` bool, which segments a sample has.
         finite: ``[N]`` bool, False where some reward could not be computed.
         metrics: Means of every reward and part, by metric name.
+        dead: Names of the rewards that gave no sample a finite score.
     """
 
     total: Tensor
@@ -31,6 +34,7 @@ class Scored:
     valid: Tensor
     finite: Tensor
     metrics: dict[str, float]
+    dead: tuple[str, ...] = ()
 
 
 class RewardMix:
@@ -52,27 +56,68 @@ class RewardMix:
         spans = [sorted(weight * end for end in own) for own, weight in ends if own is not None]
         return sum(low for low, _ in spans), sum(high for _, high in spans)
 
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scored:
-        """Score N motions; ``prompts[i]`` belongs to motion i. Gradients flow where the caller leaves them on."""
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt], *, leave_out: bool = False) -> Scored:
+        """Score N motions; ``prompts[i]`` belongs to motion i. Gradients flow where the caller leaves them on.
+
+        Args:
+            motions: What is scored.
+            prompts: What was asked.
+            leave_out: Leave a reward that gives no sample a finite score out of the sum, while there is another one.
+                Without it no sample is finite then.
+
+        Raises:
+            MotionkitError: A reward returns something else than scores (exit code 1).
+        """
         device = motions.lengths.device
         counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
         valid = torch.arange(int(counts.max()), device=device) < counts[:, None]
+        found = [
+            (reward.name, weight, checked(reward.score(motions, prompts), reward.name, valid))
+            for reward, weight in self.terms
+        ]
+        metrics: dict[str, float] = {}
+        dead: list[str] = []
+        for name, _, scores in found:
+            known = scores.total[scores.total.isfinite()]
+            if len(known) == 0:
+                dead.append(name)
+            metrics[f"reward/{name}/mean"] = float(known.mean()) if len(known) else float("nan")
+            metrics |= {f"reward/{name}/{part}": float(value.nanmean()) for part, value in scores.parts.items()}
+        without = dead if leave_out and len(dead) < len(found) else []
         total = torch.zeros(len(prompts), device=device)
         segments = torch.zeros(valid.shape, device=device)
-        metrics: dict[str, float] = {}
-        for reward, weight in self.terms:
-            scores = reward.score(motions, prompts)
+        for name, weight, scores in found:
+            if name in without:
+                continue
             total = total + weight * scores.total
             own = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
             segments = segments + weight * own
-            known = scores.total[scores.total.isfinite()]
-            metrics[f"reward/{reward.name}/mean"] = float(known.mean()) if len(known) else float("nan")
-            metrics |= {f"reward/{reward.name}/{part}": float(value.nanmean()) for part, value in scores.parts.items()}
         finite = total.isfinite()
         return Scored(
             total=torch.where(finite, total, total.new_zeros(())),
             segments=torch.where(valid & finite[:, None], segments, segments.new_zeros(())),
             valid=valid,
             finite=finite,
-            metrics=metrics,
+            metrics=metrics | {"reward/left_out": float(len(without))},
+            dead=tuple(dead),
+        )
+
+
+def refuse_dead(names: Sequence[str], scored: str) -> None:
+    """Refuse rewards that gave no sample a finite score the first time that they were asked.
+
+    Args:
+        names: Such rewards.
+        scored: What was scored, in words.
+
+    Raises:
+        MotionkitError: There is one (exit code 1).
+    """
+    if names:
+        raise MotionkitError(
+            f"the reward {' and the reward '.join(names)} gave none of the {scored} a finite score.",
+            why="nothing can be learnt from such a reward.",
+            fix="check its options and its weights, or train without it; motionkit.testing.check_reward tests a reward "
+            "of your own.",
+            code=1,
         )

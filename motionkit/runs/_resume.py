@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,25 @@ def refuse_command(record: Mapping[str, Any], command: str | None, directory: Pa
         )
 
 
-def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: Sequence[str], directory: Path) -> None:
+def same_inputs(record: Mapping[str, Any], inputs: Mapping[str, str]) -> set[str]:
+    """Return the settings that name what the run was made with, wherever it is now: the fingerprints are equal.
+
+    Args:
+        record: Content of run.json.
+        inputs: Fingerprints of what was found now, by dotted setting.
+    """
+    known = record.get("inputs")
+    known = known if isinstance(known, Mapping) else {}
+    return {key for key, fingerprint in inputs.items() if known.get(key) == fingerprint}
+
+
+def refuse_changes(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    shape_keys: Sequence[str],
+    directory: Path,
+    same: Collection[str] = (),
+) -> None:
     """Refuse settings that a checkpoint depends on and that differ now.
 
     Args:
@@ -70,6 +88,7 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: S
         new: Settings asked for.
         shape_keys: Dotted names of settings or of whole groups.
         directory: The run folder, for the message.
+        same: Settings that may differ, because both values name the same thing.
 
     Raises:
         MotionkitError: Names every such setting with both values.
@@ -78,7 +97,9 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: S
     changed = [
         f"{key} was {before.get(key)!r}, is {after.get(key)!r}"
         for key in sorted(before.keys() | after.keys())
-        if before.get(key) != after.get(key) and any(key == name or key.startswith(f"{name}.") for name in shape_keys)
+        if before.get(key) != after.get(key)
+        and key not in same
+        and any(key == name or key.startswith(f"{name}.") for name in shape_keys)
     ]
     if changed:
         raise MotionkitError(

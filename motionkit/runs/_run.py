@@ -22,7 +22,7 @@ from motionkit.runs._checkpoint import (
 from motionkit.runs._folder import claim_new, folder_of, hold, sweep
 from motionkit.runs._log import LogFile
 from motionkit.runs._record import Record, new_record
-from motionkit.runs._resume import cut_metrics, locate, refuse_changes, refuse_command, without_place
+from motionkit.runs._resume import cut_metrics, locate, refuse_changes, refuse_command, same_inputs, without_place
 from motionkit.runs._signals import StopSignals
 from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
 
@@ -94,6 +94,7 @@ class Run:
         overwrite: bool = False,
         argv: Sequence[str] = (),
         origins: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str] | None = None,
         root: str | Path = "runs",
     ) -> Self:
         """Make a new run folder: `out` itself, else ``root/<command>/<name or time-id>``.
@@ -106,6 +107,7 @@ class Run:
             overwrite: Replace what an older run wrote there. A folder that is no run is never touched.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
+            inputs: Fingerprints of what settings name, by dotted setting; see `same_inputs`.
             root: Parent of all runs.
 
         Raises:
@@ -115,7 +117,8 @@ class Run:
         directory = folder_of(command, root, out, name)
         claim_new(directory, overwrite=overwrite)
         lock = hold(directory)
-        return cls._begin(directory, snapshot, new_record(command), lock, None, argv, origins, 0.0)
+        record = new_record(command) | {"inputs": dict(inputs or {})}
+        return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
 
     @classmethod
     def resume(
@@ -127,6 +130,7 @@ class Run:
         shape_keys: Sequence[str] = (),
         argv: Sequence[str] = (),
         origins: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str] | None = None,
     ) -> Self:
         """Continue a run in its own folder, from its last good checkpoint or from the one that `path` names.
 
@@ -137,6 +141,7 @@ class Run:
             shape_keys: Settings, or groups, that the checkpoint depends on and that may not differ.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
+            inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same.
 
         Raises:
             MotionkitError: No run, another command's or in use, a shape-changing setting differs (named), or no
@@ -146,7 +151,7 @@ class Run:
         new = dict(snapshot) if snapshot is not None else old
         require_trackers(new.get("track") or ())
         refuse_command(record, command, directory)
-        refuse_changes(old, new, shape_keys, directory)
+        refuse_changes(old, new, shape_keys, directory, same_inputs(record, inputs or {}))
         lock = hold(directory)
         try:
             with disk_errors("continue the run", directory):
@@ -324,6 +329,7 @@ def open_run(
     shape_keys: Sequence[str] = (),
     argv: Sequence[str] = (),
     origins: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
     root: str | Path = "runs",
 ) -> Run:
     """Create or resume the run that ``snapshot["run"]`` asks for (out, name, overwrite, resume).
@@ -332,7 +338,15 @@ def open_run(
     """
     place: Mapping[str, Any] = snapshot.get("run") or {}
     if place.get("resume"):
-        return Run.resume(place["resume"], snapshot, command=command, shape_keys=shape_keys, argv=argv, origins=origins)
+        return Run.resume(
+            place["resume"],
+            snapshot,
+            command=command,
+            shape_keys=shape_keys,
+            argv=argv,
+            origins=origins,
+            inputs=inputs,
+        )
     return Run.create(
         command,
         snapshot,
@@ -341,5 +355,6 @@ def open_run(
         overwrite=bool(place.get("overwrite")),
         argv=argv,
         origins=origins,
+        inputs=inputs,
         root=root,
     )

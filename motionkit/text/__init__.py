@@ -4,6 +4,7 @@ from motionkit.text._cache import CachedEncoder
 from motionkit.text._features import TextEncoder, TextFeatures
 from motionkit.text._load import ENCODERS, load_encoder
 from motionkit.text._prompt import SEPARATOR, Prompt
+from motionkit.text._record import TextRecord, proof
 from motionkit.text._stored import StoredEncoder, read_table, write_table
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "StoredEncoder",
     "TextEncoder",
     "TextFeatures",
+    "TextRecord",
     "load_encoder",
+    "proof",
     "read_table",
     "write_table",
 ]

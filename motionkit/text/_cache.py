@@ -24,6 +24,7 @@ class CachedEncoder:
         self.name = encoder.name
         self.width = encoder.width
         self.fingerprint = encoder.fingerprint
+        self.source: str = getattr(encoder, "source", "")
         self._rows: dict[str, Tensor] = {}
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:

@@ -42,7 +42,11 @@ class TextEncoder(Protocol):
     Attributes:
         name: Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``.
         width: F of the features.
-        fingerprint: Changes whenever the same text would encode differently (model, revision, options).
+        fingerprint: Changes whenever the same text would encode differently (model, revision, options). With the form
+            ``name:digest`` it identifies a model whatever place it was opened from, and is compared when something
+            that was trained with a model is used with it again (see `motionkit.text.TextRecord`).
+
+    One that runs a model may also have ``source: str``, the folder or hub id that it was opened from.
     """
 
     name: str

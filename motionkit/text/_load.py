@@ -17,7 +17,12 @@ ENCODERS = ("clip", "distilbert", "minilm", "stored")
 
 
 def load_encoder(
-    name: str, *, model: str = "", table: Path | None = None, device: torch.device | str = "cpu"
+    name: str,
+    *,
+    model: str = "",
+    table: Path | None = None,
+    local: bool = False,
+    device: torch.device | str = "cpu",
 ) -> CachedEncoder:
     """Open an encoder; each text is encoded once for its life.
 
@@ -25,6 +30,7 @@ def load_encoder(
         name: ``clip``, ``distilbert``, ``minilm`` or ``stored``.
         model: Folder or hub id of the model; empty for the encoder's default from the local cache.
         table: Table of stored embeddings (``stored`` only); texts outside it go to MiniLM.
+        local: Never ask the network, not even for a hub id.
         device: Where the model runs; features are returned on the CPU.
 
     Raises:
@@ -32,13 +38,13 @@ def load_encoder(
     """
     encoder: TextEncoder
     if name == "clip":
-        encoder = ClipEncoder(model, device=device)
+        encoder = ClipEncoder(model, local=local, device=device)
     elif name == "distilbert":
-        encoder = DistilBertEncoder(model, device=device)
+        encoder = DistilBertEncoder(model, local=local, device=device)
     elif name == "minilm":
-        encoder = MiniLMEncoder(model, device=device)
+        encoder = MiniLMEncoder(model, local=local, device=device)
     elif name == "stored" and table is not None:
-        encoder = StoredEncoder(table, fallback=partial(MiniLMEncoder, model, device=device))
+        encoder = StoredEncoder(table, fallback=partial(MiniLMEncoder, model, local=local, device=device))
     elif name == "stored":
         raise MotionkitError("the stored text encoder needs its table of embeddings.")
     else:

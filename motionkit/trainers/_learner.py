@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from motionkit.config import OptimSettings
-from motionkit.errors import MotionkitError
 from motionkit.nn import EMA, adapter_parameters, has_adapters
-from motionkit.trainers._state import AverageState, Learnable, ModelState, OptimizerState, Stateful
+from motionkit.trainers._gradients import FiniteGradients
+from motionkit.trainers._state import AverageState, Learnable, ModelState, OptimizerState, State, Stateful
 from motionkit.trainers._world import OneProcess, World
 
 Rate = Callable[[int], float]
@@ -42,6 +42,7 @@ class Learner:
         self.optim = optim
         self.rate = rate
         self.world = world or OneProcess()
+        self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
         self.trained = _trained(model.network)
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.trained],
@@ -55,17 +56,18 @@ class Learner:
         """Forget the gradient of the last update."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def descend(self, update: int) -> dict[str, float]:
+    def descend(self, update: int, *, move: bool = True) -> dict[str, float]:
         """Clip the gradient, do one optimiser step, and move the average.
 
         Args:
             update: Number of the update, from 0; sets the learning rate.
+            move: Whether there was anything to learn from; without it the parameters stay as they are.
 
         Returns:
-            ``grad/norm`` (before clipping) and ``optim/learning_rate``.
+            ``grad/norm`` (before clipping), ``grad/left_out`` and ``optim/learning_rate``.
 
         Raises:
-            MotionkitError: The gradient is not finite (exit code 1); the parameters are as they were.
+            MotionkitError: The gradient is not finite, several times in a row (exit code 1); see `FiniteGradients`.
         """
         rate = self.rate(update)
         for group in self.optimizer.param_groups:
@@ -74,19 +76,12 @@ class Learner:
         if self.world.size > 1:
             self._add_gradients()
         norm = float(nn.utils.clip_grad_norm_(parameters, self.optim.grad_clip or math.inf))
-        if not math.isfinite(norm):
-            raise MotionkitError(
-                "the loss is no longer finite.",
-                why=f"gradient norm {norm} at learning rate {rate:.2g}.",
-                fix="lower --learning-rate, then --resume from the last checkpoint.",
-                code=1,
-            )
-        if norm > 0:
+        if self.gradients.admit(norm) and norm > 0 and move:
             # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
             self.optimizer.step()
         if self.ema is not None:
             self.ema.update()
-        return {"grad/norm": norm, "optim/learning_rate": rate}
+        return {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
 
     def _add_gradients(self) -> None:
         """Replace every gradient by the sum over the processes, in one exchange."""
@@ -101,12 +96,21 @@ class Learner:
         return nullcontext() if self.ema is None else self.ema.applied()
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds of it: ``model``, ``optimizer``, and ``ema`` when there is an average."""
+        """Return what a checkpoint holds of it; ``ema`` only when there is an average."""
         parts: dict[str, Stateful] = {
             "model": ModelState(self.model),
             "optimizer": OptimizerState(self.optimizer, self.model.network),
+            "learner": self,
         }
         return parts if self.ema is None else {**parts, "ema": AverageState(self.ema)}
+
+    def state(self) -> State:
+        """Return how many updates in a row had no finite gradient."""
+        return State(values={"left_out": self.gradients.in_a_row})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        self.gradients.in_a_row = int(state.values["left_out"])
 
 
 def constant_rate(peak: float, warmup: int) -> Rate:

@@ -19,6 +19,10 @@ class Trainer(Protocol):
         settings: What it was built from.
         shape_keys: Dotted settings (or whole groups) that a checkpoint depends on: tensor shapes, data order, the
             meaning of counters. Changing one of them on ``--resume`` is refused by name.
+
+    After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
+    as ``policy.text_model``, a fingerprint of what was found there. ``--resume`` takes another place with the same
+    fingerprint. See `inputs_of`.
     """
 
     shape_keys: ClassVar[tuple[str, ...]]
@@ -43,3 +47,18 @@ class Trainer(Protocol):
             Parts of the summary document: ``heldout``, ``metrics`` and ``table``, each optional.
         """
         ...
+
+
+def inputs_of(parts: Mapping[str, object]) -> dict[str, str]:
+    """Collect the fingerprints of inputs that components found at the places their options name.
+
+    Args:
+        parts: Components by dotted setting, such as ``policy`` or ``reward.tmr-dense``; those that have something to
+            tell have ``inputs: Mapping[str, str]``, fingerprints by the name of the option.
+    """
+    found: dict[str, str] = {}
+    for place, part in parts.items():
+        inputs = getattr(part, "inputs", None)
+        if isinstance(inputs, Mapping):
+            found |= {f"{place}.{name}": str(mark) for name, mark in inputs.items()}
+    return found

@@ -52,7 +52,14 @@ def run_trainer(
     Raises:
         MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.
     """
-    run = open_run(command, resolved.snapshot(), shape_keys=trainer.shape_keys, argv=argv, origins=resolved.origins)
+    run = open_run(
+        command,
+        resolved.snapshot(),
+        shape_keys=trainer.shape_keys,
+        argv=argv,
+        origins=resolved.origins,
+        inputs=getattr(trainer, "inputs", None),
+    )
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
     with run, watch(run) if watch is not None else nullcontext():
         parts = dict(trainer.train(run))

@@ -95,7 +95,7 @@ def describe_tensors(tensors: Mapping[str, Tensor]) -> str:
         return "an OpenTMA / OpenTMR encoder (another architecture than TMR)"
     if has("input_blocks.", "middle_block.", "output_blocks.") or has("sentence_t5"):
         return "a MotionReward / SPM network (skip transformer; another architecture than TMR)"
-    if has("gru.weight_ih_l0") and (has("pos_emb.weight") or has("hidden", "output_net.")):
+    if has("gru.weight_ih_l0"):
         return "a BiGRU encoder of the Guo et al. text-to-motion evaluator"
     if "main.0.weight" in names and "out_net.weight" in names:
         return "the movement convolution of the Guo et al. text-to-motion evaluator"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
 from motionkit.weights._describe import describe
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
@@ -22,6 +26,32 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
         MotionkitError: Names missing or unknown, or shapes that differ, with the first few of each and what the
             file seems to be. The module is unchanged then.
     """
+    _check(module, tensors, origin)
+    module.load_state_dict(dict(tensors), strict=True)
+
+
+def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str) -> Module:
+    """Build a network for `tensors` and load them into it.
+
+    The network is built without memory first. Only when every name and shape agrees is it built in earnest, so that
+    it never takes more than what the file holds, whatever sizes a description beside the file asks for.
+
+    Args:
+        make: Makes the network.
+        tensors: Name to tensor.
+        origin: File or folder they came from, for the message.
+
+    Raises:
+        MotionkitError: As `load_strict`.
+    """
+    with torch.device("meta"):
+        _check(make(), tensors, origin)
+    module = make()
+    module.load_state_dict(dict(tensors), strict=True)
+    return module
+
+
+def _check(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
     own = module.state_dict()
     missing = sorted(own.keys() - tensors.keys())
     unknown = sorted(tensors.keys() - own.keys())
@@ -41,7 +71,6 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
             why="; ".join(part for part in parts if part) + f". The file looks like: {describe(tensors)}.",
             fix="use the weights that belong to this model; nothing was loaded.",
         )
-    module.load_state_dict(dict(tensors), strict=True)
 
 
 def _some(what: str, names: Sequence[str], of: int) -> str:

@@ -93,6 +93,8 @@ def test_sampler_options(policy: Path, tmp_path: Path) -> None:
         (["--durations", "two", "--dry-run"], "not numbers"),
         (["--dataset", "starter", "--dry-run"], "were both given"),
         (["--durations", "-1"], "above 0"),
+        (["--reference", "nowhere.pt"], "--reference has no effect"),
+        (["--reference", "nowhere.pt", "--dry-run"], "--reference has no effect"),
         (["--durations", "9"], "at most 80"),
         (["--inference-timesteps", "11"], "11 sampling steps"),
     ],

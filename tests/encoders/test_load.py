@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import safetensors.torch
 import torch
 
 from motionkit.encoders.tmr import ActorSizes, TokenFolder, load_tmr, new_tmr, open_text_model, read_stats, save_tmr
+from motionkit.encoders.tmr import _layout as layout
 from motionkit.errors import MotionkitError
-from motionkit.text import Prompt, TextFeatures
+from motionkit.text import Prompt, TextFeatures, load_encoder
 
 
 class Words:
@@ -128,6 +130,17 @@ def test_heads_come_from_config_or_default(tiny, real, tmp_path):
     assert "5 attention heads do not divide" in refused(tmp_path / "x.pt", stats=stats, heads=5)
 
 
+def test_heads_that_are_assumed_are_said(tiny, tmp_path, caplog):
+    torch.save(parts(tiny), tmp_path / "x.pt")
+    with caplog.at_level("INFO", "motionkit.tmr"):
+        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", heads=2, text_model=Words(20))
+        load_tmr(tiny, text_model=Words(20))
+        assert not caplog.records
+        load_tmr(tmp_path / "x.pt", stats=tiny / "stats", text_model=Words(20))
+    assert "4 are assumed" in caplog.text
+    assert "--reward.heads N" in caplog.text
+
+
 def test_swapped_files(real):
     weights = real / "last_weights"
     text = refused(text_encoder=weights / "motion_encoder.pt", motion_encoder=weights / "text_encoder.pt")
@@ -148,9 +161,13 @@ def test_a_guo_evaluator_is_refused_by_name(shared, tmp_path):
     text = refused(tmp_path / "looks_like_tmr.pth")
     assert "Guo et al." in text
     assert "random" in text
+    assert "judge" not in text, "no command takes it yet"
     torch.save(inner, tmp_path / "motion_encoder.pt")
     torch.save(inner, tmp_path / "text_encoder.pt")
     assert "BiGRU" in refused(tmp_path)
+    bare = {name: value for name, value in inner.items() if name.startswith("gru.")}
+    torch.save({"text_encoder": bare, "motion_encoder": bare}, tmp_path / "bare.pt")
+    assert "Guo et al." in refused(tmp_path / "bare.pt")
 
 
 def test_other_look_alikes(shared, tiny, tmp_path):
@@ -197,6 +214,60 @@ def test_statistics(tiny, tmp_path):
     assert "no mean and std found" in refused(tmp_path / "alone" / "a" / "b")
 
 
+@pytest.fixture
+def two_sets(tiny, tmp_path):
+    """A folder of weights beside the statistics of two datasets, as TMR's repository has them."""
+    for number, name in enumerate(("humanml3d", "kitml")):
+        folder = tmp_path / "stats" / name / "guoh3dfeats"
+        folder.mkdir(parents=True)
+        torch.save(torch.full((12,), float(number)), folder / "mean.pt")
+        torch.save(torch.ones(12), folder / "std.pt")
+    shutil.copytree(tiny / "last_weights", tmp_path / "models" / "run" / "last_weights")
+    return tmp_path
+
+
+@pytest.mark.parametrize("prefix", ["", "/cluster/of/somebody/"])
+@pytest.mark.parametrize(("name", "mean"), [("humanml3d", 0.0), ("kitml", 1.0)])
+def test_statistics_are_those_that_the_weights_name(tiny, two_sets, name, mean, prefix):
+    run = two_sets / "models" / "run"
+    config = json.loads((tiny / "config.json").read_text())
+    config["data"]["motion_loader"]["normalizer"]["base_dir"] = f"{prefix}stats/{name}/guoh3dfeats"
+    (run / "config.json").write_text(json.dumps(config))
+    assert load_tmr(run, text_model=Words(20)).mean.tolist() == [mean] * 12
+    # What the user names goes before what the weights name.
+    stats = two_sets / "stats" / "humanml3d" / "guoh3dfeats"
+    assert load_tmr(run, stats=stats, text_model=Words(20)).mean.tolist() == [0.0] * 12
+    shutil.rmtree(two_sets / "stats" / name)
+    assert f"stats/{name}/guoh3dfeats, which its config.json names" in refused(run)
+
+
+def test_statistics_of_two_datasets_and_nothing_to_choose_by(two_sets):
+    text = refused(two_sets / "models" / "run", heads=2)
+    assert "statistics of 2 datasets" in text
+    assert f"--reward.stats {two_sets / 'stats/humanml3d/guoh3dfeats'}" in text
+
+
+def test_layers_that_skip_numbers_take_no_memory(tiny, tmp_path):
+    nets = parts(tiny)
+    first = "seqTransEncoder.layers.0.linear1.weight"
+    nets["motion_encoder"]["seqTransEncoder.layers.99999999.linear1.weight"] = nets["motion_encoder"][first]
+    torch.save(nets, tmp_path / "x.pt")
+    assert "not numbered from 0 on" in refused(tmp_path / "x.pt", stats=tiny / "stats", heads=2)
+
+
+def test_a_network_that_its_tensors_do_not_fill_takes_no_memory(tiny, tmp_path, monkeypatch):
+    class Weightless(layout.ActorEncoder):
+        def __init__(self, sizes):
+            super().__init__(sizes)
+            assert self.tokens.is_meta
+
+    nets = parts(tiny)
+    nets["motion_encoder"]["projection.weight"] = torch.zeros(8000, 12)
+    torch.save(nets, tmp_path / "x.pt")
+    monkeypatch.setattr(layout, "ActorEncoder", Weightless)
+    assert "does not fit Weightless" in refused(tmp_path / "x.pt", stats=tiny / "stats", heads=2)
+
+
 def test_statistics_of_a_generator_are_refused(tmp_path):
     np.save(tmp_path / "Mean.npy", np.zeros(263, "f4"))
     np.save(tmp_path / "Std.npy", np.repeat(np.arange(1.0, 9.0), 33)[:263].astype("f4"))
@@ -234,6 +305,31 @@ def test_native_folder_round_trip(tmp_path, half, variational):
                 again.state_dict()[name], value.half().float() if half else value, rtol=0, atol=0
             )
         assert torch.equal(again.std, tmr.std)
+
+
+@pytest.fixture
+def with_clip(clip, tmp_path):
+    """A TMR of ours that reads a CLIP folder."""
+    encoder = load_encoder("clip", model=str(clip))
+    tmr = new_tmr(ActorSizes(7, 8, 16, 1, 2), torch.zeros(7), torch.ones(7), encoder)
+    save_tmr(tmp_path / "tmr", tmr)
+    return tmp_path / "tmr"
+
+
+def test_the_text_model_it_was_trained_with(with_clip, clip, other_clip, tmp_path):
+    assert load_tmr(with_clip).text_model.source == str(clip)
+    shutil.copytree(clip, tmp_path / "moved")
+    assert load_tmr(with_clip, text_model=str(tmp_path / "moved")).text_model.name == "clip"
+    with pytest.raises(MotionkitError, match="another clip text model") as error:
+        load_tmr(with_clip, text_model=str(other_clip))
+    assert "--reward.text-model DIR" in error.value.fix
+    assert str(with_clip / "config.json") in error.value.message
+
+
+def test_a_damaged_config_is_no_traceback(with_clip):
+    (with_clip / "config.json").write_text('{"format": "motionkit-tmr", "text": 3}')
+    with pytest.raises(MotionkitError, match="text is no text model"):
+        load_tmr(with_clip)
 
 
 def test_a_native_folder_without_a_part(tmp_path):

@@ -42,6 +42,18 @@ def test_samples_without_a_finite_reward_are_said() -> None:
     assert "no finite reward" in RewardAlarms().look(line(0.5, 0.1, 0.9, **{"reward/nan": 2.0}))[0]
 
 
+def test_a_reward_without_any_finite_score_is_named_once() -> None:
+    alarms, nan = RewardAlarms(), float("nan")
+    first = line(0.5, 0.1, 0.9, **{"reward/near/mean": 0.5, "reward/far/mean": nan, "reward/far/part": nan})
+    assert [text.split(" gave")[0] for text in alarms.look(first)] == ["the reward far"]
+    assert alarms.look(first) == []
+
+
+def test_a_heldout_measurement_without_numbers_is_said() -> None:
+    nan = np.full((3, 2), np.nan)
+    assert "no held-out prompt has a finite reward" in drift_alarms({"reward": compare(np.ones((3, 2)), nan)})[0]
+
+
 def measured(joints: list[Tensor]) -> dict[str, np.ndarray]:
     lengths = torch.tensor([len(motion) for motion in joints])
     padded = torch.nn.utils.rnn.pad_sequence(joints, batch_first=True)

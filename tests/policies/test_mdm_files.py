@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from motionkit.errors import MotionkitError
 from motionkit.motion import KIT, Normalizer
 from motionkit.nn import stock_keys
-from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm import MDMOptions, MDMSettings
 from motionkit.policies.mdm import _factory as factory
+from motionkit.policies.mdm import _released as released
+from motionkit.policies.mdm import _store as store
 from motionkit.policies.mdm.model import (
+    MDMNetwork,
     MDMPolicy,
     export_checkpoint,
     export_stock,
@@ -38,7 +41,7 @@ STOCK: dict[str, object] = {"num_heads": 4, "ff_size": 1024}
 @pytest.fixture(autouse=True)
 def _no_text_model(monkeypatch: pytest.MonkeyPatch, hash_encoder: Any) -> None:
     """Opened policies get the tests' encoder in place of CLIP."""
-    monkeypatch.setattr(factory, "open_encoder", lambda name, model="", device="cpu": CachedEncoder(hash_encoder))
+    monkeypatch.setattr(factory, "open_encoder", lambda name, model="", **_: CachedEncoder(hash_encoder))
 
 
 def _ask(policy: MDMPolicy) -> Tensor:
@@ -50,6 +53,14 @@ def _ask(policy: MDMPolicy) -> Tensor:
 
 def _export(policy: MDMPolicy, folder: Path, **options: Any) -> Path:
     return export_stock(policy.settings, policy.network, folder, skeleton=policy.skeleton, **options)
+
+
+class Weightless(MDMNetwork):
+    """A network that must not be built with weights."""
+
+    def __init__(self, settings: MDMSettings) -> None:
+        super().__init__(settings)
+        assert self.pe.is_meta, "memory was taken before the sizes were compared"
 
 
 class StockPositions(nn.Module):
@@ -269,17 +280,81 @@ def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: Simp
         ({"use_ema": True}, "no averaged weights"),
         ({"num_heads": 5}, "num_heads"),
         ({"layers": "many"}, "layers"),
+        ({"sigma_small": False}, "sigma_small"),
+        ({"diffusion_steps": 10**9}, "diffusion_steps"),
+        ({"layers": 10**7}, "layers"),
+        ({"latent_dim": 200_000}, "latent_dim"),
+        ({"latent_dim": 8192, "layers": 200}, "does not fit"),
+        ({"pos_embed_max_len": 10**9}, "pos_embed_max_len"),
+        ({"text_width": [1]}, "text_width"),
+        ({"lambda_target_loc": [1]}, "target joint"),
     ],
 )
 def test_what_cannot_be_loaded_is_named(
-    make_policy: Make, tmp_path: Path, change: dict[str, Any], message: str
+    make_policy: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str
 ) -> None:
     _, path, tensors, args = _released(make_policy, tmp_path)
     torch.save({"model": tensors}, path)
     (tmp_path / "args.json").write_text(json.dumps({**args, **change}))
+    monkeypatch.setattr(released, "MDMNetwork", Weightless)
     with pytest.raises(MotionkitError, match=message) as error:
         read_released(path)
     assert error.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"latent_dim": 200_000}}, "latent_dim"),
+        ({"settings": {"latent_dim": 8192}}, "does not fit"),
+        ({"settings": {"layers": 200}}, "does not fit"),
+        ({"settings": {"diffusion_steps": 10**9}}, "diffusion_steps"),
+        ({"lora": {"r": 10**9, "alpha": 1, "targets": ["attn"]}}, "lora.r"),
+        ({"lora": {"r": 4000, "alpha": 1, "targets": ["attn"]}}, "does not fit"),
+        ({"lora": {"rank": 2}}, "lora.r"),
+        ({"max_length": 10**9}, "max_length"),
+        ({"max_length": 6000}, "max_length 6000"),
+        ({"fps": float("nan")}, "fps"),
+        ({"text": "clip"}, "text"),
+        ({"text": {"encoder": 3}}, "text.encoder"),
+        ({"settings": None}, "settings"),
+        ({"kind": "gan"}, "'gan' policy"),
+    ],
+)
+def test_a_description_that_does_not_fit_its_tensors_takes_no_memory(
+    make_policy: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str
+) -> None:
+    save_policy(make_policy(), tmp_path)
+    content = json.loads((tmp_path / "policy.json").read_text())
+    for key, value in change.items():
+        content[key] = {**content[key], **value} if isinstance(value, dict) and content[key] else value
+    (tmp_path / "policy.json").write_text(json.dumps(content))
+    monkeypatch.setattr(store, "MDMNetwork", Weightless)
+    with pytest.raises(MotionkitError, match=message) as error:
+        open_policy(MDMOptions(checkpoint=str(tmp_path)))
+    assert error.value.code == 2
+
+
+def test_thin_adapters_do_not_multiply_into_anything(make_policy: Make, tmp_path: Path) -> None:
+    """Two vectors of a million make a matrix of four terabytes."""
+    _, path, tensors, args = _released(make_policy, tmp_path)
+    name = "seqTransEncoder.layers.1.linear1"
+    tensors[f"{name}.lora_A.default.weight"] = torch.zeros(1, 10**6)
+    tensors[f"{name}.lora_B.default.weight"] = torch.zeros(10**6, 1)
+    torch.save({"model": tensors}, path)
+    (tmp_path / "args.json").write_text(json.dumps({**args, "lora_alpha": 6.0}))
+    with pytest.raises(MotionkitError, match="does not fit"):
+        read_released(path)
+
+
+def test_a_run_that_names_another_folder_as_its_last_checkpoint(make_policy: Make, tmp_path: Path) -> None:
+    policy = make_policy()
+    save_policy(policy, tmp_path / "run" / "policy", tensors=False)
+    save_policy(policy, tmp_path / "elsewhere")
+    (tmp_path / "run" / "checkpoints").mkdir()
+    (tmp_path / "run" / "checkpoints" / "last").write_text("../../elsewhere\n")
+    with pytest.raises(MotionkitError, match="names no checkpoint"):
+        open_policy(MDMOptions(checkpoint=str(tmp_path / "run")))
 
 
 def test_broken_files(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
@@ -341,6 +416,11 @@ def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) 
     np.save(tmp_path / "Std.npy", np.full(263, 2, np.float32))
     policy = open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=source)
     assert policy.normalizer.std[0] == 2
+    made_up = SimpleNamespace(**vars(source), name="composite", source_name="starter")
+    with pytest.raises(MotionkitError, match="those of the starter dataset are not those it was trained with") as error:
+        open_policy(MDMOptions(checkpoint=str(path)), dataset=made_up)
+    assert "--dataset humanml --dataset.root DIR" in error.value.fix
+    assert open_policy(MDMOptions(checkpoint=str(path), stats=tmp_path), dataset=made_up).normalizer.std[0] == 2
     other = SimpleNamespace(**{**vars(source), "skeleton": KIT})
     with pytest.raises(MotionkitError, match="humanml body"):
         open_policy(MDMOptions(checkpoint=str(path)), dataset=other)

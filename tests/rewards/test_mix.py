@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.base import RewardScores
-from motionkit.rewards.mix import RewardMix
+from motionkit.rewards.mix import RewardMix, refuse_dead
 from motionkit.text import Prompt
 
 PROMPTS = [Prompt(("a", "b"), (4, 4), "x"), Prompt(("c",), (8,), "y")]
@@ -52,3 +53,64 @@ def test_bounds_are_those_of_the_sum_or_unknown() -> None:
     known = Fixed([0.0, 0.0], bounds=(-1.0, 1.0))
     assert RewardMix([(known, 1.0), (known, -0.5)]).bounds == (-1.5, 1.5)
     assert RewardMix([(known, 1.0), (Fixed([0.0, 0.0]), 1.0)]).bounds is None
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "it is None"),
+        (torch.zeros(2), "it is a Tensor"),
+        ((torch.zeros(2), {}), "it is a tuple"),
+        (RewardScores(torch.zeros(2, 1)), r"total has shape \[2, 1\], should be \[2\]"),
+        (RewardScores(torch.zeros(())), r"total has shape \[\]"),
+        (RewardScores(torch.zeros(3)), r"total has shape \[3\]"),
+        (RewardScores([0.0, 1.0]), "total is a list"),  # type: ignore[arg-type]
+        (RewardScores(None), "total is a NoneType"),  # type: ignore[arg-type]
+        (RewardScores(torch.zeros(2, dtype=torch.int64)), "total holds int64"),
+        (RewardScores(torch.zeros(2, dtype=torch.complex64)), "total holds complex64"),
+        (RewardScores(torch.zeros(2, device="meta")), "total is on meta"),
+        (RewardScores(torch.zeros(2), segments=torch.zeros(2, 1)), r"segments has shape \[2, 1\], should be \[2, 2\]"),
+        (RewardScores(torch.zeros(2), segments=[1]), "segments is a list"),  # type: ignore[arg-type]
+        (RewardScores(torch.zeros(2), parts={"near": torch.zeros(1)}), "part 'near' has shape"),
+        (RewardScores(torch.zeros(2), parts=3), "parts is a int"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_score_is_said_with_the_name_of_the_reward(returned: object, message: str) -> None:
+    class Odd(Fixed):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            return returned  # type: ignore[return-value]
+
+    with pytest.raises(
+        MotionkitError, match=f"the reward fixed returned no scores that can be used: .*{message}"
+    ) as error:
+        RewardMix([(Odd([0.0, 0.0]), 1.0)]).score(MOTIONS, PROMPTS)
+    assert error.value.code == 1
+    assert "here [2]" in error.value.why
+
+
+def test_a_reward_without_any_finite_score_is_left_out_when_asked() -> None:
+    good, bad = Fixed([0.5, 0.4], [[0.2, 0.8], [0.4, 0.0]]), Fixed([NAN, float("inf")])
+    bad.name = "bad"
+    mix = RewardMix([(bad, 2.0), (good, 1.0)])
+    kept = mix.score(MOTIONS, PROMPTS)
+    assert (kept.finite.any().item(), kept.dead, kept.metrics["reward/left_out"]) == (False, ("bad",), 0.0)
+    left = mix.score(MOTIONS, PROMPTS, leave_out=True)
+    alone = RewardMix([(good, 1.0)]).score(MOTIONS, PROMPTS)
+    assert torch.equal(left.total, alone.total)
+    assert torch.equal(left.segments, alone.segments)
+    assert (left.dead, left.metrics["reward/left_out"]) == (("bad",), 1.0)
+    # With nothing left there is no total: zeros would be a score.
+    nothing = RewardMix([(bad, 1.0)]).score(MOTIONS, PROMPTS, leave_out=True)
+    assert not nothing.finite.any()
+
+
+def test_dead_rewards_are_named() -> None:
+    refuse_dead((), "two motions")
+    with pytest.raises(
+        MotionkitError, match="the reward near and the reward far gave none of the two motions"
+    ) as error:
+        refuse_dead(("near", "far"), "two motions")
+    assert error.value.code == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import string
 import zipfile
 from pathlib import Path
 
@@ -14,54 +13,9 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.text import load_encoder
+from motionkit.text._transformers import _digest
 
 transformers = pytest.importorskip("transformers")
-
-WORDS = ["a", "man", "walks", "jumps", "then", "and", "he", "sits", "fast", "slowly"]
-
-
-@pytest.fixture(scope="module")
-def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A DistilBERT folder."""
-    folder = tmp_path_factory.mktemp("distilbert")
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *string.ascii_lowercase[1:]]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.DistilBertConfig(
-        vocab_size=len(vocabulary), dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32
-    )
-    transformers.DistilBertModel(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CLIP folder with both towers, as it is published."""
-    folder = tmp_path_factory.mktemp("clip")
-    letters = list(string.ascii_lowercase)
-    vocabulary = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(vocabulary)}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    transformers.CLIPTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt")).save_pretrained(
-        folder
-    )
-    torch.manual_seed(0)
-    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-    ends = {"bos_token_id": len(vocabulary) - 2, "eos_token_id": len(vocabulary) - 1, "pad_token_id": 0}
-    config = transformers.CLIPConfig(
-        text_config={
-            **small,
-            **ends,
-            "vocab_size": len(vocabulary),
-            "max_position_embeddings": 77,
-            "projection_dim": 12,
-        },
-        vision_config={**small, "image_size": 8, "patch_size": 4, "projection_dim": 12},
-        projection_dim=12,
-    )
-    transformers.CLIPModel(config).save_pretrained(folder)
-    return folder
 
 
 @torch.no_grad()
@@ -96,15 +50,19 @@ def test_clip_is_the_projected_end_token(clip: Path) -> None:
 
 def test_only_twenty_pieces_survive_and_the_loss_is_logged(clip: Path, caplog: pytest.LogCaptureFixture) -> None:
     encoder = load_encoder("clip", model=str(clip))
+    long = "a b c d e f g h i j k l m n o p q r s t"
     with caplog.at_level(logging.WARNING, "motionkit.text"):
-        one, other = encoder.encode(
-            ["a b c d e f g h i j k l m n o p q r s t u", "a b c d e f g h i j k l m n o p q r s t v w"]
-        ).tokens
+        one, other = encoder.encode([f"{long} u", f"{long} v w"]).tokens
         encoder.encode(["a b c"])
     assert torch.equal(one, other)
-    assert [record.getMessage().split(" from")[0] for record in caplog.records] == [
-        "clip reads 20 tokens: 1 of 21 words are lost",
-        "clip reads 20 tokens: 2 of 22 words are lost",
+    assert [record.getMessage() for record in caplog.records] == [
+        f"clip reads 20 tokens: words are lost from 2 of 2 texts, such as 2 of 22 words of '{long} v w'"
+    ]
+    with caplog.at_level(logging.WARNING, "motionkit.text"):
+        for number in range(30):
+            encoder.encode([f"{long} u{number}"])
+    assert [record.getMessage().split(",")[0] for record in caplog.records][1:] == [
+        "clip reads 20 tokens: words are lost from 20 of 21 texts"
     ]
 
 
@@ -129,13 +87,78 @@ def test_fingerprint_follows_the_weights(distilbert: Path, tmp_path: Path) -> No
     assert same != load_encoder("distilbert", model=str(tmp_path)).fingerprint
 
 
+def test_a_model_of_another_type_is_refused(clip: Path, distilbert: Path, tmp_path: Path) -> None:
+    """A BERT folder has the widths and the names of methods that DistilBERT has; only its type tells."""
+    for name, folder, kind in (("distilbert", clip, "clip"), ("clip", distilbert, "distilbert")):
+        with pytest.raises(MotionkitError, match=f"of type {kind}, the {name} encoder") as error:
+            load_encoder(name, model=str(folder))
+        assert (error.value.code, "--policy.text-model DIR" in error.value.fix) == (2, True)
+    for file in distilbert.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = transformers.BertConfig(
+        vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(MotionkitError, match="of type bert"):
+        load_encoder("distilbert", model=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_layers": 10**6}, "describes 1000000 layers"),
+        ({"hidden_dim": 10**6, "dim": 10**6}, "weight files have"),
+        ({"num_labels": 10**9}, "holds the number 1000000000"),
+        ({"dim": "wide"}, "cannot open the text model"),
+    ],
+)
+def test_a_description_larger_than_its_weights_takes_no_memory(
+    distilbert: Path, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    for file in distilbert.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(MotionkitError, match=message) as error:
+        load_encoder("distilbert", model=str(tmp_path))
+    assert error.value.code == 2
+
+
+def test_a_folder_that_moved_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="there is no folder") as error:
+        load_encoder("clip", model=str(tmp_path / "moved" / "clip"))
+    assert "Repo id" not in error.value.sentence()
+
+
+def test_code_in_a_folder_is_neither_run_nor_asked_about(
+    distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in distilbert.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(MotionkitError, match="holds a model of type evil"):
+        load_encoder("distilbert", model=str(tmp_path))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_fingerprint_knows_the_weights_not_their_names(distilbert: Path) -> None:
+    """Names of modules change between versions of transformers."""
+    model = transformers.AutoModel.from_pretrained(distilbert)
+    wrapped = torch.nn.ModuleDict({"renamed": model})
+    assert _digest(wrapped) == _digest(model) == load_encoder("distilbert", model=str(distilbert)).fingerprint[11:]
+
+
 def test_what_is_no_model(distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for source in ("nobody/nothing", str(tmp_path), ""):
         with pytest.raises(MotionkitError, match="cannot open the text model") as error:
             load_encoder("distilbert", model=source)
         assert "hf download distilbert/distilbert-base-uncased" in error.value.fix
-    with pytest.raises(MotionkitError, match=r"not a clip text model|cannot open"):
+    with pytest.raises(MotionkitError, match="of type distilbert"):
         load_encoder("clip", model=str(distilbert))
 
 

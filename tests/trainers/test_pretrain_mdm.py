@@ -315,9 +315,10 @@ def test_distilbert_needs_the_plain_decoder() -> None:
 
 def test_a_diverging_loss_stops_the_run(tmp_path: Path) -> None:
     settings = _settings(optim={"learning_rate": 1e30, "warmup_steps": 0, "grad_clip": 0})
-    with pytest.raises(MotionkitError, match="no longer finite") as error:
+    with pytest.raises(MotionkitError, match="not been finite for 3 updates in a row") as error:
         _train(settings, tmp_path / "run")
     assert error.value.code == 1
+    assert "--learning-rate below 1e+30" in error.value.fix
 
 
 def test_velocity_loss_sees_jitter_and_not_an_offset() -> None:

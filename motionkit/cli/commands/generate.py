@@ -220,6 +220,10 @@ def _check(settings: GenerateSettings, texts: Sequence[str] | None, out: Path, d
     from motionkit.motion.convert import refuse_foreign
 
     _refuse_both(settings, texts or [], durations, out)
+    if getattr(settings.policy.options, "reference", ""):
+        raise MotionkitError(
+            "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."
+        )
     refuse_foreign(out)
     _seconds(durations)
 

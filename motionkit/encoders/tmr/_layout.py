@@ -77,10 +77,10 @@ def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None
         raise MotionkitError(
             f"{origin} is not a TMR encoder: it is {what}.",
             why="the two have the same component names, but other networks; loading one into the other would leave "
-            "every weight random."
+            "every weight random. motionkit does not run the Guo evaluator."
             if guo
             else "a TMR encoder has `tokens`, `projection` and `seqTransEncoder` tensors.",
-            fix="for the Guo evaluator use it as a judge, not as a TMR reward. " + _FIX if guo else _FIX,
+            fix=_FIX,
         )
 
 
@@ -94,9 +94,9 @@ def encoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
         latent, features = tensors["projection.weight"].shape
         ff = tensors["seqTransEncoder.layers.0.linear1.weight"].shape[0]
         variational = tensors["tokens"].shape[0] == 2
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, IndexError) as error:
         raise MotionkitError(f"{origin} is not a TMR encoder: it is {describe(tensors)}.", why=str(error)) from error
-    return ActorSizes(features, latent, ff, _layers(tensors), check_heads(heads, latent, origin), variational)
+    return ActorSizes(features, latent, ff, _layers(tensors, origin), check_heads(heads, latent, origin), variational)
 
 
 def decoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorSizes:
@@ -104,13 +104,13 @@ def decoder_sizes(tensors: Mapping[str, Tensor], heads: int, origin: str) -> Act
     try:
         features, latent = tensors["final_layer.weight"].shape
         ff = tensors["seqTransDecoder.layers.0.linear1.weight"].shape[0]
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, IndexError) as error:
         raise MotionkitError(
             f"{origin} is not a TMR motion decoder: it is {describe(tensors)}.",
             why=str(error),
             fix="leave the decoder out; a reward does not need it.",
         ) from error
-    return ActorSizes(features, latent, ff, _layers(tensors), check_heads(heads, latent, origin))
+    return ActorSizes(features, latent, ff, _layers(tensors, origin), check_heads(heads, latent, origin))
 
 
 def check_heads(heads: int, latent: int, origin: str) -> int:
@@ -119,24 +119,26 @@ def check_heads(heads: int, latent: int, origin: str) -> int:
         raise MotionkitError(
             f"{heads} attention heads do not divide the latent width {latent} of {origin}.",
             why="a weight file does not say how many heads it was trained with.",
-            fix="put the run's config.json (model.motion_encoder.num_heads) beside the weights.",
+            fix="give the right number with --reward.heads, or put the run's config.json beside the weights.",
         )
     return heads
 
 
-def _layers(tensors: Mapping[str, Tensor]) -> int:
-    return 1 + max(int(name.split(".")[2]) for name in tensors if name.startswith("seqTrans") and ".layers." in name)
+def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
+    """Return how many layers there are; a number that skips some would ask for any amount of memory."""
+    found = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
+    if found != {str(number) for number in range(len(found))}:
+        raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")
+    return len(found)
 
 
 def build_encoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorEncoder:
     """Build and fill an encoder; any tensor too many or too few is an error."""
-    module = ActorEncoder(encoder_sizes(tensors, heads, origin))
-    weights.load_strict(module, native_keys(tensors), origin)
-    return module
+    sizes = encoder_sizes(tensors, heads, origin)
+    return weights.build(lambda: ActorEncoder(sizes), native_keys(tensors), origin)
 
 
 def build_decoder(tensors: Mapping[str, Tensor], heads: int, origin: str) -> ActorDecoder:
     """Build and fill a decoder."""
-    module = ActorDecoder(decoder_sizes(tensors, heads, origin))
-    weights.load_strict(module, native_keys(tensors), origin)
-    return module
+    sizes = decoder_sizes(tensors, heads, origin)
+    return weights.build(lambda: ActorDecoder(sizes), native_keys(tensors), origin)

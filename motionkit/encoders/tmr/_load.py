@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from motionkit import weights
 from motionkit.encoders.tmr._layout import (
@@ -20,12 +22,13 @@ from motionkit.encoders.tmr._layout import (
     split_file,
 )
 from motionkit.encoders.tmr._model import TMR
-from motionkit.encoders.tmr._native import WEIGHTS, is_native, read_config, read_native
+from motionkit.encoders.tmr._native import CONFIG, WEIGHTS, is_native, read_config, read_native, text_record
 from motionkit.encoders.tmr._stats import find_stats, read_stats
 from motionkit.encoders.tmr._text import open_text_model
 from motionkit.errors import MotionkitError
-from motionkit.text import TextEncoder
+from motionkit.text import TextEncoder, TextRecord
 
+_logger = logging.getLogger("motionkit.tmr")
 _DEFAULT_HEADS = 4
 _RUN_PART = "tmr"
 
@@ -70,22 +73,24 @@ def load_tmr(
         )
     if root is not None:
         root = next((folder for folder in (root / _RUN_PART, root.parent) if _holds(folder, root)), root)
-    config: Mapping[str, Any] = {}
     mean_std = None
+    named = ""
     if root is not None and root.is_dir() and is_native(root):
         tensors, config = read_native(root)
         values = tensors.pop("stats")
         mean_std = values["mean"], values["std"]
         parts = Parts(tensors, dict.fromkeys(tensors, str(root)))
-        heads = heads or int(config.get("heads", _DEFAULT_HEADS))
-        wanted = (config.get("text") or {}).get("encoder", "")
+        found = config.get("heads")
+        record = text_record(config, str(root / CONFIG))
     else:
         parts = _foreign(root, text_encoder, motion_encoder, motion_decoder)
         nearby = _nearby(root or motion_encoder or Path())
         config = next((found for folder in nearby if (found := read_config(folder / "config.json")).get("model")), {})
-        heads = heads or _heads_of(config)
-        wanted = "distilbert" if _token_model(config) == "distilbert-base-uncased" else ""
-        stats = stats or find_stats(nearby)
+        found = _dig(config, "model", MOTION, "num_heads")
+        record = TextRecord(encoder=_token_model(config, parts.tensors[TEXT]))
+        named = str(_dig(config, "data", "motion_loader", "normalizer", "base_dir") or "")
+        stats = stats or find_stats(nearby, named)
+    heads = heads or _heads(found, root or motion_encoder)
     motion = build_encoder(parts.tensors[MOTION], heads, parts.origins[MOTION])
     text = build_encoder(parts.tensors[TEXT], heads, parts.origins[TEXT])
     origin = str(root or motion_encoder)
@@ -99,10 +104,17 @@ def load_tmr(
     if stats is not None or mean_std is None:
         # A motion encoder of ours may read several frames per token; its own statistics tell the width of one.
         width = motion.sizes.features if mean_std is None else len(mean_std[0])
-        mean_std = read_stats(stats or _missing_stats(origin), width)
+        mean_std = read_stats(stats or _missing_stats(origin, named), width, named)
     if isinstance(text_model, str):
-        fits = wanted if _fits(wanted, text.sizes.features) else ""
-        text_model = open_text_model(text_model or fits, width=text.sizes.features, table=table, device=device)
+        kind, wide = record.encoder, text.sizes.features
+        text_model = record.open(
+            lambda name, local: open_text_model(
+                name or kind, width=wide, kind=kind, table=table, local=local, device=device
+            ),
+            text_model,
+            origin=str(root / CONFIG) if root is not None else origin,
+            option="--reward.text-model",
+        )
     model = TMR(motion, text, *mean_std, text_model=text_model, motion_decoder=decoder, origin=origin)
     return model.to(device).eval()
 
@@ -173,21 +185,30 @@ def _nearby(start: Path) -> list[Path]:
     return [first, *list(above)[:2]]
 
 
-def _heads_of(config: Mapping[str, Any]) -> int:
-    model = config.get("model")
-    encoder = model.get(MOTION) if isinstance(model, Mapping) else None
-    heads = encoder.get("num_heads") if isinstance(encoder, Mapping) else None
-    return heads if isinstance(heads, int) else _DEFAULT_HEADS
+def _dig(config: Mapping[str, Any], *keys: str) -> Any:
+    """Return what stands at a path of keys; None where one is missing."""
+    value: Any = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
-def _token_model(config: Mapping[str, Any]) -> str:
-    data = config.get("data")
-    tokens = data.get("text_to_token_emb") if isinstance(data, Mapping) else None
-    return str(tokens.get("modelname", "")) if isinstance(tokens, Mapping) else ""
+def _heads(found: Any, origin: Path | None) -> int:
+    if isinstance(found, int) and not isinstance(found, bool):
+        return found
+    _logger.info(
+        "%s: no config.json says how many attention heads it has; %d are assumed, as in the released TMR "
+        "(--reward.heads N says otherwise)",
+        origin,
+        _DEFAULT_HEADS,
+    )
+    return _DEFAULT_HEADS
 
 
-def _fits(name: str, width: int) -> bool:
-    return {"distilbert": 768, "minilm": 384, "stored": 384, "clip": 512}.get(name, width) == width
+def _token_model(config: Mapping[str, Any], text: Mapping[str, Tensor]) -> str:
+    """Return the encoder whose tokens a TMR of other code reads, where that is one of ours."""
+    name = _dig(config, "data", "text_to_token_emb", "modelname")
+    return "distilbert" if name == "distilbert-base-uncased" and text["projection.weight"].shape[-1] == 768 else ""
 
 
 def _check_roles(motion: int, text: int, motion_latent: int, text_latent: int, parts: Parts) -> None:
@@ -207,9 +228,10 @@ def _check_roles(motion: int, text: int, motion_latent: int, text_latent: int, p
         )
 
 
-def _missing_stats(origin: str) -> Path:
+def _missing_stats(origin: str, named: str) -> Path:
     raise MotionkitError(
-        f"no mean and std found beside {origin}.",
+        f"no mean and std found beside {origin}"
+        + (f", neither in {named}, which its config.json names." if named else "."),
         why="TMR normalises motions with statistics of its own; with a generator's, scores are meaningless.",
-        fix="point --reward.stats at TMR's stats/humanml3d/guoh3dfeats (mean.pt and std.pt).",
+        fix=f"point --reward.stats at TMR's {named or 'stats/humanml3d/guoh3dfeats'} (mean.pt and std.pt).",
     )

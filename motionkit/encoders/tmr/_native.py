@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
@@ -15,6 +16,7 @@ from motionkit.encoders.tmr._model import TMR
 from motionkit.errors import MotionkitError
 from motionkit.nn import stock_keys
 from motionkit.runs import write_bytes_atomic
+from motionkit.text import TextRecord
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 FORMAT = "motionkit-tmr"
@@ -49,11 +51,7 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
         "dropout": model.motion_encoder.sizes.dropout,
         "text": None
         if model.text_model is None
-        else {
-            "encoder": model.text_model.name,
-            "width": model.text_model.width,
-            "fingerprint": model.text_model.fingerprint,
-        },
+        else {**TextRecord.of(model.text_model).model_dump(), "width": model.text_model.width},
         **dict(extra or {}),
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,13 +73,27 @@ def read_config(path: Path) -> Mapping[str, Any]:
     return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
 
 
+def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
+    """Return what a config of ours says about the text model.
+
+    Raises:
+        MotionkitError: It is damaged.
+    """
+    try:
+        return TextRecord.model_validate(config.get("text") or {})
+    except ValidationError as error:
+        raise MotionkitError(f"{origin}: text is no text model.", fix="copy the folder again.") from error
+
+
 def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], Mapping[str, Any]]:
     """Return the tensors by component (``stats`` among them) and the config."""
     parts: dict[str, dict[str, Tensor]] = {}
-    for key, value in weights.read(folder / WEIGHTS).items():
+    for key, value in (weights.find_tensors(weights.read(folder / WEIGHTS)) or {}).items():
         name, _, rest = key.partition(".")
         parts.setdefault(name, {})[rest] = value.float()
     for name in ("text_encoder", "motion_encoder", "stats"):
         if name not in parts:
             raise MotionkitError(f"{folder / WEIGHTS} has no {name}.", fix="train it again: motionkit pretrain tmr")
+    if not {"mean", "std"} <= parts["stats"].keys():
+        raise MotionkitError(f"{folder / WEIGHTS} has no statistics.", fix="train it again: motionkit pretrain tmr")
     return parts, read_config(folder / CONFIG)

@@ -14,31 +14,52 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 
 _NAMES = (("mean.pt", "std.pt"), ("mean.npy", "std.npy"), ("Mean.npy", "Std.npy"))
-_BELOW = ("", "stats", "stats/motion", "stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
+_BELOW = ("", "stats", "stats/motion")
+_SETS = ("stats/humanml3d/guoh3dfeats", "stats/kitml/guoh3dfeats")
 
 
-def find_stats(folders: Sequence[Path]) -> Path | None:
-    """Return the first folder at or below `folders` that holds a mean and a std file."""
+def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
+    """Return the first folder at or below `folders` that holds a mean and a std file.
+
+    Args:
+        folders: Where to look, nearest first.
+        named: The place that the weights' own config.json names (``normalizer.base_dir``). Statistics of a dataset
+            that it does not name are not taken.
+
+    Raises:
+        MotionkitError: There are statistics of several datasets, and nothing says which are the right ones.
+    """
     for folder in folders:
-        for below in _BELOW:
-            candidate = folder / below
-            if any((candidate / mean).is_file() and (candidate / std).is_file() for mean, std in _NAMES):
-                return candidate
+        sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]
+        found = [folder / below for below in (*([named] if named else []), *_BELOW) if _holds(folder / below)]
+        of_sets = [folder / below for below in sets if _holds(folder / below)]
+        if not found and len(of_sets) > 1:
+            raise MotionkitError(
+                f"{folder} holds the statistics of {len(of_sets)} datasets, and nothing says which belong to this TMR.",
+                why="with those of another dataset, scores are meaningless.",
+                fix=f"--reward.stats {of_sets[0]} or {of_sets[1]}; or put the run's config.json beside the weights.",
+            )
+        if found or of_sets:
+            return (found or of_sets)[0]
     return None
 
 
-def read_stats(folder: Path, width: int) -> tuple[Tensor, Tensor]:
-    """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``).
+def _holds(folder: Path) -> bool:
+    return any((folder / mean).is_file() and (folder / std).is_file() for mean, std in _NAMES)
+
+
+def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tensor]:
+    """Read ``[width]`` mean and std (``mean.pt``/``std.pt`` or ``.npy``) at or below `folder`; see `find_stats`.
 
     Raises:
         MotionkitError: No such files, another width, or values that cannot be statistics.
     """
-    found = find_stats([folder])
+    found = find_stats([folder], named)
     if found is None:
         raise MotionkitError(
             f"{folder} holds no mean.pt/std.pt and no mean.npy/std.npy.",
             why="TMR's own statistics differ from a generator's by up to 11 times.",
-            fix="point --reward.stats at TMR's stats/humanml3d/guoh3dfeats.",
+            fix=f"point --reward.stats at TMR's {named or _SETS[0]}.",
         )
     names = next(pair for pair in _NAMES if (found / pair[0]).is_file() and (found / pair[1]).is_file())
     mean, std = (_vector(weights.read(found / name), found / name, width) for name in names)

@@ -17,6 +17,7 @@ def open_text_model(
     width: int = 0,
     kind: str = "",
     table: Path | None = None,
+    local: bool = False,
     device: torch.device | str = "cpu",
 ) -> TextEncoder:
     """Open a text model for a text encoder that reads `width` features per token.
@@ -27,6 +28,7 @@ def open_text_model(
         width: Features per token of the TMR text encoder, to choose by where nothing is named.
         kind: Encoder that a folder or hub id is for; empty goes by `width`.
         table: Table that the name ``stored`` stands for.
+        local: Never ask the network, not even for a hub id.
         device: Where the model runs.
 
     Raises:
@@ -40,11 +42,11 @@ def open_text_model(
             fix="name its folder, hub id or precomputed token_embeddings folder with --reward.text-model.",
         )
     if name in ENCODERS:
-        return load_encoder(name, table=table if name == "stored" else None, device=device)
+        return load_encoder(name, table=table if name == "stored" else None, local=local, device=device)
     path = Path(name)
     if path.is_dir() and find_token_tables(path):
         return TokenFolder(path)
     if path.is_file() and path.suffix == ".safetensors":
         return StoredEncoder(path)
     kind = {"": "minilm" if width == 384 else "distilbert", "stored": "minilm"}.get(kind, kind)
-    return load_encoder(kind, model=name, device=device)
+    return load_encoder(kind, model=name, local=local, device=device)

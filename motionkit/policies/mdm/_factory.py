@@ -18,11 +18,12 @@ from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._stock import export_stock
-from motionkit.policies.mdm._store import SKELETONS, locate, read_policy, read_stats, skeleton_of, step_of
+from motionkit.policies.mdm._store import locate, read_policy, read_stats, skeleton_of, step_of
 from motionkit.runs import OutputFolder
-from motionkit.text import CachedEncoder, load_encoder
+from motionkit.text import CachedEncoder, TextRecord, load_encoder
 
 STARTER = "starter"
+_TEXT_OPTION = "--policy.text-model"
 
 
 class MotionSource(Protocol):
@@ -41,9 +42,10 @@ class _Parts:
     skeleton: Skeleton
     fps: float
     max_length: int
-    encoder: str
+    text: TextRecord
     normalizer: Normalizer | None
     step: int
+    origin: str
 
 
 def open_policy(
@@ -68,20 +70,14 @@ def open_policy(
     normalizer = parts.normalizer
     if options.stats is not None:
         normalizer = read_stats(options.stats)
-    elif normalizer is None and dataset is not None:
-        normalizer = dataset.normalizer
-    if normalizer is None:
-        raise MotionkitError(
-            f"{options.checkpoint} holds no feature statistics.",
-            why="released MDM checkpoints rely on the Mean.npy and Std.npy of their dataset.",
-            fix="add --policy.stats DIR (with Mean.npy and Std.npy), or choose the dataset it was trained on.",
-        )
+    elif normalizer is None:
+        normalizer = _statistics(options.checkpoint, dataset)
     policy = MDMPolicy(
         parts.settings,
         parts.network,
         normalizer=normalizer,
         skeleton=parts.skeleton,
-        encoder=open_encoder(parts.encoder, options.text_model, device=device),
+        encoder=_open_text(parts, options.text_model, device),
         fps=parts.fps,
         max_length=parts.max_length,
         padding=options.padding,
@@ -113,6 +109,7 @@ def open_reference(options: MDMOptions, policy: MDMPolicy, *, device: torch.devi
             why="KL compares the two step by step in one feature space.",
             fix="use a reference of the same dataset, or leave --reference out.",
         )
+    parts.text.require(policy.encoder, origin=parts.origin, option=_TEXT_OPTION)
     reference = MDMPolicy(
         parts.settings,
         parts.network,
@@ -169,11 +166,38 @@ def new_policy(
     return policy.to(device)
 
 
-def open_encoder(name: str, model: str = "", *, device: torch.device | str = "cpu") -> CachedEncoder:
+def open_encoder(
+    name: str, model: str = "", *, local: bool = False, device: torch.device | str = "cpu"
+) -> CachedEncoder:
     """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
-    if name != "stored":
-        return load_encoder(name, model=model, device=device)
-    return load_encoder(name, model=model, table=starter.table_path(), device=device)
+    table = starter.table_path() if name == "stored" else None
+    return load_encoder(name, model=model, table=table, local=local, device=device)
+
+
+def _open_text(parts: _Parts, chosen: str, device: torch.device | str) -> CachedEncoder:
+    return parts.text.open(
+        lambda model, local: open_encoder(parts.text.encoder, model, local=local, device=device),
+        chosen,
+        origin=parts.origin,
+        option=_TEXT_OPTION,
+    )
+
+
+def _statistics(checkpoint: str, dataset: MotionSource | None) -> Normalizer:
+    """Return the dataset's statistics for a checkpoint that has none.
+
+    Raises:
+        MotionkitError: There is no dataset, or it is the starter's, which no released checkpoint was trained on.
+    """
+    made = getattr(dataset, "source_name", getattr(dataset, "name", ""))
+    if dataset is not None and made != STARTER:
+        return dataset.normalizer
+    raise MotionkitError(
+        f"{checkpoint} holds no feature statistics"
+        + ("." if dataset is None else ", and those of the starter dataset are not those it was trained with."),
+        why="released MDM checkpoints rely on the Mean.npy and Std.npy of their dataset.",
+        fix="--dataset humanml --dataset.root DIR, or --policy.stats DIR (with Mean.npy and Std.npy).",
+    )
 
 
 def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
@@ -215,18 +239,19 @@ def _read(checkpoint: str) -> _Parts:
                 f"{checkpoint} is neither a motionkit policy nor a run that trains one.",
                 fix="give the model%09d.pt itself, a policy folder, or a run folder.",
             )
-        about, network, normalizer = read_policy(*found)
-        skeleton = SKELETONS.get(about.skeleton) or skeleton_of(about.settings.features, checkpoint)
+        document, network, normalizer = read_policy(*found)
         return _Parts(
-            about.settings,
+            document.settings,
             network,
-            skeleton,
-            about.fps,
-            about.max_length,
-            about.text.encoder,
+            skeleton_of(document.settings.features, checkpoint),
+            document.fps,
+            document.max_length,
+            document.text,
             normalizer,
             step_of(found[1]),
+            str(found[0]),
         )
     settings, network = read_released(path)
     skeleton = skeleton_of(settings.features, checkpoint)
-    return _Parts(settings, network, skeleton, skeleton.fps, 196, settings.text_encoder, None, 0)
+    text = TextRecord(encoder=settings.text_encoder)
+    return _Parts(settings, network, skeleton, skeleton.fps, 196, text, None, 0, str(path))

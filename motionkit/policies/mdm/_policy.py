@@ -18,7 +18,7 @@ from motionkit.policies.mdm._condition import MDMCondition
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.rl import Schedule
-from motionkit.text import Prompt, TextEncoder
+from motionkit.text import Prompt, TextEncoder, proof
 
 STATS = "normalizer."
 """Prefix of the statistics among a policy's tensors."""
@@ -111,6 +111,12 @@ class MDMPolicy:
         from motionkit.policies.mdm._store import save_policy  # the store builds policies, so it imports this module
 
         return save_policy(self, folder, tensors=tensors)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        found = proof(self.encoder.fingerprint)
+        return {"text_model": found} if found else {}
 
     @property
     def device(self) -> torch.device:

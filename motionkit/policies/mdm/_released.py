@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,7 @@ def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
     if channels % settings.patch_size:
         raise MotionkitError(f"{path}: {channels} input channels do not divide into {settings.patch_size} frames.")
     settings = settings.model_copy(update={"features": channels // settings.patch_size})
-    network = MDMNetwork(settings)
-    weights.load_strict(network, native_keys(tensors), str(path))
-    return settings, network
+    return settings, weights.build(lambda: MDMNetwork(settings), native_keys(tensors), str(path))
 
 
 def _read_args(path: Path, content: Any) -> dict[str, Any]:
@@ -84,14 +83,15 @@ def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -
     }
     if any(".lora_" in name for name in kept):
         kept = _merge_lora(kept, args, path)
-    if _FRAMES not in kept:
+    if _FRAMES not in kept or kept[_FRAMES].ndim != 2:
         raise _not_mdm(path, tensors)
     return kept
 
 
 def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
     """Return weights with ``W + alpha / r B A`` (Hu et al. 2021) in place of W, A and B."""
-    if "lora_alpha" not in args:
+    alpha = args.get("lora_alpha")
+    if not isinstance(alpha, (int, float)) or not math.isfinite(alpha):
         raise MotionkitError(f"{path} holds LoRA tensors, but its args.json no lora_alpha.", fix="add lora_alpha.")
     out = {name.replace(".base_layer.", "."): value for name, value in tensors.items() if ".lora_" not in name}
     downs = {name for name in tensors if ".lora_A" in name}
@@ -103,7 +103,12 @@ def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Pa
         target = name.partition(".lora_A")[0] + ".weight"
         if target not in out:
             raise MotionkitError(f"{path}: {name} adapts {target}, which is not there.")
-        out[target] = out[target] + float(args["lora_alpha"]) / down.shape[0] * (up @ down)
+        # Before the product: two thin matrices make one of any size.
+        shapes = [tuple(tensor.shape) for tensor in (up, down, out[target])]
+        rank = down.shape[0] if down.ndim else 0
+        if not rank or shapes != [(*shapes[2][:1], rank), (rank, *shapes[2][1:]), shapes[2]]:
+            raise MotionkitError(f"{path}: {name} does not fit {target}.", fix="copy it again.")
+        out[target] = out[target] + alpha / rank * (up @ down)
     return out
 
 

@@ -16,30 +16,31 @@ class MDMSettings(Group):
     """Everything that fixes an MDM network, independent of its weights.
 
     With ``patch_size=1`` and ``clause_frames=False`` this is the published model (Tevet et al. 2022,
-    arXiv:2209.14916); the other two are motionkit's extensions.
+    arXiv:2209.14916); the other two are motionkit's extensions. The upper bounds are far above any model in use: a
+    description from a file may not ask for any amount of memory or time.
     """
 
     arch: Literal["trans_enc", "trans_dec"] = Field(
         default="trans_enc", description="encoder with a prefix token, or decoder"
     )
-    layers: int = Field(default=8, ge=1, description="transformer layers")
-    latent_dim: int = Field(default=512, ge=2, description="features per token")
-    num_heads: int = Field(default=4, ge=1, description="attention heads")
-    ff_size: int = Field(default=1024, ge=1, description="width of the feed-forward")
+    layers: int = Field(default=8, ge=1, le=256, description="transformer layers")
+    latent_dim: int = Field(default=512, ge=2, le=16_384, description="features per token")
+    num_heads: int = Field(default=4, ge=1, le=16_384, description="attention heads")
+    ff_size: int = Field(default=1024, ge=1, le=131_072, description="width of the feed-forward")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="dropout while pretraining")
     emb_trans_dec: bool = Field(default=False, description="time embedding as a prefix of the decoder's input")
     cond_mask_prob: float = Field(default=0.1, ge=0, le=1, description="share of samples trained without text")
     mask_frames: bool = Field(
         default=False, description="frames past a motion's end were never attended to in training"
     )
-    diffusion_steps: int = Field(default=50, ge=2, description="steps of the noise schedule")
+    diffusion_steps: int = Field(default=50, ge=2, le=10_000, description="steps of the noise schedule")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
-    pos_embed_max_len: int = Field(default=5000, ge=1, description="rows of the position table")
-    patch_size: int = Field(default=1, ge=1, description="frames per token")
+    pos_embed_max_len: int = Field(default=5000, ge=1, le=50_000, description="rows of the position table")
+    patch_size: int = Field(default=1, ge=1, le=1024, description="frames per token")
     clause_frames: bool = Field(default=False, description="each frame is given the text of its own clause")
-    features: int = Field(default=263, ge=1, description="features per frame")
+    features: int = Field(default=263, ge=1, le=16_384, description="features per frame")
     text_encoder: str = Field(default="clip", description="text encoder's name")
-    text_width: int = Field(default=512, ge=1, description="features of the text encoder")
+    text_width: int = Field(default=512, ge=1, le=131_072, description="features of the text encoder")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -93,7 +94,7 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
             why="it continues a given motion in blocks; motionkit's policy generates whole motions.",
             fix="use a checkpoint without context_len / pred_len, such as humanml_trans_dec_512_bert.",
         )
-    if args.get("multi_target_cond") or float(args.get("lambda_target_loc") or 0) > 0:
+    if args.get("multi_target_cond") or args.get("lambda_target_loc"):
         raise MotionkitError(
             f"{origin} is conditioned on target joint locations (multi_target_cond).",
             why="prompts carry no target locations.",
@@ -105,6 +106,12 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
         raise MotionkitError(f"{origin} is an action-class model.", why="it ignores text.", fix="use a text model.")
     if args.get("predict_epsilon"):
         raise MotionkitError(f"{origin} predicts noise (predict_epsilon).", why="motionkit runs x0 prediction only.")
+    if not args.get("sigma_small", True):
+        raise MotionkitError(
+            f"{origin} samples with the larger variance (sigma_small is false).",
+            why="motionkit samples with the posterior variance only.",
+            fix="use a checkpoint with sigma_small, as all released ones are.",
+        )
     if arch not in ("trans_enc", "trans_dec"):
         raise MotionkitError(f"{origin}: unknown arch {arch!r}.", fix="trans_enc or trans_dec.")
     encoder, width = _STEMS.get(str(args.get("text_encoder_type", "clip")), (str(args.get("text_encoder_type")), 0))
@@ -113,10 +120,17 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
     names = MDMSettings.model_fields.keys() - {"text_encoder", "text_width", "features"}
     given = {key: args[key] for key in names if key in args}
     given["arch"] = arch
-    given |= {"text_encoder": encoder, "text_width": int(args.get("text_width", 0)) or width or 512}
+    given |= {"text_encoder": encoder, "text_width": args.get("text_width") or width or 512}
     try:
         return MDMSettings.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "args.json"
-        raise MotionkitError(f"{origin}: {name}: {first['msg']}.", fix="mend args.json, or copy it again.") from error
+        problem = first_problem(error)
+        raise MotionkitError(f"{origin}: args.json: {problem}.", fix="mend args.json, or copy it again.") from error
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first thing that is wrong, with the name of the setting."""
+    problem = error.errors()[0]
+    name = ".".join(str(part) for part in problem["loc"])
+    text = problem["msg"].removeprefix("Value error, ")
+    return f"{name}: {text}" if name else text

@@ -3,72 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import safetensors.torch
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit import weights
-from motionkit.documents import read_json, read_text
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
+from motionkit.policies.mdm._document import KIND, PolicyDocument, read_document
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import STATS, MDMPolicy
-from motionkit.policies.mdm._settings import MDMSettings
+from motionkit.text import TextRecord
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
 _LAST = 100
 """Bytes of the file that names the last checkpoint."""
-SKELETONS = {HUMANML.name: HUMANML, KIT.name: KIT}
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-class PolicyText(_Part):
-    """The text encoder of a policy."""
-
-    encoder: str
-    fingerprint: str = ""
-
-
-class PolicyAdapters(_Part):
-    """The LoRA adapters of a policy; see `motionkit.nn.add_adapters`."""
-
-    r: int = Field(ge=1, le=4096)
-    alpha: float
-    dropout: float = Field(ge=0, lt=1)
-    targets: tuple[str, ...]
-
-
-class PolicyDocument(_Part):
-    """policy.json: everything about a policy except its tensors."""
-
-    kind: Literal["mdm"]
-    settings: MDMSettings
-    skeleton: str
-    fps: float = Field(gt=0)
-    max_length: int = Field(ge=1)
-    text: PolicyText
-    lora: PolicyAdapters | None
+_STEP = re.compile(r"step-\d{1,12}")
 
 
 def policy_document(policy: MDMPolicy) -> dict[str, Any]:
     """Return what policy.json says: everything about the policy except its tensors."""
     return {
         "schema": 1,
-        "kind": "mdm",
+        "kind": KIND,
         "settings": policy.settings.model_dump(mode="json"),
         "skeleton": policy.skeleton.name,
         "fps": policy.fps,
         "max_length": policy.max_length,
         "padding": policy.padding,
-        "text": {"encoder": policy.encoder.name, "fingerprint": policy.encoder.fingerprint},
+        "text": TextRecord.of(policy.encoder).model_dump(),
         "lora": None if policy.lora is None else dict(policy.lora),
     }
 
@@ -122,7 +91,9 @@ def _run_tensors(run: Path) -> Path:
     last = run / "checkpoints" / "last"
     if not last.is_file():
         raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
-    return run / "checkpoints" / read_text(last, limit=_LAST).strip() / TENSORS
+    if not _STEP.fullmatch(name := read_text(last, limit=_LAST).strip()):
+        raise MotionkitError(f"{last} names no checkpoint.", fix="name one yourself: RUN/checkpoints/step-NNNNNNNN")
+    return run / "checkpoints" / name / TENSORS
 
 
 def step_of(tensors: Path) -> int:
@@ -131,8 +102,7 @@ def step_of(tensors: Path) -> int:
     name = tensors.parent.name
     if name == "policy" and last.is_file():
         name = read_text(last, limit=_LAST).strip()
-    digits = name.removeprefix("step-")
-    return int(digits) if name.startswith("step-") and digits.isdigit() else 0
+    return int(name.removeprefix("step-")) if _STEP.fullmatch(name) else 0
 
 
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
@@ -143,37 +113,31 @@ def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwo
         tensors: Its safetensors file.
 
     Returns:
-        What policy.json says, network and statistics.
+        The document, the network and the statistics.
 
     Raises:
         MotionkitError: Missing, damaged, of another kind, or not fitting each other.
     """
-    content = read_json(document, dict, fix="copy the folder again.")
-    if content.get("kind") != "mdm":
-        raise MotionkitError(f"{document} describes a {content.get('kind')!r} policy, not mdm.")
-    try:
-        about = PolicyDocument.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise MotionkitError(
-            f"{document} is not a policy description: {name}: {first['msg']}.", fix="copy the folder again."
-        ) from error
+    content = read_document(document)
     found = weights.read(tensors)
     stats = {name: found.pop(STATS + name, None) for name in ("mean", "std")}
     if stats["mean"] is None or stats["std"] is None:
         raise MotionkitError(
             f"{tensors} has no normalizer statistics.", why=f"it looks like {weights.describe(found)}."
         )
-    network = MDMNetwork(about.settings)
-    if about.lora is not None:
-        add_adapters(network, **about.lora.model_dump())
-    weights.load_strict(network, found, str(tensors))
-    if about.lora is not None:
+    network = weights.build(lambda: _adapted(content), found, str(tensors))
+    if content.lora is not None:
         merged = merged_state(network)
-        network = MDMNetwork(about.settings)
+        network = MDMNetwork(content.settings)
         weights.load_strict(network, merged, str(tensors))
-    return about, network, Normalizer(stats["mean"], stats["std"])
+    return content, network, Normalizer(stats["mean"], stats["std"])
+
+
+def _adapted(content: PolicyDocument) -> MDMNetwork:
+    network = MDMNetwork(content.settings)
+    if content.lora is not None:
+        add_adapters(network, **content.lora.model_dump())
+    return network
 
 
 def read_stats(folder: Path) -> Normalizer:
@@ -192,7 +156,7 @@ def skeleton_of(features: int, origin: str) -> Skeleton:
     Raises:
         MotionkitError: Neither HumanML3D (263) nor KIT (251).
     """
-    for skeleton in SKELETONS.values():
+    for skeleton in (HUMANML, KIT):
         if skeleton.width == features:
             return skeleton
     raise MotionkitError(

@@ -18,6 +18,7 @@ class TmrOptions(Group):
     text_encoder: Path | None = Field(None, description="text_encoder.pt, instead of --reward.weights.")
     motion_encoder: Path | None = Field(None, description="motion_encoder.pt, instead of --reward.weights.")
     motion_decoder: Path | None = Field(None, description="motion_decoder.pt; checked, never needed to score.")
+    heads: int = Field(0, ge=0, le=1024, description="Attention heads; 0 reads config.json, else takes 4.")
     stats: Path | None = Field(None, description="Folder with TMR's own mean and std (.pt or .npy).")
     text_model: str = Field("", description="Text model: name, folder, hub id, or precomputed token_embeddings folder.")
     clamp: float = Field(20.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")

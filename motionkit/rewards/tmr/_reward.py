@@ -15,7 +15,7 @@ from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions, 
 from motionkit.rewards.tmr._formulas import dense_terms, matching_score
 from motionkit.rewards.tmr._segments import segment_crops, whole_crops
 from motionkit.rewards.tmr.opening import open_tmr
-from motionkit.text import Prompt
+from motionkit.text import Prompt, proof
 
 _Options = TypeVar("_Options", bound=TmrOptions)
 
@@ -45,6 +45,12 @@ class _TmrReward(Generic[_Options]):
         if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
             # Before a run exists rather than at its first score.
             self.tmr.check_width(torch.empty(0, skeleton.width))
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        found = proof(self.tmr.text_model.fingerprint) if self.tmr.text_model is not None else ""
+        return {"text_model": found} if found else {}
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -148,6 +154,7 @@ def _open(options: TmrOptions, device: torch.device | str) -> TMR:
         text_encoder=options.text_encoder,
         motion_encoder=options.motion_encoder,
         motion_decoder=options.motion_decoder,
+        heads=options.heads,
         stats=options.stats,
         text_model=options.text_model,
         device=device,

@@ -24,6 +24,7 @@ def open_tmr(
     text_encoder: Path | None = None,
     motion_encoder: Path | None = None,
     motion_decoder: Path | None = None,
+    heads: int = 0,
     stats: Path | None = None,
     text_model: str = "",
     device: torch.device | str = "cpu",
@@ -36,6 +37,7 @@ def open_tmr(
         text_encoder: Single file, with `motion_encoder`.
         motion_encoder: Single file.
         motion_decoder: Single file, optional.
+        heads: Attention heads; 0 reads config.json, else takes 4.
         stats: Folder with TMR's own statistics.
         text_model: See `motionkit.encoders.tmr.open_text_model`.
         device: Where to put it.
@@ -48,6 +50,7 @@ def open_tmr(
         text_encoder=text_encoder,
         motion_encoder=motion_encoder,
         motion_decoder=motion_decoder,
+        heads=heads,
         stats=stats,
         text_model=text_model,
         table=text_table(),

@@ -14,7 +14,7 @@ from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix, Scored
+from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.rl import NoiseSource, require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate
@@ -114,14 +114,17 @@ class GRPO:
             Metrics, all defined in `motionkit.tracking`.
 
         Raises:
-            MotionkitError: The first-step audit fails, or a loss is not finite (exit code 1).
+            MotionkitError: The first-step audit fails, a reward has no finite score in the first step or returns
+                something else than scores, or gradients are not finite several times in a row (exit code 1).
         """
         require_eval(self.policy.network)
         clock = Clock()
         with torch.set_grad_enabled(self.algorithm.records == "graph"):
             batch = self._sample(prompts)
             clock.lap("rollout")
-            scored = self.rewards.score(batch.motions, batch.prompts)
+            scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
+        if self.updates == 0:
+            refuse_dead(scored.dead, f"{len(batch.prompts)} motions of the first step")
         metrics = mean_over(scored.metrics | _physics_metrics(batch), self.world)
         metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
         clock.lap("reward")
@@ -130,7 +133,7 @@ class GRPO:
             self.learner.zero_grad()
             if not update.backward():
                 break
-            metrics |= self.learner.descend(self.updates)
+            metrics |= self.learner.descend(self.updates, move=bool(scored.finite.any()))
         metrics |= update.metrics()
         clock.lap("update")
         self.updates += 1

@@ -27,6 +27,7 @@ from motionkit.runs import Run, disk_errors
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import GrpoSettings
@@ -71,6 +72,10 @@ class GrpoTrainer:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
         require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
         self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
+        named = {
+            f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+        }
+        self.inputs = inputs_of({"policy": self.policy, **named})
         self.grpo = GRPO(
             self.policy,
             self.rewards,
@@ -153,7 +158,7 @@ class GrpoTrainer:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         elif self.heldout is not None:
-            measured = self._measure()
+            measured = self.heldout.measure(self.policy, first=True)
             start.tensors = measured.tensors()
             _keep_shown(run, measured, "before")
         before = Measured.from_tensors(start.tensors) if start.tensors else None

@@ -67,6 +67,14 @@ def weights(grpo: GRPO) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in grpo.policy.tensors().items()}
 
 
+def hand_over(one: GRPO, other: GRPO) -> None:
+    """Put a checkpoint of one into the other."""
+    saved = {name: copy.deepcopy(part.state()) for name, part in one.parts().items()}
+    with torch.no_grad():
+        for name, part in other.parts().items():
+            part.load_state(saved[name])
+
+
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
@@ -140,11 +148,8 @@ def test_four_and_four_steps_are_eight(kind: str) -> None:
     first = make(make_policy(), **options)
     for _ in range(4):
         first.step(PROMPTS)
-    saved = {name: copy.deepcopy(part.state()) for name, part in first.parts().items()}
     second = make(make_policy(), **options)
-    with torch.no_grad():
-        for name, part in second.parts().items():
-            part.load_state(saved[name])
+    hand_over(first, second)
     for _ in range(4):
         second.step(PROMPTS)
     assert same(weights(whole), weights(second))
@@ -209,6 +214,94 @@ def test_one_sample_that_is_not_a_number_touches_no_other() -> None:
     assert metrics["reward/nan"] == 1.0
     assert all(bool(value.isfinite().all()) for value in weights(grpo).values())
     assert metrics["grad/norm"] > 0
+
+
+class Silent(Height):
+    """Gives no sample a finite score from a call on."""
+
+    name = "silent"
+
+    def __init__(self, after: int = 0) -> None:
+        self.left = after
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        self.left -= 1
+        scores = super().score(motions, prompts)
+        return scores if self.left >= 0 else RewardScores(torch.full_like(scores.total, torch.nan))
+
+
+@pytest.mark.parametrize("company", [[], [(Height(), 1.0)]])
+def test_a_reward_without_a_finite_score_in_the_first_step_stops_the_run(company: list[tuple[Height, float]]) -> None:
+    grpo = make(reward=[(Silent(), 1.0), *company])
+    before = weights(grpo)
+    with pytest.raises(MotionkitError, match="the reward silent gave none of the 32 motions") as error:
+        grpo.step(PROMPTS)
+    assert error.value.code == 1
+    assert same(before, weights(grpo))
+
+
+def test_a_reward_that_falls_silent_is_left_out_of_the_step() -> None:
+    both, alone = make(reward=[(Silent(after=1), 1.0), (Height(), 1.0)]), make(reward=[(Height(), 2.0)])
+    first = [grpo.step(PROMPTS) for grpo in (both, alone)]
+    assert first[0]["reward/left_out"] == 0.0
+    alone.rewards.terms = ((Height(), 1.0),)
+    metrics = both.step(PROMPTS)
+    assert metrics["reward/left_out"] == 1.0
+    assert metrics["reward/nan"] == 0.0
+    assert metrics["reward/mean"] == alone.step(PROMPTS)["reward/mean"]
+    assert same(weights(both), weights(alone))
+
+
+def test_no_reward_left_leaves_the_weights_alone() -> None:
+    grpo = make(reward=Silent(after=1))
+    grpo.step(PROMPTS)
+    before = weights(grpo)
+    metrics = grpo.step(PROMPTS)
+    assert metrics["reward/nan"] == 32.0
+    assert same(before, weights(grpo))
+
+
+def test_a_gradient_that_is_not_finite_is_left_out_and_the_third_in_a_row_stops_the_run() -> None:
+    policy = TablePolicy()
+    spoilt, honest = {1, 3, 4}, policy.predict
+
+    def predict(*args: object, **kwargs: object) -> Tensor:
+        out = honest(*args, **kwargs)  # type: ignore[arg-type]
+        return out * torch.inf if torch.is_grad_enabled() and grpo.updates in spoilt else out
+
+    policy.predict = predict  # type: ignore[method-assign,assignment]
+    grpo = make(policy)
+    moved = []
+    for _ in range(5):
+        before = weights(grpo)
+        metrics = grpo.step(PROMPTS)
+        moved.append((not same(before, weights(grpo)), metrics["grad/left_out"]))
+    assert moved == [(True, 0.0), (False, 1.0), (True, 0.0), (False, 1.0), (False, 1.0)]
+    last = grpo
+    # A run that goes on from here has had two in a row.
+    policy = TablePolicy()
+    grpo = make(policy)
+    policy.predict = lambda *args, **kwargs: TablePolicy.predict(policy, *args, **kwargs) * torch.inf  # type: ignore[method-assign,assignment]
+    hand_over(last, grpo)
+    before = weights(grpo)
+    with pytest.raises(MotionkitError, match="3 updates in a row") as error:
+        grpo.step(PROMPTS)
+    assert error.value.code == 1
+    assert "--learning-rate below 0.02" in error.value.fix
+    assert same(before, weights(grpo))
+
+
+def test_a_learning_rate_beyond_reason_ends_in_words() -> None:
+    grpo = make(make_policy(), optim=GrpoOptimSettings(learning_rate=1e30))
+
+    def go() -> None:
+        for _ in range(8):
+            grpo.step(PROMPTS)
+
+    with pytest.raises(MotionkitError, match="the gradient has not been finite") as error:
+        go()
+    assert (error.value.code, "--learning-rate below 1e+30" in error.value.fix) == (1, True)
+    assert all(bool(value.isfinite().all()) for value in weights(grpo).values())
 
 
 def test_kl_is_zero_at_the_start_and_holds_the_policy_back() -> None:

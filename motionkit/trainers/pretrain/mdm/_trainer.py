@@ -14,7 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run
-from motionkit.text import Prompt
+from motionkit.text import Prompt, TextRecord, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
@@ -71,6 +71,7 @@ class PretrainMDM:
                 "DistilBERT gives one token per word, which only the plain decoder reads.",
                 fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
             )
+        self.inputs = {"text.model": found} if (found := proof(encoder.fingerprint)) else {}
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
         if settings.init:
@@ -84,6 +85,7 @@ class PretrainMDM:
                 f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
                 fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
             )
+        TextRecord.of(given.encoder).require(self.policy.encoder, origin=checkpoint, option="--text.model")
         # Weights only mean something together with the statistics they were trained with.
         self.policy.normalizer = given.normalizer
         self.policy.network.load_state_dict(given.network.state_dict())

@@ -14,7 +14,7 @@ from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_m
 from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
-from motionkit.text import TextFeatures
+from motionkit.text import TextFeatures, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
@@ -93,6 +93,7 @@ class PretrainTMR:
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
         text_model = open_text_model(settings.text.model or name, kind=name, table=text_table(), device=self.device)
+        self.inputs = {"text.model": found} if (found := proof(text_model.fingerprint)) else {}
         model = settings.model
         sizes = ActorSizes(
             len(mean) * model.patch_size,
