@@ -15,7 +15,9 @@ Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
 LoraTarget = Literal["attn", "ffn", "text"]
 Precision = Literal["fp32", "bf16"]
 
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 def split_commas(value: object) -> object:
@@ -75,7 +77,7 @@ class OptimSettings(Group):
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-4, gt=0, description="Peak learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the two AdamW moments.")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.999), description="Decay of the two AdamW moments.")
     grad_clip: float = Field(1.0, ge=0, description="Largest gradient norm; 0 never clips.")
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
 
@@ -84,7 +86,7 @@ class LoraSettings(Group):
     """Low-rank adapters in place of full fine-tuning."""
 
     enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
-    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, description="Rank of the adapters.")
+    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, le=4096, description="Rank of the adapters.")
     alpha: Annotated[float, Cli("--lora.alpha")] = Field(
         32.0, gt=0, description="Scale: updates are alpha / r times BA."
     )
@@ -112,7 +114,7 @@ class TrainerSettings(Group):
         "fp32", description="Type of the network's body; heads, samplers and losses stay float32."
     )
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
-        0, ge=0, description="CPU threads; 0 leaves the choice to torch."
+        0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
     )
     track: Annotated[tuple[Tracker, ...], BeforeValidator(split_commas), Cli("--track", panel="Run")] = Field(
         (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
