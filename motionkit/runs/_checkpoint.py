@@ -6,15 +6,22 @@ import hashlib
 import json
 import logging
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import TEMPORARY, disk_errors, sync_file, sync_folder, write_json, write_text
+from motionkit.runs._atomic import (
+    discard,
+    disk_errors,
+    sweep,
+    sync_file,
+    sync_folder,
+    temporary,
+    write_json,
+    write_text,
+)
 from motionkit.runs._random import RANDOM, capture_random, restore_random
 
 if TYPE_CHECKING:
@@ -23,8 +30,7 @@ if TYPE_CHECKING:
 _STATE = "state.json"
 _LAST = "last"
 _OLD = ".replaced"
-_LIMIT = 64 << 20
-"""Bytes of state.json."""
+_NAME = re.compile(r"step-[0-9]{8,}")
 _logger = logging.getLogger("motionkit.runs")
 
 
@@ -70,19 +76,18 @@ def save_checkpoint(
         MotionkitError: The disk is full or refuses (code 1); older checkpoints are intact.
     """
     target = root / name_of(step)
-    aside = root / f"{TEMPORARY}{target.name}"
+    aside = temporary(target)
     with disk_errors(f"save the checkpoint of step {step}", target):
         root.mkdir(exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
         try:
             aside.mkdir()
             _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
             _swap(aside, target)
+            write_text(root / _LAST, target.name + "\n")
+            _prune(root, step, keep)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
+            sweep(root)
             raise
-        write_text(root / _LAST, target.name + "\n")
-        _prune(root, step, keep)
     return target
 
 
@@ -118,35 +123,51 @@ def _digest(path: Path) -> str:
 
 
 def _swap(aside: Path, target: Path) -> None:
+    """Put `aside` in the place of `target`; whatever interrupts it, one of the two is there afterwards."""
     old = target.with_name(target.name + _OLD)
-    shutil.rmtree(old, ignore_errors=True)
+    _settle(old)
+    try:
+        if target.exists():
+            target.rename(old)
+        aside.rename(target)
+        sync_folder(target.parent)
+    finally:
+        _settle(old)
+
+
+def _settle(old: Path) -> None:
+    """End a swap that was cut short: back to the old checkpoint when the new one is not in its place."""
+    if not old.exists():
+        return
+    target = old.with_name(old.name.removesuffix(_OLD))
     if target.exists():
-        target.rename(old)
-    aside.rename(target)
-    sync_folder(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        discard(old)
+    else:
+        old.rename(target)
 
 
 def _prune(root: Path, step: int, keep: int) -> None:
-    done = [path for path in _complete(root) if _step_of(path) <= step]
-    for path in done[keep:]:
-        shutil.rmtree(path, ignore_errors=True)
+    """Delete all up to `step` but the newest `keep` whole ones."""
+    kept = [path for path in _complete(root) if _step_of(path) <= step][:keep]
+    for path in _folders(root):
+        if _step_of(path) <= step and path not in kept:
+            discard(path)
 
 
 def _step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
+def _folders(root: Path) -> list[Path]:
+    return [path for path in root.glob("step-*") if _NAME.fullmatch(path.name)]
+
+
 def _complete(root: Path) -> list[Path]:
     """Return the finished checkpoint folders, newest first, after undoing a swap that was cut short."""
-    for old in root.glob(f"step-*{_OLD}"):
-        target = old.with_name(old.name.removesuffix(_OLD))
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
-    found = [path for path in root.glob("step-*") if path.name[5:].isdecimal() and (path / _STATE).is_file()]
-    return sorted(found, key=_step_of, reverse=True)
+    for path in root.glob(f"step-*{_OLD}"):
+        if _NAME.fullmatch(path.name.removesuffix(_OLD)):
+            _settle(path)
+    return sorted((path for path in _folders(root) if (path / _STATE).is_file()), key=_step_of, reverse=True)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -159,7 +180,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
     fix = "take an earlier checkpoint of the run"
     try:
-        document = read_json(path / _STATE, dict, limit=_LIMIT)
+        document = json.loads((path / _STATE).read_text(encoding="utf-8"))
         step, state, files = int(document["step"]), dict(document["state"]), dict(document["files"])
         tensors = {}
         for name, expected in files.items():
@@ -180,10 +201,10 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
     """
     candidates = _complete(root) if root.is_dir() else []
     try:
-        last = read_text(root / _LAST, limit=100).strip()
-    except MotionkitError:
+        last = (root / _LAST).read_text(encoding="utf-8").strip()
+    except OSError:
         last = ""
-    if re.fullmatch(r"step-\d{8,}", last):
+    if _NAME.fullmatch(last):
         candidates = [path for path in candidates if _step_of(path) <= int(last[5:])]
         if candidates and candidates[0].name != last:
             _logger.warning("%s is not complete. Falling back to the checkpoint before it.", root / last)

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from motionkit.documents import read_json, read_jsonl
+from pydantic import BaseModel, Field, ValidationError
+
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_text
-from motionkit.runs._folder import read_record
+from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
+from motionkit.tracking import read_jsonl
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 
 
-def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[str, Any]]:
+class _Keep(BaseModel):
+    keep: int = Field(2, ge=1)
+
+
+class _Settings(BaseModel):
+    """What this package itself reads of a run's settings, which belong to the trainer."""
+
+    run: dict[str, Any] = {}
+    checkpoint: _Keep = _Keep()
+    track: tuple[str, ...] = ()
+
+
+def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, Any]]:
     """Find a run from its folder or from one of its checkpoint folders.
 
     Returns:
         The run folder, the checkpoint folder if `path` named one, the content of run.json and of config.json.
 
     Raises:
-        MotionkitError: There is no run there.
+        MotionkitError: There is no run there, or it is damaged.
     """
     given = Path(path)
     chosen = given if given.parent.name == "checkpoints" and given.name.startswith("step-") else None
@@ -31,11 +46,27 @@ def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[st
     if record is None or (chosen and not chosen.is_dir()):
         raise MotionkitError(
             f"{given} is not a motionkit run.",
-            why="it does not exist." if not given.exists() else "it has no readable run.json.",
+            why="it has no run.json of motionkit." if given.exists() else "it does not exist.",
             fix="motionkit runs list",
         )
-    settings = read_json(directory / "config.json", dict, fix="start a new run without --resume")
-    return directory, chosen, record, settings
+    return directory, chosen, record, read_settings(directory)
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of a run's config.json.
+
+    Raises:
+        MotionkitError: It is damaged.
+    """
+    try:
+        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        _Settings.model_validate(settings)
+    except ValidationError as error:
+        raise damaged(directory, f"config.json: {first_problem(error)}") from error
+    except (OSError, ValueError) as error:
+        raise damaged(directory, f"config.json: {error}") from error
+    found: dict[str, Any] = settings
+    return found
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,19 +78,31 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def refuse_command(record: Mapping[str, Any], command: str | None, directory: Path) -> None:
+def refuse_command(record: RunRecord, command: str | None, directory: Path) -> None:
     """Refuse to continue a run of another command.
 
     Raises:
         MotionkitError: Names the command that made the run.
     """
-    made = str(record.get("command"))
+    made = record.command
     if command is not None and made != command:
         raise MotionkitError(
             f"{directory} is a run of motionkit {made}, not of motionkit {command}.",
             why="their settings and checkpoints have nothing in common.",
             fix=f"motionkit {made} --resume {directory}",
         )
+
+
+def refuse_links(directory: Path) -> None:
+    """Refuse a run whose growing files are links, pipes or devices: lines would be appended to what they lead to.
+
+    Raises:
+        MotionkitError: Names the file.
+    """
+    for name in ("log.txt", "metrics.jsonl"):
+        path = directory / name
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+            raise damaged(directory, f"{name}: it is not a regular file")
 
 
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any], shape_keys: Sequence[str], directory: Path) -> None:

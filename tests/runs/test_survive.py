@@ -104,8 +104,9 @@ def test_four_steps_then_resume_equal_eight(straight: Path, tmp_path: Path) -> N
     assert in_this_process(tmp_path / "run", 8, "--resume", "plain") == 0
     assert_same_run(tmp_path / "run", straight)
     record = runs.load(tmp_path / "run").record
-    assert [part["start_step"] for part in record["attempts"]] == [0, 4]
-    assert [part["end_step"] for part in record["attempts"]] == [4, 8]
+    assert record is not None
+    assert [part.start_step for part in record.attempts] == [0, 4]
+    assert [part.end_step for part in record.attempts] == [4, 8]
 
 
 @pytest.mark.parametrize(("mode", "last_good"), [("die-tensors", 4), ("die-rename", 4), ("die-last", 6)])
@@ -129,7 +130,8 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
     assert finished(process) == code
     assert (folder / "checkpoints/last").read_text().strip() == "step-00000003"
     info = runs.load(folder)
-    assert (info.status, info.record["exit_code"], info.summary["status"]) == ("interrupted", code, "interrupted")
+    assert info.record is not None
+    assert (info.status, info.record.exit_code, info.summary["status"]) == ("interrupted", code, "interrupted")
     assert f"motionkit toy --resume {folder}" in (folder / "log.txt").read_text()
     assert in_this_process(folder, 8, "--resume", "plain") == 0
     assert_same_run(folder, straight)
