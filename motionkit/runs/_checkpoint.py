@@ -86,9 +86,17 @@ def save_checkpoint(
             write_text(root / _LAST, target.name + "\n")
             _prune(root, step, keep)
         except BaseException:
-            sweep(root)
+            mend(root)
             raise
     return target
+
+
+def mend(root: Path) -> None:
+    """Undo a replacement that was cut short, and delete what was being written or deleted."""
+    for path in root.glob(f"step-*{_OLD}"):
+        if _NAME.fullmatch(path.name.removesuffix(_OLD)):
+            _settle(path)
+    sweep(root)
 
 
 def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
@@ -163,10 +171,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _complete(root: Path) -> list[Path]:
-    """Return the finished checkpoint folders, newest first, after undoing a swap that was cut short."""
-    for path in root.glob(f"step-*{_OLD}"):
-        if _NAME.fullmatch(path.name.removesuffix(_OLD)):
-            _settle(path)
+    """Return the finished checkpoint folders, newest first."""
     return sorted((path for path in _folders(root) if (path / _STATE).is_file()), key=_step_of, reverse=True)
 
 

@@ -19,7 +19,7 @@ def hold(folder: Path) -> IO[str]:
         MotionkitError: Another process is working in the folder.
         OSError: The lock cannot be opened for writing.
     """
-    file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "r+", encoding="utf-8")
+    file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "w", encoding="utf-8")
     if not _lock(file.fileno(), shared=False):
         file.close()
         raise MotionkitError(

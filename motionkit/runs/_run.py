@@ -16,6 +16,7 @@ from motionkit.runs._atomic import disk_errors, sweep, write_json
 from motionkit.runs._checkpoint import (
     Checkpoint,
     choose_checkpoint,
+    mend,
     newest_checkpoint,
     read_checkpoint,
     save_checkpoint,
@@ -162,8 +163,9 @@ class Run:
         with ExitStack() as cleanup:
             with disk_errors("continue the run", directory, code=2):
                 lock = cleanup.enter_context(hold(directory))
-                for folder in (directory, *(directory / name for name in ("checkpoints", *record.artifacts))):
+                for folder in (directory, *(directory / name for name in record.artifacts)):
                     sweep(folder)
+                mend(directory / "checkpoints")
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:
                     choose_checkpoint(chosen)
