@@ -1,7 +1,7 @@
 """Run folders, and what every folder that a command makes obeys. Imports torch only to save and load."""
 
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
-from motionkit.runs._checkpoint import Checkpoint
+from motionkit.runs._checkpoint import Checkpoint, last_checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._lock import hold
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
@@ -23,6 +23,7 @@ __all__ = [
     "find",
     "flatten_optimizer",
     "hold",
+    "last_checkpoint",
     "load",
     "locate",
     "open_run",

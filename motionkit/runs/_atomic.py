@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -108,13 +108,18 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     Raises:
         OSError: The disk is full or refuses; the old file, if there was one, is as before.
     """
+    write_chunks(path, (data,), like=like)
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes], *, like: Path | None = None) -> None:
+    """Write a file piece by piece as `write_bytes` does."""
     aside = temporary(path)
     try:
         with aside.open("wb") as file:
             with suppress(FileNotFoundError):
                 # Before the first byte is written, so that nobody can read it in between.
                 aside.chmod(stat.S_IMODE((like or path).stat().st_mode))
-            file.write(data)
+            file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)

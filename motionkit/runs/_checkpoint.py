@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import (
     discard,
@@ -23,6 +25,7 @@ from motionkit.runs._atomic import (
     write_text,
 )
 from motionkit.runs._random import RANDOM, capture_random, restore_random
+from motionkit.runs._record import first_problem
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 _STATE = "state.json"
 _LAST = "last"
 _OLD = ".replaced"
+_LIMIT = 64 << 20
+"""Bytes of state.json."""
 _NAME = re.compile(r"step-[0-9]{8,}")
 _logger = logging.getLogger("motionkit.runs")
 
@@ -175,27 +180,65 @@ def _complete(root: Path) -> list[Path]:
     return sorted((path for path in _folders(root) if (path / _STATE).is_file()), key=_step_of, reverse=True)
 
 
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    bytes: int
+    sha256: str
+
+
+class _Saved(BaseModel):
+    """state.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    step: int
+    files: dict[Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")], _File]
+    state: dict[str, Any]
+
+
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint folder.
 
     Raises:
         MotionkitError: A file is missing, truncated or altered.
     """
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     fix = "take an earlier checkpoint of the run"
     try:
-        document = json.loads((path / _STATE).read_text(encoding="utf-8"))
-        step, state, files = int(document["step"]), dict(document["state"]), dict(document["files"])
-        tensors = {}
-        for name, expected in files.items():
-            file = path / name
-            if file.stat().st_size != expected["bytes"] or _digest(file) != expected["sha256"]:
+        # In bulk: what trainers save may hold numbers of more than 64 bits, such as numpy's states.
+        saved = _Saved.model_validate(read_json(path / _STATE, dict, limit=_LIMIT, surrogates=True, bulk=True))
+    except MotionkitError as error:
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=error.sentence(), fix=fix) from error
+    except ValidationError as error:
+        why = f"{_STATE}: {first_problem(error)}"
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=why, fix=fix) from error
+    tensors = {}
+    for name, expected in saved.files.items():
+        file = path / name
+        try:
+            data = file.read_bytes() if file.is_file() and file.stat().st_size == expected.bytes else b""
+            if hashlib.sha256(data).hexdigest() != expected.sha256:
                 raise MotionkitError(f"{file} is damaged.", why="its size or checksum is not what was saved.", fix=fix)
-            tensors[file.stem] = load_file(file)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise MotionkitError(f"{path} is not a complete checkpoint.", why=str(error), fix=fix) from error
-    return Checkpoint(step, tensors, state, path)
+            tensors[file.stem] = load(data)
+        except (OSError, SafetensorError) as error:
+            raise MotionkitError(f"{file} is damaged.", why=str(error), fix=fix) from error
+    return Checkpoint(saved.step, tensors, saved.state, path)
+
+
+def last_checkpoint(root: Path) -> Path | None:
+    """Return the folder that ``last`` names, be it there or not; None when it names no checkpoint.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+    """
+    try:
+        name = read_text(root / _LAST, limit=100).strip()
+    except MotionkitError:
+        return None
+    return root / name if _NAME.fullmatch(name) else None
 
 
 def newest_checkpoint(root: Path) -> Checkpoint | None:
@@ -205,14 +248,10 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
         MotionkitError: There are checkpoints, but none can be read.
     """
     candidates = _complete(root) if root.is_dir() else []
-    try:
-        last = (root / _LAST).read_text(encoding="utf-8").strip()
-    except OSError:
-        last = ""
-    if _NAME.fullmatch(last):
-        candidates = [path for path in candidates if _step_of(path) <= int(last[5:])]
-        if candidates and candidates[0].name != last:
-            _logger.warning("%s is not complete. Falling back to the checkpoint before it.", root / last)
+    if (last := last_checkpoint(root)) is not None:
+        candidates = [path for path in candidates if _step_of(path) <= _step_of(last)]
+        if candidates and candidates[0] != last:
+            _logger.warning("%s is not complete. Falling back to the checkpoint before it.", last)
     for path in candidates:
         try:
             return read_checkpoint(path)

@@ -12,7 +12,7 @@ from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
 from motionkit.runs._resume import locate, read_settings
-from motionkit.tracking import read_jsonl
+from motionkit.tracking import read_metrics
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RunInfo:
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl."""
-        return read_jsonl(self.directory / "metrics.jsonl")
+        return read_metrics(self.directory / "metrics.jsonl")
 
 
 def load(path: str | Path) -> RunInfo:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_json
 from motionkit.runs._commit import commit_of
@@ -188,18 +188,15 @@ def read_record(folder: Path) -> RunRecord | None:
     Raises:
         MotionkitError: There is a run.json, and it is damaged.
     """
-    path = folder / RECORD
-    if not os.path.lexists(path):
+    if not os.path.lexists(folder / RECORD):
         return None
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(document, dict) and document.get("kind") != KIND:
-            return None
-        return RunRecord.model_validate(document)
+        document = read_json(folder / RECORD, dict, surrogates=True)
+        return RunRecord.model_validate(document) if document.get("kind") == KIND else None
+    except MotionkitError as error:
+        raise damaged(folder, error.sentence()) from error
     except ValidationError as error:
         raise damaged(folder, f"{RECORD}: {first_problem(error)}") from error
-    except (OSError, ValueError) as error:
-        raise damaged(folder, f"{RECORD}: {error}") from error
 
 
 def damaged(folder: Path, why: str) -> MotionkitError:

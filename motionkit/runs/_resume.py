@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import write_text
+from motionkit.runs._atomic import write_chunks
 from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
-from motionkit.tracking import read_jsonl
+from motionkit.tracking import read_metrics
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 
@@ -59,14 +60,13 @@ def read_settings(directory: Path) -> dict[str, Any]:
         MotionkitError: It is damaged.
     """
     try:
-        settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        settings: dict[str, Any] = read_json(directory / "config.json", dict, surrogates=True)
         _Settings.model_validate(settings)
+    except MotionkitError as error:
+        raise damaged(directory, error.sentence()) from error
     except ValidationError as error:
         raise damaged(directory, f"config.json: {first_problem(error)}") from error
-    except (OSError, ValueError) as error:
-        raise damaged(directory, f"config.json: {error}") from error
-    found: dict[str, Any] = settings
-    return found
+    return settings
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,15 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def cut_metrics(path: Path, step: int) -> float:
-    """Drop the lines after `step` and a half-written last line; return the seconds the kept lines took."""
-    kept = [line for line in read_jsonl(path) if line.get("step", 0) <= step]
-    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
-    return max((float(line.get("seconds") or 0.0) for line in kept), default=0.0)
+    """Drop the lines after `step` and what is no line of metrics; return the seconds the kept lines took."""
+    seconds = 0.0
+
+    def kept() -> Iterator[bytes]:
+        nonlocal seconds
+        for line in read_metrics(path):
+            if line["step"] <= step:
+                seconds = max(seconds, line.get("seconds") or 0.0)
+                yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+    write_chunks(path, kept())
+    return seconds

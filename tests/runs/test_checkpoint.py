@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import logging
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -184,6 +187,65 @@ def test_a_damaged_checkpoint_is_stepped_over(
     assert found is not None
     assert found.step == 2
     assert "Falling back" in caplog.text
+
+
+STATES = {
+    "step": [None, "4", [4], 4.5],
+    "state": [None, [], "x"],
+    "files": [
+        *(None, [], {"model.safetensors": 3}, {"model.safetensors": {"bytes": "1", "sha256": ""}}),
+        *({"../step-00000002/model.safetensors": {"bytes": 1, "sha256": ""}}, {"/dev/zero": {"bytes": 0, "sha256": ""}}),
+    ],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in STATES.items() for value in values])
+def test_a_state_with_a_value_of_another_kind_is_stepped_over(key: str, value: object, tmp_path: Path) -> None:
+    save(tmp_path, 2), save(tmp_path, 4)
+    path = tmp_path / "step-00000004" / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 2
+
+
+@pytest.mark.parametrize("what", ["pipe", "device", "text"])
+def test_what_is_no_tensor_file_is_stepped_over(what: str, tmp_path: Path) -> None:
+    """Also where its size and checksum are as state.json says."""
+    save(tmp_path, 2), save(tmp_path, 4)
+    file, path = (tmp_path / "step-00000004" / name for name in ("model.safetensors", "state.json"))
+    file.unlink()
+    data = b"not tensors" if what == "text" else b""
+    state = json.loads(path.read_text())
+    state["files"][file.name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    path.write_text(json.dumps(state))
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_bytes(data)
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 2
+
+
+@pytest.mark.parametrize("last", ["../step-00000002", "step-2", "[" * 200_000, "\ud800", "step-" + "9" * 90])
+def test_what_last_says_is_a_name_or_nothing(last: str, tmp_path: Path) -> None:
+    save(tmp_path, 2), save(tmp_path, 4)
+    (tmp_path / "last").write_bytes(last.encode(errors="surrogatepass"))
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 4
+
+
+def test_numbers_of_more_than_64_bits_come_back(tmp_path: Path) -> None:
+    """The state of numpy's PCG64 has two of 128 bits."""
+    state = {"rng": np.random.default_rng(3).bit_generator.state}
+    save_checkpoint(tmp_path, 1, {}, state, keep=1)
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.state == state
 
 
 def test_when_none_is_left_it_is_an_error(tmp_path: Path) -> None:

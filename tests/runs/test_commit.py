@@ -28,7 +28,7 @@ def make(folder: Path) -> Path:
     """Make a work tree with one file and one commit."""
     folder.mkdir()
     git(folder, "init", "-q")
-    (folder / "code.py").write_text("1\n")
+    (folder / "code.py").write_text(f"{folder}\n")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "one")
     return folder
