@@ -8,7 +8,6 @@ from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
-from motionkit.runs._resume import locate
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import Listener, Run, open_run
 
