@@ -72,7 +72,7 @@ class RunRecord(_Document):
     Attributes:
         schema_version: Version of this layout, ``schema`` in the file.
         kind: Says that the folder is a run.
-        id: Sixteen hexadecimal digits, the same through all attempts.
+        id: Letters and digits that no other run has, the same through all attempts.
         command: The command that made it, such as ``pretrain mdm``.
         created: When it was first started, UTC, ISO 8601.
         artifacts: Names in the run folder of what the trainer itself has put there.
@@ -96,7 +96,7 @@ class RunRecord(_Document):
 
     schema_version: Literal[1] = Field(1, alias="schema")
     kind: Literal["motionkit-run"]
-    id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    id: str = Field(pattern=r"^[0-9A-Za-z]{1,64}$")
     command: str
     created: str
     artifacts: list[Annotated[str, AfterValidator(_plain)]] = []
