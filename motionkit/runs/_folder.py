@@ -10,7 +10,7 @@ from pathlib import Path
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import is_temporary, sweep, temporary
 from motionkit.runs._lock import LOCK, hold
-from motionkit.runs._record import RECORD, read_record
+from motionkit.runs._record import RECORD, RunRecord, read_record
 
 _OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", "report.html", "policy", "tmr")
 
@@ -50,6 +50,11 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
         ) from error
 
 
+def own_names(record: RunRecord) -> set[str]:
+    """Return what motionkit may replace in a run's folder, besides run.json and the lock."""
+    return {*_OWN, *record.artifacts} - {RECORD, LOCK}
+
+
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
     record = read_record(folder)
     if record is None:
@@ -69,7 +74,7 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
         # is still a run's and can be overwritten again.
         aside = temporary(folder / RECORD)
         aside.mkdir()
-        for name in {*_OWN, *record.artifacts} - {RECORD, LOCK}:
+        for name in own_names(record):
             if os.path.lexists(folder / name):
                 (folder / name).rename(aside / name)
         sweep(folder)

@@ -21,7 +21,7 @@ from motionkit.runs._checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
-from motionkit.runs._folder import claim_new, folder_of
+from motionkit.runs._folder import claim_new, folder_of, own_names
 from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._log import LogFile
 from motionkit.runs._origin import changed_versions
@@ -163,8 +163,8 @@ class Run:
         with ExitStack() as cleanup:
             with disk_errors("continue the run", directory, code=2):
                 lock = cleanup.enter_context(hold(directory))
-                for folder in (directory, *(directory / name for name in record.artifacts)):
-                    sweep(folder)
+                for name in ("", *own_names(record)):
+                    sweep(directory / name)
                 mend(directory / "checkpoints")
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:

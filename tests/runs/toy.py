@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
         die_after(_checkpoint, "_swap", 3)
     elif mode == "die-last":
         die_after(_checkpoint, "_prune", 3)
-    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, resume=folder if resume else None)
+    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None)
     settings = TrainerSettings(run=run_settings, checkpoint=CheckpointSettings(every=2, keep=2), threads=1)
     toy = Toy(8, mode, folder.with_suffix(".step"))
     run = None
