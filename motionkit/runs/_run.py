@@ -13,14 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
 from motionkit.config import typed_flags
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import disk_errors, sweep, write_json
-from motionkit.runs._checkpoint import (
-    Checkpoint,
-    choose_checkpoint,
-    mend,
-    newest_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
-)
+from motionkit.runs._checkpoint import Checkpoint, choose_checkpoint, newest_checkpoint, read_checkpoint
 from motionkit.runs._folder import claim_new, folder_of, own_names
 from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._log import LogFile
@@ -34,6 +27,7 @@ from motionkit.runs._resume import (
     refuse_links,
     without_place,
 )
+from motionkit.runs._save import mend, prune, save_checkpoint
 from motionkit.runs._signals import StopSignals
 from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
 
@@ -80,7 +74,7 @@ class Run:
         self._lock = lock
         self._checkpoint = checkpoint
         self._typed = typed_flags(snapshot)
-        self._keep = int((snapshot.get("checkpoint") or {}).get("keep", 2))
+        self._keep = _keep(snapshot)
         self._finished = False
         self._step = self.start_step
         self._seconds = seconds
@@ -169,6 +163,8 @@ class Run:
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:
                     choose_checkpoint(chosen)
+                if checkpoint:
+                    prune(directory / "checkpoints", checkpoint.step, _keep(new))
                 seconds = cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)
             for change in changed_versions({**record.plugins, **record.versions}):
                 _logger.warning("%s: the run need not continue with the same bits", change)
@@ -349,6 +345,10 @@ class Run:
             self._lock.close()
         if isinstance(error, MotionkitError) and error.code == 2:
             raise error.as_late() from error
+
+
+def _keep(snapshot: Mapping[str, Any]) -> int:
+    return int((snapshot.get("checkpoint") or {}).get("keep", 2))
 
 
 def open_run(

@@ -18,9 +18,10 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, _checkpoint, capture_random, restore_random
+from motionkit.runs import Run, _save, capture_random, restore_random
 from motionkit.runs._atomic import sweep
-from motionkit.runs._checkpoint import mend, newest_checkpoint, read_checkpoint, save_checkpoint
+from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint
+from motionkit.runs._save import mend, save_checkpoint
 
 from .faults import faults
 
@@ -276,7 +277,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(where: str, tmp_path: Path, mo
             if where == "save_file":
                 patch.setattr("safetensors.torch.save_file", full)
             else:
-                patch.setattr(_checkpoint, where, full)
+                patch.setattr(_save, where, full)
             with pytest.raises(MotionkitError) as caught:
                 run.save(4, {"model": {"w": torch.ones(2)}})
     assert caught.value.code == 1
