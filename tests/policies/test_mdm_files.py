@@ -366,7 +366,7 @@ def test_a_run_that_names_another_folder_as_its_last_checkpoint(make_policy: Mak
     save_policy(policy, tmp_path / "elsewhere")
     (tmp_path / "run" / "checkpoints").mkdir()
     (tmp_path / "run" / "checkpoints" / "last").write_text("../../elsewhere\n")
-    with pytest.raises(MotionkitError, match="names no checkpoint"):
+    with pytest.raises(MotionkitError, match="checkpoints/last names none"):
         open_policy(MDMOptions(checkpoint=str(tmp_path / "run")))
 
 

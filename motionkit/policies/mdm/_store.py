@@ -80,7 +80,10 @@ def _run_tensors(run: Path) -> Path:
         return run / "policy" / TENSORS
     last = last_checkpoint(run / "checkpoints")
     if last is None:
-        raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
+        raise MotionkitError(
+            f"{run} has no checkpoint yet, or checkpoints/last names none.",
+            fix="wait for its first checkpoint, or name one yourself: RUN/checkpoints/step-NNNNNNNN",
+        )
     return last / TENSORS
 
 
