@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
 # Policies, rewards and compose open text models, each with an option of its own.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
 
+_CONFIG = "config.json"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _MOST_LAYERS = 200  # the largest text model in use (CLIP bigG) has 32
 _MOST = 2_000_000  # entries of a vocabulary; no other number of a description is larger
@@ -97,9 +99,13 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
 
 
 def _check_description(family: Family, place: str, transformers: Any, options: Mapping[str, Any]) -> None:
-    content, _ = transformers.PreTrainedConfig.get_config_dict(place, **options)
-    if not content:
-        raise FileNotFoundError("it has no config.json.")
+    folder = Path(place)
+    if not folder.is_dir():
+        content, _ = transformers.PreTrainedConfig.get_config_dict(place, **options)
+    elif (folder / _CONFIG).is_file():
+        content = read_json(folder / _CONFIG, dict, fix="copy the folder again.")
+    else:
+        raise FileNotFoundError(f"it has no {_CONFIG}.")
     kind = content.get("model_type")
     if kind not in family.types:
         raise MotionkitError(
@@ -108,23 +114,23 @@ def _check_description(family: Family, place: str, transformers: Any, options: M
             fix=f"give the folder of {family.default} ({OPTIONS}).",
         )
     if (number := _largest(content)) > _MOST:
-        raise MotionkitError(f"config.json of {place} holds the number {number}.", fix="copy the folder again.")
+        raise MotionkitError(f"{_CONFIG} of {place} holds the number {number}.", fix="copy the folder again.")
     model = getattr(transformers, family.model)
     config = model.config_class.from_pretrained(place, **options)
     if config.num_hidden_layers > _MOST_LAYERS:
         raise MotionkitError(
-            f"config.json of {place} describes {config.num_hidden_layers} layers.",
+            f"{_CONFIG} of {place} describes {config.num_hidden_layers} layers.",
             why=f"at most {_MOST_LAYERS} are read.",
             fix="copy the folder again.",
         )
-    if not (folder := Path(place)).is_dir():
+    if not folder.is_dir():
         return
     with torch.device("meta"):
         described = sum(parameter.numel() for parameter in model(config).parameters())
     held = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
     if described > held:
         raise MotionkitError(
-            f"config.json of {place} describes {described:,} weights, its weight files have {held:,} bytes.",
+            f"{_CONFIG} of {place} describes {described:,} weights, its weight files have {held:,} bytes.",
             why="they do not belong together.",
             fix="copy the folder again.",
         )
