@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from motionkit.errors import MotionkitError
@@ -128,6 +129,21 @@ def test_a_folder_that_moved_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="there is no folder") as error:
         load_encoder("clip", model=str(tmp_path / "moved" / "clip"))
     assert "Repo id" not in error.value.sentence()
+
+
+def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) -> None:
+    for file in clip.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    same, ours = (load_encoder("clip", model=str(folder)) for folder in (clip, tmp_path))
+    assert torch.allclose(same.encode(["a man walks"]).tokens, ours.encode(["a man walks"]).tokens, atol=1e-6)
+    assert same.fingerprint == ours.fingerprint
+    # torch's own reader makes a bytearray of any length.
+    torch.save({**tensors, "logit_scale": bytearray(8)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match=r"pytorch_model\.bin was not opened"):
+        load_encoder("clip", model=str(tmp_path))
 
 
 def test_code_in_a_folder_is_neither_run_nor_asked_about(
