@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from motionkit.config._group import Cli, Group
 
@@ -50,6 +50,14 @@ class RunSettings(Group):
     resume: Annotated[Path | None, Cli("--resume", panel="Run")] = Field(
         None, description="Run folder, or one of its checkpoints, to continue in place."
     )
+
+    @field_validator("resume")
+    @classmethod
+    def _in_its_own_folder(cls, value: Path | None, others: ValidationInfo) -> Path | None:
+        given = [f"--{name}" for name in ("out", "name", "overwrite") if others.data.get(name)]
+        if value is not None and given:
+            raise ValueError(f"a run continues in its own folder; leave out {' and '.join(given)}")
+        return value
 
     @field_validator("name")
     @classmethod

@@ -140,6 +140,29 @@ def test_resume_takes_the_runs_own_settings(cli: Cli, trainer: ModuleType) -> No
     assert "width" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--name", "b"], "--name"),
+        (["--out", "elsewhere"], "--out"),
+        (["--overwrite"], "--overwrite"),
+        (["--overwrite", "--name", "b"], "--name and --overwrite"),
+        (["--set", "run.name=b"], "--name"),
+        (["--name", "b", "--dry-run"], "--name"),
+    ],
+)
+def test_a_resumed_run_stays_where_it_is(cli: Cli, trainer: ModuleType, more: list[str], named: str) -> None:
+    cli("count", "--num-steps", 3, "--name", "a")
+    before = Path("runs/count/a/run.json").read_bytes()
+    done = cli("count", "--resume", "runs/count/a", "--num-steps", 5, *more)
+    assert done.exit_code == 2
+    assert f"a run continues in its own folder; leave out {named}" in " ".join(done.stderr.split())
+    assert "--resume" in done.stderr
+    assert Path("runs/count/a/run.json").read_bytes() == before
+    assert [path.name for path in Path("runs/count").iterdir()] == ["a"]
+    assert not Path("elsewhere").exists()
+
+
 @pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])
 def test_signals_save_and_print_the_resume_line(tmp_path: Path, trainer: ModuleType, end: str, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(trainer.__file__ or "").parent)}
