@@ -20,7 +20,7 @@ from torch import nn
 
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, _checkpoint, flatten_optimizer, open_run, restore_optimizer
+from motionkit.runs import Run, _save, flatten_optimizer, open_run, restore_optimizer
 from motionkit.trainers._device import seed_everything
 from motionkit.trainers._loop import run_steps
 
@@ -92,12 +92,12 @@ def main(arguments: list[str]) -> int:
     folder, steps, resume, mode = Path(arguments[0]), int(arguments[1]), "--resume" in arguments, arguments[-1]
     # Saves happen at steps 2, 4, 6: the third save of a process that starts fresh is that of step 6.
     if mode == "die-tensors":
-        die_after(_checkpoint, "sync_file", 4 + 4 + 2)
+        die_after(_save, "sync_file", 4 + 4 + 2)
     elif mode == "die-rename":
-        die_after(_checkpoint, "_swap", 3)
+        die_after(_save, "_swap", 3)
     elif mode == "die-last":
-        die_after(_checkpoint, "_prune", 3)
-    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, resume=folder if resume else None)
+        die_after(_save, "prune", 3)
+    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None)
     settings = TrainerSettings(run=run_settings, checkpoint=CheckpointSettings(every=2, keep=2), threads=1)
     toy = Toy(8, mode, folder.with_suffix(".step"))
     run = None
