@@ -120,7 +120,7 @@ class RunRecord(_Document):
     error: str | None = None
 
     @classmethod
-    def new(cls, command: str) -> Self:
+    def new(cls, command: str, inputs: Mapping[str, str]) -> Self:
         """Return the record of a run that has not begun."""
         return cls(
             schema_version=1,
@@ -130,6 +130,7 @@ class RunRecord(_Document):
             created=now(),
             artifacts=[],
             attempts=[],
+            inputs=dict(inputs),
         )
 
     def begin(

@@ -93,6 +93,16 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
         )
 
 
+def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
+    """Return the settings that name what the run was made with, wherever it is now: the fingerprints are equal.
+
+    Args:
+        record: Content of run.json.
+        inputs: Fingerprints of what was found now, by dotted setting.
+    """
+    return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
+
+
 def refuse_links(directory: Path) -> None:
     """Refuse a run whose growing files are links, pipes or devices: lines would be appended to what they lead to.
 
@@ -103,16 +113,6 @@ def refuse_links(directory: Path) -> None:
         path = directory / name
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
             raise damaged(directory, f"{name}: it is not a regular file")
-
-
-def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
-    """Return the settings that name what the run was made with, wherever it is now: the fingerprints are equal.
-
-    Args:
-        record: The run's record.
-        inputs: Fingerprints of what was found now, by dotted setting.
-    """
-    return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
 def refuse_changes(

@@ -124,9 +124,7 @@ class Run:
         claim_new(directory, overwrite=overwrite)
         lock = hold(directory)
         sweep(directory)
-        record = RunRecord.new(command)
-        record.inputs = dict(inputs or {})
-        return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
+        return cls._begin(directory, snapshot, RunRecord.new(command, inputs or {}), lock, None, argv, origins, 0.0)
 
     @classmethod
     def resume(

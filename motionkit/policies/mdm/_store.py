@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from motionkit.text import TextRecord
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
+_STEP = re.compile(r"step-\d{1,12}")
 
 
 def policy_document(policy: MDMPolicy) -> dict[str, Any]:
@@ -92,8 +94,7 @@ def step_of(tensors: Path) -> int:
     name = tensors.parent.name
     if name == "policy" and (last := last_checkpoint(tensors.parent.parent / "checkpoints")) is not None:
         name = last.name
-    digits = name.removeprefix("step-")
-    return int(digits) if name.startswith("step-") and digits.isdecimal() else 0
+    return int(name.removeprefix("step-")) if _STEP.fullmatch(name) else 0
 
 
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:
