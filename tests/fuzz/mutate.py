@@ -24,7 +24,7 @@ class Special(str):
 Files = Mapping[str, bytes | Special]
 """A folder: path relative to it, with ``/``, to content."""
 
-_SPECIAL = ("folder", "link nowhere", "link .", "link ..", "link loop", "pipe")
+_SPECIAL = ("folder", "link nowhere", "link .", "link ..", "link loop") * 3 + ("pipe",)
 
 
 def mutate(files: Files, chance: Chance) -> Files:
