@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+_LONGEST = 8000
+"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
+
 
 class MotionkitError(Exception):
     """Something the user can understand and mend.
@@ -16,10 +19,8 @@ class MotionkitError(Exception):
     """
 
     def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
-        self.why = why
-        self.fix = fix
+        self.message, self.why, self.fix = map(_cut, (message, why, fix))
+        super().__init__(self.message)
         self.code = code
 
     def sentence(self) -> str:
@@ -36,6 +37,10 @@ class MotionkitError(Exception):
         late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)
         late.__cause__ = self
         return late
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _open(text: str) -> str:

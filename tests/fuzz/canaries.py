@@ -30,7 +30,9 @@ def _refuse(folder: Path) -> None:
 
 
 def _flood(folder: Path) -> None:
-    raise MotionkitError("it holds " + "x" * 100_000)
+    error = MotionkitError("it holds much.")
+    error.message += "x" * 100_000
+    raise error
 
 
 def _warn(folder: Path) -> None:

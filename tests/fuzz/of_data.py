@@ -28,6 +28,7 @@ from motionkit.motion.convert import load_clips, open_sources
 from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import Place
 from motionkit.motion.corpus._folder import finish_folder, write_clip
+from motionkit.runs import write_bytes_atomic
 from motionkit.text import StoredEncoder, write_table
 
 from ..motion.bodies import walker
@@ -106,7 +107,7 @@ def _read_places(folder: Path) -> None:
     (folder / "beside").write_text("mine")
     with Place(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
         if place.done("a") is None:
-            (place.folder / "a.npz").write_bytes(b"new")
+            write_bytes_atomic(place.folder / "a.npz", b"new")
         place.finish(_RECORD)
     assert (folder / "beside").read_text() == "mine"
 

@@ -172,7 +172,8 @@ def _read_code(folder: Path) -> None:
     code = folder / "evil.py"
     code.write_text(_CODE)
     path = next(path for path in folder.iterdir() if path.name != "evil.py")
-    path.write_bytes(path.read_bytes().replace(b"CODE", str(code).encode()))
+    if path.is_file():
+        path.write_bytes(path.read_bytes().replace(b"CODE", str(code).encode()))
     resolve(GrpoSettings, Given(files=[path]), command="grpo")
 
 
