@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-_LONGEST = 8000
-"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
-
 
 class MotionkitError(Exception):
     """Something the user can understand and mend.
@@ -39,10 +36,14 @@ class MotionkitError(Exception):
         return late
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
 def _open(text: str) -> str:
     """Return a sentence without its full stop; an ellipsis is none."""
     return text if text.endswith("...") else text.removesuffix(".")
+
+
+_LONGEST = 8000
+"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
