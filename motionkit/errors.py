@@ -16,10 +16,8 @@ class MotionkitError(Exception):
     """
 
     def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
-        self.why = why
-        self.fix = fix
+        self.message, self.why, self.fix = map(_cut, (message, why, fix))
+        super().__init__(self.message)
         self.code = code
 
     def sentence(self) -> str:
@@ -41,3 +39,11 @@ class MotionkitError(Exception):
 def _open(text: str) -> str:
     """Return a sentence without its full stop; an ellipsis is none."""
     return text if text.endswith("...") else text.removesuffix(".")
+
+
+_LONGEST = 8000
+"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
