@@ -82,7 +82,11 @@ def _run_tensors(run: Path) -> Path:
         return run / "policy" / TENSORS
     last = last_checkpoint(run / "checkpoints")
     if last is None:
-        raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
+        raise MotionkitError(
+            f"{run} has no checkpoint yet.",
+            why="its checkpoints/last is missing, or names none.",
+            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
+        )
     return last / TENSORS
 
 
