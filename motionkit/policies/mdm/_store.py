@@ -83,8 +83,9 @@ def _run_tensors(run: Path) -> Path:
     last = last_checkpoint(run / "checkpoints")
     if last is None:
         raise MotionkitError(
-            f"{run} has no checkpoint yet, or checkpoints/last names none.",
-            fix="wait for its first checkpoint, or name one yourself: RUN/checkpoints/step-NNNNNNNN",
+            f"{run} has no checkpoint yet.",
+            why="its checkpoints/last is missing, or names none.",
+            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
         )
     return last / TENSORS
 
