@@ -146,21 +146,6 @@ def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) 
         load_encoder("clip", model=str(tmp_path))
 
 
-def test_code_in_a_folder_is_neither_run_nor_asked_about(
-    distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for file in distilbert.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    monkeypatch.setattr("builtins.input", lambda *_: "y")
-    with pytest.raises(MotionkitError, match="holds a model of type evil"):
-        load_encoder("distilbert", model=str(tmp_path))
-    assert not (tmp_path / "ran").exists()
-
-
 def test_the_fingerprint_knows_the_weights_not_their_names(distilbert: Path) -> None:
     """Names of modules change between versions of transformers."""
     model = transformers.AutoModel.from_pretrained(distilbert)

@@ -23,7 +23,7 @@ def test_code_in_a_folder_is_not_run_and_nobody_is_asked(tmp_path: Path, monkeyp
     monkeypatch.setattr("builtins.input", lambda *words: asked.append(words) or "y")
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
     for name in ("clip", "distilbert", "minilm"):
-        with pytest.raises(MotionkitError, match="cannot open the text model"):
+        with pytest.raises(MotionkitError, match="holds a model of type evil"):
             load_encoder(name, model=str(folder))
     assert not mark.exists()
     assert asked == []
