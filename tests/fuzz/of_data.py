@@ -107,7 +107,7 @@ def _read_places(folder: Path) -> None:
     (folder / "beside").write_text("mine")
     with Place(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
         if place.done("a") is None:
-            write_bytes_atomic(place.folder / "a.npz", b"new")
+            write_bytes_atomic(place.folder / "b.npz", b"new")
         place.finish(_RECORD)
     assert (folder / "beside").read_text() == "mine"
 
