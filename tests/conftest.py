@@ -80,6 +80,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("motionkit.plugins._guard._owners", {})
     before = set(sys.modules)
     forget()
     yield Site(folder)

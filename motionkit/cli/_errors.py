@@ -13,7 +13,7 @@ from motionkit.cli import _streams
 from motionkit.cli._guide import translate
 from motionkit.cli.output import as_json, printable, wrapped
 from motionkit.errors import MotionkitError
-from motionkit.plugins import PluginError, in_words
+from motionkit.plugins import PluginError, in_use, in_words
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
@@ -28,7 +28,7 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 
 
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
-    """Print `error` and return the exit code, which is never 0.
+    """Print `error` and return the exit code: 1 or 2, whatever a plugin's error says.
 
     The traceback is printed for a bug, on demand, and when a plugin failed after the start: such a failure may have
     taken hours, and its author needs to see where it came from.
@@ -41,14 +41,14 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -
     if known is None:
         known = MotionkitError(
             in_words(error),
-            why="this is a bug in motionkit.",
+            why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",
             fix="report it with the lines above and the output of motionkit doctor.",
             code=1,
         )
     if json_wanted:
         print_json({"error": known.document()})
     _streams.tell(wrapped(printable(as_text(known))))
-    return known.code or 1
+    return known.code if known.code in (1, 2) else 1
 
 
 def print_json(document: Mapping[str, Any]) -> None:

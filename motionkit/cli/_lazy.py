@@ -187,7 +187,11 @@ def _summary(name: str) -> str:
         return own
     for entry in entries:
         if not entry.builtin:
-            return str(metadata.metadata(entry.distribution)["Summary"] or "") or f"A trainer of {entry.distribution}."
+            try:
+                words = metadata.metadata(entry.distribution)["Summary"]
+            except metadata.PackageNotFoundError:  # its folder has another name than its metadata
+                words = None
+            return str(words or f"A trainer of {entry.distribution}.")
     return own or ""
 
 

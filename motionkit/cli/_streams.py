@@ -36,7 +36,7 @@ def own_stdout() -> None:
     like = stderr if stdout is None else stdout
     own, buffering = os.dup(1), 1 if like.line_buffering else -1
     os.dup2(2, 1)
-    sys.stdout = os.fdopen(own, "w", buffering, encoding=like.encoding, errors=like.errors)
+    sys.stdout = os.fdopen(own, "w", buffering, encoding=like.encoding, errors=like.errors, closefd=False)
 
 
 @contextlib.contextmanager

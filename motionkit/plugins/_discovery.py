@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from motionkit.plugins._metadata import entry_points_text, file_of, hide, name_and_version, parses
+from motionkit.plugins._metadata import ENTRY_POINTS, entry_points_text, folder_of, hide, name_and_version, usable
 
 KINDS = ("rewards", "trainers", "datasets", "environments", "policies")
 HOME = "motionkit"
@@ -83,7 +83,7 @@ def normalise(name: str) -> str:
 def scan() -> Scan:
     """Read the entry points of every installed distribution that mentions motionkit; cached per environment.
 
-    Other libraries of this process do not see the entry points of packages that are malformed; see `hide`.
+    Other libraries of this process do not see packages whose metadata is malformed; see `hide`.
     """
     return _scan(os.environ.get(LIMIT_VARIABLE), tuple(sys.path))
 
@@ -103,8 +103,8 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     hide(())
     for distribution in metadata.distributions():
         text, problem = entry_points_text(distribution)
-        if problem or not parses(distribution, text):
-            malformed.append(file_of(distribution))
+        if problem or not usable(distribution, text):
+            malformed.append(folder_of(distribution))
         if HOME not in text and not problem:
             continue
         name, version, odd = name_and_version(distribution)
@@ -116,7 +116,7 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
                 raise ValueError(problem)
             entries += _entries(distribution, name, version)
         except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
-            broken.append(Broken(name, str(file_of(distribution)), _problem(error, text)))
+            broken.append(Broken(name, str(folder_of(distribution) / ENTRY_POINTS), _problem(error, text)))
     hide(malformed)
     return Scan(tuple(entries), tuple(broken))
 

@@ -62,6 +62,11 @@ def claim(module: str, title: str, package: str) -> None:
                 _owners[name] = Owner(f"a plugin of {package!r}", package)
 
 
+def in_use() -> list[str]:
+    """Return, in words, the foreign plugins that this process has asked for."""
+    return sorted({owner.title for owner in _owners.values()})
+
+
 @contextmanager
 def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
     """Turn what a plugin raises in the block into a `PluginError`.

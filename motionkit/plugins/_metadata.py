@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 LARGEST = 4 * 2**20
 """Bytes of a metadata file; real ones have some thousands."""
 
-_ENTRY_POINTS = "entry_points.txt"
+ENTRY_POINTS = "entry_points.txt"
+_ABOUT = ("METADATA", "PKG-INFO")
 
 _SHIELD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """What keeps ``import torch`` and ``import pydantic`` from reading all entry points in the processes we start."""
 
-_hidden: set[str] = set()
+_hidden: set[Path] = set()
+_discover = metadata.Distribution.discover
 
 
-def hide(files: Iterable[Path]) -> None:
-    """Let these ``entry_points.txt`` look absent to the libraries of this process, and no others.
+def hide(folders: Iterable[Path]) -> None:
+    """Let the packages with these metadata folders look absent to the libraries of this process, and no others.
 
-    ``import torch``, ``pydantic``, ``peft`` and more read the entry points of all packages, and fail (or wait for
-    ever) when one is malformed that has nothing to do with them. One broken package must not stop every command.
+    ``import torch``, ``pydantic``, ``peft`` and more read the metadata of all packages, and fail (or wait for ever)
+    when one is malformed that has nothing to do with them. One broken package must not stop every command.
     """
     _hidden.clear()
-    _hidden.update(map(str, files))
-    if _hidden and metadata.PathDistribution.read_text is _read_text:
-        metadata.PathDistribution.read_text = _read_unless_hidden  # type: ignore[method-assign]
-    for name, value in _SHIELD.items() if _hidden else ():
-        os.environ.setdefault(name, value)
+    _hidden.update(folders)
+    if _hidden:
+        metadata.Distribution.discover = staticmethod(_discover_others)  # type: ignore[method-assign]
+        for name, value in _SHIELD.items():
+            os.environ.setdefault(name, value)
 
 
-_read_text = metadata.PathDistribution.read_text
+def _discover_others(**context: Any) -> Iterator[metadata.Distribution]:
+    return (found for found in _discover(**context) if folder_of(found) not in _hidden)
 
 
-def _read_unless_hidden(self: metadata.PathDistribution, filename: str | os.PathLike[str]) -> str | None:
-    if filename == _ENTRY_POINTS and str(file_of(self)) in _hidden:
-        return None
-    return _read_text(self, filename)
-
-
-def file_of(distribution: metadata.Distribution, name: str = _ENTRY_POINTS) -> Path:
-    """Return the place of one of its metadata files."""
-    # The folder of a distribution has no public name; `locate_file` is relative to its parent.
-    return Path(str(getattr(distribution, "_path", ""))) / name
+def folder_of(distribution: metadata.Distribution) -> Path:
+    """Return the folder of its metadata files."""
+    # It has no public name; `locate_file` is relative to its parent.
+    return Path(str(getattr(distribution, "_path", "")))
 
 
 def require_plain(path: Path) -> None:
@@ -68,17 +66,20 @@ def require_plain(path: Path) -> None:
 def entry_points_text(distribution: metadata.Distribution) -> tuple[str, str]:
     """Return the text of its entry points, and why they cannot be read."""
     try:
-        require_plain(file_of(distribution))
-        text = distribution.read_text(_ENTRY_POINTS) or ""
+        require_plain(folder_of(distribution) / ENTRY_POINTS)
+        return distribution.read_text(ENTRY_POINTS) or "", ""
     except (OSError, ValueError) as error:
         return "", str(error)
-    return text, ""
 
 
-def parses(distribution: metadata.Distribution, text: str) -> bool:
-    """Whether the standard library can read its entry points, whose text is `text`."""
+def usable(distribution: metadata.Distribution, text: str) -> bool:
+    """Whether the standard library's ``entry_points()`` survives it; `text` is that of its entry points."""
     try:
-        return not text or distribution.entry_points is not None
+        for file in _ABOUT:
+            require_plain(folder_of(distribution) / file)
+        tuple(distribution.entry_points if text else ())
+        # A package whose folder has no name must have one in its metadata.
+        return getattr(distribution, "_normalized_name", "") is not None
     except Exception:  # whatever it is, other libraries would meet it too
         return False
 
@@ -87,9 +88,9 @@ def name_and_version(distribution: metadata.Distribution) -> tuple[str, str, str
     """Return both from the metadata, or the name of its folder, and why the metadata cannot be read."""
     name = version = problem = ""
     try:
-        for file in ("METADATA", "PKG-INFO"):
-            require_plain(file_of(distribution, file))
+        for file in _ABOUT:
+            require_plain(folder_of(distribution) / file)
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]
     except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
         problem = str(error)
-    return name or file_of(distribution).parent.name.removesuffix(".dist-info") or "unknown", version or "?", problem
+    return name or folder_of(distribution).name.removesuffix(".dist-info") or "unknown", version or "?", problem

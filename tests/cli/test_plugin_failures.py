@@ -142,6 +142,16 @@ def test_other_code_that_exits_is_no_success(cli: Cli, monkeypatch: pytest.Monke
     assert "error: something in this process asked Python to exit with 0." in done.stderr
 
 
+def test_a_mistake_that_shows_in_motionkits_code_names_both(
+    cli: Cli, trainer: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace(trainer, monkeypatch, "train", "return None")
+    done = cli("count", "--num-steps", 1)
+    assert done.exit_code == 1
+    assert "why  this is a bug in motionkit, or in " in done.stderr
+    assert "or in trainer 'count' of package 'count-trainer'.\n" in done.stderr
+
+
 def test_validators_are_code_of_the_plugin(cli: Cli, site: Any, trainer: ModuleType) -> None:
     source = (
         "import pydantic\nfrom motionkit.config import Group\nfrom motionkit.plugins import Component\n"

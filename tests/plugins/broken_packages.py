@@ -121,7 +121,7 @@ def install_metadata(site: Any) -> None:
         path = site.install(f"odd-{name}", "") / "entry_points.txt"
         path.unlink()
         make(path)
-    good = "[motionkit.rewards]\nfine = nowhere:component\n"
+    good = "[motionkit.trainers]\nbare = json:component\n"
     bare = site.install("odd-bare", good) / "METADATA"
     bare.unlink()
     piped = site.install("odd-piped", good) / "METADATA"

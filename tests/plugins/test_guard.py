@@ -30,9 +30,8 @@ class Reward:
 
 
 @pytest.fixture
-def called(site: Any, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def called(site: Any) -> ModuleType:
     """The heavy half of a plugin that was asked for: functions that raise."""
-    monkeypatch.setattr("motionkit.plugins._guard._owners", {})
     source = broken.GOOD.format(module="called_heavy")
     text = "[motionkit.rewards]\ncalled = called_light:component\n"
     site.install("called", text, called_light=source, called_heavy=CALLED)
