@@ -1,7 +1,8 @@
-"""The one exception that motionkit raises on purpose."""
+"""What motionkit raises on purpose: errors that a user can mend, and a stop by a signal."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 
@@ -31,9 +32,24 @@ class MotionkitError(Exception):
 
     def as_late(self) -> MotionkitError:
         """Return the same error for a command that had already started (exit code 1)."""
-        late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)
+        late = copy.copy(self)
+        late.code = 1
         late.__cause__ = self
         return late
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT or SIGTERM has arrived; raised by signal handlers only.
+
+    A plain `KeyboardInterrupt` may come from any code, this one is a signal.
+
+    Args:
+        number: The signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _open(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, printable, say, table
+from motionkit.cli.output import JsonFlag, emit, printable, say, table, write
 
 
 def register(app: typer.Typer) -> None:
@@ -57,12 +57,12 @@ def show_run(
         )
         return
     for key, value in _row(info).items():
-        print(f"{key:<8} {printable(str(value))}")
+        write(f"{key:<8} {printable(str(value))}")
     if info.record and info.record.error:
-        print(f"error    {printable(info.record.error)}")
+        write(f"error    {printable(info.record.error)}")
     table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
-        print(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
+        write(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
 
 
 def _row(info: Any, *, problem: str = "") -> dict[str, Any]:
