@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, printable, say, table, write
+from motionkit.cli.output import JsonFlag, emit, say, table, write
 
 
 def register(app: typer.Typer) -> None:
@@ -57,9 +57,9 @@ def show_run(
         )
         return
     for key, value in _row(info).items():
-        write(f"{key:<8} {printable(str(value))}")
+        write(f"{key:<8} {value}")
     if info.record and info.record.error:
-        write(f"error    {printable(info.record.error)}")
+        write(f"error    {info.record.error}")
     table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
         write(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
