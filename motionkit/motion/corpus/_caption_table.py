@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from motionkit.errors import MotionkitError
@@ -54,6 +54,15 @@ class CaptionTable:
         return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
 
 
+@dataclass
+class _Row:
+    """What the rows of one id say, while the table is read; captions are the keys, in order and without repeats."""
+
+    captions: dict[str, None] = field(default_factory=dict)
+    split: str = ""
+    group: str = ""
+
+
 def read_caption_table(
     path: Path,
     *,
@@ -77,23 +86,23 @@ def read_caption_table(
         _column(header, path, "caption", name, required=True)
     split = _column(header, path, "split", split_column, required=bool(split_column))
     group = _column(header, path, "group", group_column, required=bool(group_column))
-    rows: dict[str, CaptionRow] = {}
+    found: dict[str, _Row] = {}
     for number, record in enumerate(records, start=2):
         name = (record.get(ids) or "").strip().replace("\\", "/")
         if not name:
             continue
-        key = _without_ending(name)
-        captions = [clean_caption(record.get(name) or "") for name in texts]
-        old = rows.get(key, CaptionRow(()))
-        merged = tuple(dict.fromkeys([*old.captions, *(text for text in captions if text)]))
+        row = found.setdefault(_without_ending(name), _Row())
+        captions = [clean_caption(record.get(column) or "") for column in texts]
+        row.captions.update(dict.fromkeys(text for text in captions if text))
         value = (record.get(split) or "").strip().lower() if split else ""
         if value and value not in SPLIT_NAMES:
             raise MotionkitError(
                 f"{path}, line {number}: {value!r} is no split.",
                 why="splits are train, val (dev, validation) and test.",
             )
-        named = (record.get(group) or "").strip() if group else ""
-        rows[key] = CaptionRow(merged, SPLIT_NAMES.get(value, old.split), named or old.group)
+        row.split = SPLIT_NAMES.get(value, row.split)
+        row.group = ((record.get(group) or "").strip() if group else "") or row.group
+    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in found.items()}
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
     return CaptionTable(rows, {role: name for role, name in columns.items() if name})
 
