@@ -8,10 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 
 LONGEST = 10_000
 """Characters of a caption. HumanML3D's longest has some 500; tagging takes seconds for every megabyte."""
+
+_LIMIT = 1 << 20
+"""Bytes of a texts file; those of HumanML3D have some 500."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters but tab and line ends, and halves of characters: terminals obey the first, no file holds the last.
@@ -87,10 +91,11 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
     """Read a texts file; blank lines are passed over.
 
     Raises:
-        MotionkitError: A line cannot be read; file and line number are named.
+        MotionkitError: The file is no plain file of UTF-8 text, has more than a megabyte, or a line cannot be read; the
+            line's number is named.
     """
     captions = []
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_text(path, limit=_LIMIT).splitlines(), start=1):
         if not line.strip():
             continue
         try:

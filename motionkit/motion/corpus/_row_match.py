@@ -43,7 +43,7 @@ def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]
     for name, parts in rows.items():
         common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
         own = len(parts) == 1 and parts[0] in clips
-        fitting = {parts[0]: None} if own else ending[parts[-common:]] if common else {}
+        fitting: Mapping[str, None] = {parts[0]: None} if own else ending[parts[-common:]] if common else {}
         if len(fitting) == 1:
             offers[next(iter(fitting))][name] = (common, own)
         elif fitting and common == len(parts):

@@ -37,7 +37,9 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
                 f"{html} would be replaced, and it is no page that profile made.", fix="choose another FILE for --html."
             )
     if config is not None:
-        require_writable(Path(os.path.realpath(config)) if config.is_symlink() else config)
+        require_writable(config)
+        if config.is_symlink():
+            require_writable(Path(os.path.realpath(config)))
         read_settings(config)
 
 
