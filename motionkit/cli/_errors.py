@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -106,5 +107,11 @@ def _operating_system(error: OSError) -> MotionkitError:
     path = error.filename if error.filename is not None else ""
     what = error.strerror or str(error) or type(error).__name__
     head = f"{path}: {what}." if path else f"{what}."
-    fix = {28: "free some space, or write elsewhere with --out DIR.", 13: "check the permissions, or use --out DIR."}
-    return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=1)
+    fix = {
+        errno.ENOSPC: "free some space, or write elsewhere with --out DIR.",
+        errno.EACCES: "check the permissions, or use --out DIR.",
+        errno.ENAMETOOLONG: "choose a shorter name.",
+    }
+    # A name that is too long is refused when it is first looked at, before anything is made of it.
+    code = 2 if error.errno == errno.ENAMETOOLONG else 1
+    return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=code)

@@ -10,6 +10,7 @@ from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import Listener, Run, open_run
+from motionkit.runs._writable import require_writable
 
 __all__ = [
     "Checkpoint",
@@ -27,6 +28,7 @@ __all__ = [
     "locate",
     "open_run",
     "refuse_command",
+    "require_writable",
     "restore_optimizer",
     "restore_random",
     "write_bytes_atomic",

@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._admit import PlainUnpickler
 
@@ -40,7 +41,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(6)
             file.seek(0)
             if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):

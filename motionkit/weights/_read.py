@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.weights._admit import PlainUnpickler, numpy_names, refusal
 from motionkit.weights._arrays import read_array
@@ -40,7 +41,7 @@ def read(path: str | Path) -> Any:
     if path.is_dir():
         raise MotionkitError(f"{path} is a folder, a weight file was expected.")
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(64)
     except OSError as error:
         raise MotionkitError(f"{path} cannot be opened.", why=error.strerror or "", fix="check the path.") from error

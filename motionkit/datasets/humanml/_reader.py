@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, Skeleton, read_captions, read_features
 
@@ -61,7 +62,7 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
     captions stay together under the id; an id with timed captions only has no whole item.
 
     Raises:
-        MotionkitError: The split file is missing or empty.
+        MotionkitError: The split file is missing, empty or no text.
     """
     names = read_split_ids(root, split)
     reading = Reading()
@@ -80,16 +81,16 @@ def read_split_ids(root: Path, split: str) -> list[str]:
     """Return the ids that a split lists, reading nothing else.
 
     Raises:
-        MotionkitError: The split file is missing or empty.
+        MotionkitError: The split file is missing, empty or no text.
     """
     path = root / f"{split}.txt"
-    if not path.is_file():
+    if not path.exists():
         raise MotionkitError(
             f"{path} is missing.",
             why=f"it lists the clips of the {split} split.",
             fix="write one clip id per line, as motionkit convert IN OUT --to humanml does.",
         )
-    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    names = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not names:
         raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
     return names
@@ -99,10 +100,12 @@ def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None,
     """Return features, captions and, without features, what is wrong."""
     texts = root / "texts" / f"{name}.txt"
     try:
-        captions = read_captions(texts) if texts.is_file() else ()
+        captions = read_captions(texts) if texts.exists() else ()
         features = read_features(root / "new_joint_vecs" / f"{name}.npy", skeleton)
     except MotionkitError as error:
-        return None, (), error.message
+        return None, (), " ".join(filter(None, (error.message, error.why)))
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        return None, (), f"{error.strerror}."
     return features, captions, ""
 
 
@@ -122,8 +125,8 @@ def _add(
         return
     whole = [caption for caption in captions if caption.whole]
     for number, caption in enumerate(caption for caption in captions if not caption.whole):
-        start = int(caption.start * TAG_FPS)
-        part = features[start : int(caption.end * TAG_FPS)]
+        start, stop = (_frame(seconds, len(features)) for seconds in (caption.start, caption.end))
+        part = features[start:stop]
         if not min_length <= len(part) < drop_length:
             reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
             continue
@@ -132,6 +135,11 @@ def _add(
     if whole:
         texts, tokens = tuple(caption.text for caption in whole), tuple(caption.tokens for caption in whole)
         reading.clips.append(HumanMLClip(name, features, texts, tokens, name))
+
+
+def _frame(seconds: float, frames: int) -> int:
+    """Return the frame at a time, which may be infinite, as far as it matters for a slice."""
+    return int(min(max(seconds * TAG_FPS, -frames), frames))
 
 
 def read_array(path: Path) -> Tensor:
