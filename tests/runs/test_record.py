@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,21 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Two runs under runs/; the first is to be damaged."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs under runs/."""
+    root = tmp_path_factory.mktemp("template")
     for name in ("bad", "good"):
-        with Run.create("pretrain mdm", {"track": [], "checkpoint": {"keep": 2}}, name=name):
+        with Run.create("pretrain mdm", {"track": [], "checkpoint": {"keep": 2}}, name=name, root=root / "runs"):
             pass
+    return root
+
+
+@pytest.fixture
+def folders(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The two runs; the first is to be damaged."""
+    shutil.copytree(template / "runs", tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "outside").mkdir()
     return Path("runs/pretrain-mdm/bad"), Path("runs/pretrain-mdm/good")
 
