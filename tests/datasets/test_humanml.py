@@ -188,8 +188,8 @@ BROKEN = {
         lambda root: np.save(root / "new_joint_vecs/000003.npy", np.zeros((90, 251))),
         "000003.npy have shape .*263",
     ),
-    "cut": (lambda root: (root / "new_joint_vecs/000003.npy").write_bytes(b"\x93NUMPY\x01"), "not a readable .npy"),
-    "pickle": (pickled, "not a readable .npy"),
+    "cut": (lambda root: (root / "new_joint_vecs/000003.npy").write_bytes(b"\x93NUMPY\x01"), "cannot be read as numpy data"),
+    "pickle": (pickled, r"holds object values, not numbers"),
     "text": (lambda root: (root / "texts/000003.txt").write_text("no fields\n"), "000003.txt, line 1"),
     "words": (lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])), "not numbers"),
 }
