@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import stat
 from pathlib import Path
-from typing import BinaryIO
 
 from motionkit.errors import MotionkitError
 
@@ -38,7 +37,7 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
         raise not_text(path, error) from error
 
 
-def open_file(path: str | Path, limit: int | None = None) -> BinaryIO:
+def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
     """Open a plain file that a user or another file names, for reading bytes.
 
     Args:

@@ -211,7 +211,7 @@ BROKEN = {
     "text": (lambda root: (root / "texts/000003.txt").write_text("no fields\n"), "000003.txt, line 1"),
     "words": (
         lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])),
-        "not an array of numbers",
+        "not numbers",
     ),
     "huge": (announced, "cannot be read as numpy data.*4398046511104"),
     "text pipe": (lambda root: piped(root / "texts/000003.txt"), "texts/000003.txt is no plain file"),

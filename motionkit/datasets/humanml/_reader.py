@@ -15,11 +15,13 @@ from motionkit.datasets.base import TextClip
 from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, Skeleton, read_captions, read_features
+from motionkit.weights import read_numbers
 
 TAG_FPS = 20
 """Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
 (whose motions run at 12.5). Kept, because the published splits and figures rest on it."""
 
+_LIMIT = 1 << 20
 _LETTERS = string.ascii_uppercase[:23]
 
 
@@ -146,13 +148,8 @@ def read_array(path: Path) -> Tensor:
     """Read a ``.npy`` vector as float32.
 
     Raises:
-        MotionkitError: The file is missing or is no plain array.
+        MotionkitError: The file is missing or is no plain array of numbers.
     """
-    try:
-        return torch.from_numpy(np.load(path, allow_pickle=False).astype(np.float32))
-    except FileNotFoundError as error:
-        raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.") from error
-    except (ValueError, OSError, EOFError) as error:
-        raise MotionkitError(
-            f"{path} is not a readable .npy array: {error}", fix="copy it again, or save it as a plain float array."
-        ) from error
+    if not path.exists():
+        raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.")
+    return torch.from_numpy(read_numbers(path, limit=_LIMIT).astype(np.float32))

@@ -11,14 +11,14 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width
-from motionkit.weights import read_array
+from motionkit.weights import read_numbers
 
 
 def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     """Read a ``new_joint_vecs`` file.
 
     Args:
-        path: ``.npy`` with ``[T, D]`` numbers; code in a pickle is refused, never executed.
+        path: ``.npy`` with ``[T, D]`` numbers; nothing in it is executed.
         skeleton: Body whose width the features must have.
 
     Returns:
@@ -29,11 +29,7 @@ def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     """
     if not path.exists():
         raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
-    array = read_array(path)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        what = f"{array.dtype} values" if isinstance(array, np.ndarray) else "objects"
-        raise MotionkitError(f"{path} holds {what}, not an array of numbers.")
-    features = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    features = torch.from_numpy(np.ascontiguousarray(read_numbers(path), dtype=np.float32))
     check_width(features, skeleton, str(path))
     if features.ndim != 2:
         raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")

@@ -139,7 +139,7 @@ def read_stats(folder: Path) -> Normalizer:
     Raises:
         MotionkitError: A file is missing or unusable.
     """
-    mean, std = (torch.as_tensor(weights.read_array(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
+    mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
     return Normalizer(mean, std)
 
 
