@@ -25,12 +25,13 @@ SOUND = 8
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker = Worker(tmp_path_factory.mktemp("fuzz"))
+    worker.ask("texts", -1)  # starts it and imports what is read with
     yield worker
     worker.close()
 
 
 @pytest.fixture(scope="module")
-def shares() -> Iterator[float]:
+def shares(worker: Worker) -> Iterator[float]:
     """What is left of the time, dealt to the readers that are left."""
     start = time.monotonic()
     return ((start + SECONDS - time.monotonic()) / left for left in range(len(READERS), 0, -1))
