@@ -13,6 +13,7 @@ import torch
 
 from motionkit import runs
 from motionkit.config import Given, resolve
+from motionkit.errors import MotionkitError
 from motionkit.motion.profile import merge_settings
 from motionkit.plugins import forget, scan
 from motionkit.plugins._diagnose import diagnose
@@ -217,9 +218,9 @@ def _scan(folder: Path) -> None:
         forget()
         found = scan()
         assert any(entry.builtin for entry in found.entries)
-        for broken in found.broken:
-            str(broken)
-        diagnose(load=False)
+        problems = [str(broken) for broken in found.broken] + [finding.text for finding in diagnose(load=False)]
+        if problems:
+            raise MotionkitError("; ".join(problems))
     finally:
         sys.path.remove(str(folder))
         forget()
