@@ -1,7 +1,8 @@
-"""The one exception that motionkit raises on purpose."""
+"""What motionkit raises on purpose: errors that a user can mend, and a stop by a signal."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 
@@ -16,10 +17,8 @@ class MotionkitError(Exception):
     """
 
     def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:
-        super().__init__(message)
-        self.message = message
-        self.why = why
-        self.fix = fix
+        self.message, self.why, self.fix = map(_cut, (message, why, fix))
+        super().__init__(self.message)
         self.code = code
 
     def sentence(self) -> str:
@@ -33,11 +32,34 @@ class MotionkitError(Exception):
 
     def as_late(self) -> MotionkitError:
         """Return the same error for a command that had already started (exit code 1)."""
-        late = MotionkitError(self.message, why=self.why, fix=self.fix, code=1)
+        late = copy.copy(self)
+        late.code = 1
         late.__cause__ = self
         return late
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT or SIGTERM has arrived; raised by signal handlers only.
+
+    A plain `KeyboardInterrupt` may come from any code, this one is a signal.
+
+    Args:
+        number: The signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def _open(text: str) -> str:
     """Return a sentence without its full stop; an ellipsis is none."""
     return text if text.endswith("...") else text.removesuffix(".")
+
+
+_LONGEST = 8000
+"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

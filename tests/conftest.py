@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from motionkit.cli import get_app
 from motionkit.plugins import forget
-from motionkit.plugins._discovery import SHIELD
+from motionkit.plugins._metadata import _SHIELD
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -76,10 +76,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """An empty folder on the import path; what it installs is gone after the test."""
     folder = tmp_path / "site"
     folder.mkdir()
-    for name in SHIELD:  # so that what a broken package makes discovery set is undone
+    for name in _SHIELD:  # so that what a broken package makes discovery set is undone
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr("motionkit.plugins._guard._owners", {})
     before = set(sys.modules)
     forget()
     yield Site(folder)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from typing import Any
 
 
@@ -13,8 +16,21 @@ def get_app() -> Any:
 
 
 def main() -> None:
-    """Run the ``motionkit`` command."""
-    get_app()()
+    """Run the ``motionkit`` command in a process of its own."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)
+    from motionkit.cli._streams import own_stdout
+
+    own_stdout()
+    try:
+        get_app()()
+    finally:
+        sys.stdout = sys.stderr  # what other code prints while Python ends is no result
 
 
-__all__ = ["get_app", "main"]
+def leave(number: int, frame: object) -> None:
+    """End the process at Ctrl-C before a command has begun and after it has ended, when nothing is left to say."""
+    os._exit(128 + number)
+
+
+__all__ = ["get_app", "leave", "main"]

@@ -11,10 +11,11 @@ import typer
 
 from motionkit import plugins
 from motionkit._version import __version__
-from motionkit.cli import output
+from motionkit.cli import _streams, output
 from motionkit.cli._errors import report
 from motionkit.cli._lazy import CommandTree, command_line, debug, shadowed
-from motionkit.cli._stop import hearing_sigterm, report_stop
+from motionkit.cli._stop import hearing_signals, report_stop
+from motionkit.errors import MotionkitError
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
@@ -37,25 +38,37 @@ class Root(CommandTree):
         line = hoist(typed)
         options = line[: line.index("--")] if "--" in line else line
         try:
-            with hearing_sigterm():
+            with hearing_signals():
                 code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)
-        except SystemExit:
+                _streams.flush()
+        except SystemExit:  # typer's own: completions, and a pipe that nobody reads any more
             raise
+        except BrokenPipeError:
+            code = 1
+        except (KeyboardInterrupt, typer.Abort):
+            code = 130
         except BaseException as error:
-            if isinstance(error, (KeyboardInterrupt, typer.Abort)):
-                sys.exit(130)
-            if not isinstance(error, Exception):
-                raise
             wanted = "--traceback" in options or debug()
-            sys.exit(report(error, json_wanted="--json" in options, traceback_wanted=wanted))
+            code = report(error, json_wanted="--json" in options, traceback_wanted=wanted)
+        _streams.flush_or_drop()
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the line names; one that is stopped says how far it came."""
+        """Run the command that the line names; one that is stopped says how far it came.
+
+        Raises:
+            MotionkitError: A plugin raised anything at all, or other code asked Python to exit.
+        """
         try:
-            return super().invoke(ctx)
+            with plugins.catching(code=1):
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise typer.Exit(report_stop(error, command_line.get())) from error
+        except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):  # rich's way to end when nobody reads
+                raise
+            message = f"something in this process asked Python to exit with {error.code!r}."
+            raise MotionkitError(message, why="the command had not come to its end.", code=1) from error
 
 
 def hoist(args: list[str]) -> list[str]:
@@ -82,7 +95,7 @@ app = typer.Typer(name="motionkit", cls=Root, add_completion=True, no_args_is_he
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"motionkit {__version__}")
+        output.write(f"motionkit {__version__}")
         raise typer.Exit
 
 

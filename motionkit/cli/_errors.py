@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import contextlib
+import errno
 import traceback
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
+from motionkit.cli import _streams
 from motionkit.cli._guide import translate
 from motionkit.cli.output import as_json, printable, wrapped
 from motionkit.errors import MotionkitError
+from motionkit.plugins import PluginError, in_use, in_words
 
 
 def as_motionkit_error(error: BaseException) -> MotionkitError | None:
@@ -24,21 +29,34 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 
 
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
-    """Print `error` and return the exit code."""
+    """Print `error` and return the exit code: 1 or 2, whatever a plugin's error says.
+
+    The traceback is printed for a bug, on demand, and when a plugin failed after the start: such a failure may have
+    taken hours, and its author needs to see where it came from.
+    """
     known = as_motionkit_error(error)
     if known is None or traceback_wanted:
-        traceback.print_exception(error)
+        _tell_traceback(error)
+    elif isinstance(known, PluginError) and known.code == 1:
+        _tell_traceback(_origin(known))
     if known is None:
         known = MotionkitError(
-            f"{type(error).__name__}: {error}",
-            why="this is a bug in motionkit or in one of its plugins.",
+            in_words(error),
+            why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",
             fix="report it with the lines above and the output of motionkit doctor.",
             code=1,
         )
     if json_wanted:
-        print(as_json({"schema": 1, "error": known.document()}))
-    print(wrapped(printable(as_text(known))), file=sys.stderr)
-    return known.code
+        print_json({"error": known.document()})
+    _streams.tell(wrapped(printable(as_text(known))))
+    return known.code if known.code in (1, 2) else 1
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the last document of a command that fails; where that is impossible, the message on stderr must do."""
+    with contextlib.suppress(MotionkitError, OSError):
+        _streams.write(as_json({"schema": 1, **document}))
+    _streams.flush_or_drop()
 
 
 def as_text(error: MotionkitError) -> str:
@@ -49,6 +67,17 @@ def as_text(error: MotionkitError) -> str:
     if error.fix:
         lines.append(f"  fix  {error.fix}")
     return "\n".join(lines)
+
+
+def _tell_traceback(error: BaseException) -> None:
+    _streams.tell("".join(traceback.format_exception(error)).rstrip())
+
+
+def _origin(error: BaseException) -> BaseException:
+    """Return what a plugin raised, without the errors that it was turned into."""
+    while isinstance(error, MotionkitError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _usage(error: typer.TyperException) -> MotionkitError:
@@ -78,5 +107,11 @@ def _operating_system(error: OSError) -> MotionkitError:
     path = error.filename if error.filename is not None else ""
     what = error.strerror or str(error) or type(error).__name__
     head = f"{path}: {what}." if path else f"{what}."
-    fix = {28: "free some space, or write elsewhere with --out DIR.", 13: "check the permissions, or use --out DIR."}
-    return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=1)
+    fix = {
+        errno.ENOSPC: "free some space, or write elsewhere with --out DIR.",
+        errno.EACCES: "check the permissions, or use --out DIR.",
+        errno.ENAMETOOLONG: "choose a shorter name.",
+    }
+    # A name that is too long is refused when it is first looked at, before anything is made of it.
+    code = 2 if error.errno == errno.ENAMETOOLONG else 1
+    return MotionkitError(head, fix=fix.get(error.errno or 0, ""), code=code)

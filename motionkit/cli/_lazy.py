@@ -25,6 +25,7 @@ from typer.main import get_command as build_command
 
 from motionkit import plugins
 from motionkit.cli._help import show_whole_names
+from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
 
@@ -51,11 +52,15 @@ class LazyCommand(TyperCommand):
         token = raw_arguments.set(tuple(args))
         try:
             app = typer.Typer(name=self.name, add_completion=False, pretty_exceptions_enable=False)
-            self._load()(app)
+            with aside(), plugins.catching():
+                self._load()(app)
             command = build_command(app)
         finally:
             raw_arguments.reset(token)
         command.name = self.name
+        for part in (command, *getattr(command, "commands", {}).values()):
+            if part.callback is not None:
+                part.callback = aside()(part.callback)
         for parameter in command.params:
             if getattr(parameter, "is_flag", False) and parameter.metavar is None:
                 parameter.metavar = ""  # Typer writes <bool> after a switch, which takes no value
@@ -182,7 +187,11 @@ def _summary(name: str) -> str:
         return own
     for entry in entries:
         if not entry.builtin:
-            return str(metadata.metadata(entry.distribution)["Summary"] or "") or f"A trainer of {entry.distribution}."
+            try:
+                words = metadata.metadata(entry.distribution)["Summary"]
+            except metadata.PackageNotFoundError:  # its folder has another name than its metadata
+                words = None
+            return str(words or f"A trainer of {entry.distribution}.")
     return own or ""
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from motionkit.cli.output import as_json
+from motionkit import cli
+from motionkit.cli import _streams
+from motionkit.cli._errors import print_json
 from motionkit.cli.progress import bar
+from motionkit.errors import Interrupted
 
 GOES_ON = "the same command goes on from there"
 NOTHING = "nothing was written"
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, where it was received: whatever cleans up after Ctrl-C does so after this."""
 
 
 @dataclass
@@ -58,16 +56,21 @@ def working(command: str, total: int, *, after: str = NOTHING) -> Iterator[Calla
 
 
 @contextmanager
-def hearing_sigterm() -> Iterator[None]:
-    """Raise `Terminated` where SIGTERM would end the process on the spot; elsewhere it belongs to somebody else."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, _terminate)
+def hearing_signals() -> Iterator[None]:
+    """Raise `Interrupted` where SIGINT or SIGTERM would end the process; a handler of somebody else's stays."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
+        for number, usual in (
+            (signal.SIGINT, (signal.default_int_handler, cli.leave)),
+            (signal.SIGTERM, (signal.SIG_DFL,)),
+        ):
+            if signal.getsignal(number) in usual:
+                before[number] = signal.signal(number, _stop)
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def report_stop(error: KeyboardInterrupt, line: Sequence[str]) -> int:
@@ -82,12 +85,13 @@ def report_stop(error: KeyboardInterrupt, line: Sequence[str]) -> int:
     if "--json" in line:
         name = next((word for word in line if not word.startswith("-")), "") if work is None else work.command
         counts = {} if work is None else {"done": work.done, "total": work.total}
-        print(as_json({"schema": 1, "command": name, "status": "interrupted", **counts}), flush=True)
+        print_json({"command": name, "status": "interrupted", **counts})
     where = "stopped." if work is None else f"stopped after {work.done} of {work.total}; {work.after}."
-    print(where, file=sys.stderr, flush=True)
-    return 143 if isinstance(error, Terminated) else 130
+    _streams.tell(where)
+    return 128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one does not wait for anything
-    raise Terminated
+def _stop(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)  # a second one does not wait for anything
+    raise Interrupted(number)

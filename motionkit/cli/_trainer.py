@@ -38,11 +38,13 @@ def trainer_command(name: str, app: typer.Typer) -> None:
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
         trainer = component.build(resolved.settings)
         try:
-            trainer.prepare()
+            with plugins.catching():
+                trainer.prepare()
+                plan = trainer.describe() if dry_run else {}
         except OSError as error:  # an input that cannot be read; nothing was started
             raise unreadable(error) from error
         if dry_run:
-            show_plan(label, resolved, trainer.describe(), as_json=as_json)
+            show_plan(label, resolved, plan, as_json=as_json)
             return
         _train(label, trainer, resolved, as_json=as_json)
 

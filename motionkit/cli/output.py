@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json as _json
 import logging
 import os
@@ -10,10 +11,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
+from motionkit.cli import _streams
 from motionkit.errors import MotionkitError
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="")]
@@ -33,7 +35,12 @@ class Talk(logging.Handler):
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
             return  # why a run failed goes into its log.txt; here it is the command's own last word
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        print(wrapped(printable(f"{mark}{record.getMessage()}")), file=sys.stderr)
+        try:
+            print(wrapped(printable(f"{mark}{record.getMessage()}")), file=sys.stderr)
+        except BrokenPipeError:  # as for results: whoever read them has left
+            raise
+        except OSError:  # a full disk behind stderr is no reason to stop working
+            _streams.drop(sys.stderr)
 
 
 def printable(text: str) -> str:
@@ -79,10 +86,15 @@ def warn(message: str) -> None:
     _talk.warning(message)
 
 
+def write(text: str) -> None:
+    """Print lines of the result on stdout; raises as `motionkit.cli._streams.write`."""
+    _streams.write(printable(text))
+
+
 def emit(document: Mapping[str, Any], *, json: bool) -> None:
     """Print the result as one JSON document on stdout, when `json` is asked for."""
     if json:
-        print(as_json({"schema": 1, **document}))
+        _streams.write(as_json({"schema": 1, **document}))
 
 
 def as_json(document: Mapping[str, Any]) -> str:
@@ -114,16 +126,20 @@ def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: b
     raise typer.Exit(error.code)
 
 
-def console(*, stderr: bool = False) -> Any:
-    """Return a rich console for stdout or stderr that obeys ``--color``, NO_COLOR and pipes."""
+def console(stream: IO[str], *, file: IO[str] | None = None) -> Any:
+    """Return a rich console that obeys ``--color``, NO_COLOR and pipes.
+
+    Args:
+        stream: Stdout or stderr.
+        file: Where the text goes instead, for now.
+    """
     from rich.console import Console
 
-    force = {"always": True, "never": False}.get(_colour)
+    force = {"always": True, "never": False}.get(_colour, stream.isatty() or None)
     plain = True if _colour == "never" else None
-    stream = sys.stderr if stderr else sys.stdout
     # A pipe has no width; folding a table to 80 columns there would only break paths and names.
     width = None if stream.isatty() or "COLUMNS" in os.environ else 240
-    return Console(stderr=stderr, force_terminal=force, no_color=plain, highlight=False, width=width)
+    return Console(file=file or stream, force_terminal=force, no_color=plain, highlight=False, width=width)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -132,7 +148,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.table import Table
     from rich.text import Text
 
-    out = console()
+    shown = io.StringIO()  # rich has answers of its own to a stream that fails
+    out = console(_streams.results(), file=shown)
     headed = any(columns)
     style = box.SIMPLE_HEAD if headed else None
     name = Text(printable(title), style="table.title") if title else None  # as Text: brackets in a path are no markup
@@ -142,8 +159,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     for row in rows:
         grid.add_row(*(Text(_cell(value)) for value in row))
     out.print(grid)
-    if not headed:
-        out.print()  # what a box of rules leaves free below itself
+    # Below a list goes the line that a box of rules leaves free below itself.
+    _streams.write(shown.getvalue() if not headed else shown.getvalue().removesuffix("\n"))
 
 
 def tables(found: object) -> None:

@@ -79,7 +79,7 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
         TimeRemainingColumn(),
     )
     begun = time.monotonic()
-    with Progress(*columns, console=output.console(stderr=True), transient=False) as progress:
+    with Progress(*columns, console=output.console(sys.stderr), transient=False) as progress:
         task = progress.add_task(title, total=total, completed=start, note="", rate="")
         done = 0
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._flags import Flag, flags
 from motionkit.cli._lazy import raw_arguments
@@ -125,7 +126,8 @@ def add_command(
         given = given_from(values, paths)
         if (previous := _resumed(given, name)) is not None:
             given = Given(given.flags, given.sets, (previous, *given.files))
-        resolved = resolve(model, given, command=name)
+        with plugins.catching():  # options may have validators
+            resolved = resolve(model, given, command=name)
         for warning in resolved.warnings:
             output.warn(warning)
         arguments = {parameter.name: values[parameter.name] for parameter in own}
@@ -169,9 +171,9 @@ def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as
     rows = resolved.rows()
     width = max((len(key) for key, _, _ in rows), default=0)
     for key, value, origin in rows:
-        print(f"{key:<{width}} = {show(value)}  ({origin})")
+        output.write(f"{key:<{width}} = {show(value)}  ({origin})")
     for key, value in plan.items():
-        print(f"plan: {key} = {show(value)}")
+        output.write(f"plan: {key} = {show(value)}")
 
 
 def show(value: Any) -> str:

@@ -7,6 +7,7 @@ from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Given, Resolved, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
+    Decay,
     LogSettings,
     LoraSettings,
     LoraTarget,
@@ -23,6 +24,7 @@ __all__ = [
     "CheckpointSettings",
     "Chosen",
     "Cli",
+    "Decay",
     "Given",
     "Group",
     "Leaf",

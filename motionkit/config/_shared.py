@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from motionkit.config._group import Cli, Group
 
@@ -15,7 +15,9 @@ Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
 LoraTarget = Literal["attn", "ffn", "text"]
 Precision = Literal["fp32", "bf16"]
 
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 def split_commas(value: object) -> object:
@@ -49,6 +51,14 @@ class RunSettings(Group):
         None, description="Run folder, or one of its checkpoints, to continue in place."
     )
 
+    @field_validator("resume")
+    @classmethod
+    def _in_its_own_folder(cls, value: Path | None, others: ValidationInfo) -> Path | None:
+        given = [f"--{name}" for name in ("out", "name", "overwrite") if others.data.get(name)]
+        if value is not None and given:
+            raise ValueError(f"a run continues in its own folder; leave out {' and '.join(given)}")
+        return value
+
     @field_validator("name")
     @classmethod
     def _plain_name(cls, value: str | None) -> str | None:
@@ -75,7 +85,7 @@ class OptimSettings(Group):
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-4, gt=0, description="Peak learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the two AdamW moments.")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.999), description="Decay of the two AdamW moments.")
     grad_clip: float = Field(1.0, ge=0, description="Largest gradient norm; 0 never clips.")
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
 
@@ -84,7 +94,7 @@ class LoraSettings(Group):
     """Low-rank adapters in place of full fine-tuning."""
 
     enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
-    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, description="Rank of the adapters.")
+    r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, le=4096, description="Rank of the adapters.")
     alpha: Annotated[float, Cli("--lora.alpha")] = Field(
         32.0, gt=0, description="Scale: updates are alpha / r times BA."
     )
@@ -112,7 +122,7 @@ class TrainerSettings(Group):
         "fp32", description="Type of the network's body; heads, samplers and losses stay float32."
     )
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
-        0, ge=0, description="CPU threads; 0 leaves the choice to torch."
+        0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
     )
     track: Annotated[tuple[Tracker, ...], BeforeValidator(split_commas), Cli("--track", panel="Run")] = Field(
         (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."

@@ -24,6 +24,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+_NONSENSE = 4096
 
 
 @dataclass(frozen=True)
@@ -197,13 +198,13 @@ def _wordy(annotation: Any) -> bool:
 
 
 def limits(field: FieldInfo) -> str:
-    """Return the limits of a number in words: ``>= 2``."""
+    """Return the limits of a number in words: ``>= 2``. An upper one that stops nothing but nonsense is left out."""
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     found = []
     for mark in field.metadata:
         for name, sign in signs.items():
             if (bound := getattr(mark, name, None)) is not None:
-                found.append(f"{sign} {bound}" if not (isinstance(bound, int) and bound > 2**40) else "")
+                found.append(f"{sign} {bound}" if bound < _NONSENSE else "")
     return ", ".join(part for part in found if part)
 
 

@@ -6,12 +6,13 @@ refused, and whatever is wrong is a `MotionkitError` that names the file. Import
 
 from motionkit.documents._csv import read_csv
 from motionkit.documents._json import parse_json, plain_json, read_json, read_jsonl
-from motionkit.documents._text import LIMIT, read_text
+from motionkit.documents._text import LIMIT, open_file, read_text
 from motionkit.documents._toml import parse_toml, read_toml
 from motionkit.documents._yaml import parse_yaml, read_yaml
 
 __all__ = [
     "LIMIT",
+    "open_file",
     "parse_json",
     "parse_toml",
     "parse_yaml",

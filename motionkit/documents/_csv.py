@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from motionkit.documents._text import not_text, require_file, unreadable
+from motionkit.documents._text import not_text, open_file, unreadable
 from motionkit.errors import MotionkitError
 
 LIMIT = 256 << 20
@@ -34,8 +35,7 @@ def read_csv(path: str | Path, *, limit: int = LIMIT) -> Iterator[dict[str, str]
     """
     path = Path(path)
     try:
-        require_file(path, limit)
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_file(path, limit), encoding="utf-8-sig", newline="") as file:
             lines = _Lines(file)
             rows = csv.reader(lines)
             names = next(rows, [])

@@ -1,7 +1,8 @@
-"""Reading the text of a file whose size is bounded."""
+"""Opening files that users name, and reading the text of one whose size is bounded."""
 
 from __future__ import annotations
 
+import io
 import stat
 from pathlib import Path
 
@@ -24,8 +25,7 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
     """
     path = Path(path)
     try:
-        require_file(path, limit)
-        with path.open("rb") as file:
+        with open_file(path, limit) as file:
             data = file.read(limit + 1)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -37,20 +37,27 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
         raise not_text(path, error) from error
 
 
-def require_file(path: Path, limit: int) -> None:
-    """Refuse what is no plain file, or larger than `limit` bytes.
+def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader | io.BytesIO:
+    """Open a plain file that a user or another file names, for reading bytes.
+
+    Args:
+        path: The file; pipes and devices, which may never answer and never end, are refused before they are opened.
+        limit: Bytes beyond which it is refused.
 
     Raises:
-        MotionkitError: It is one of these.
-        OSError: There is nothing, or it may not be looked at.
+        MotionkitError: It is a folder, a pipe or a device, or too large.
+        OSError: There is nothing, or it may not be read.
     """
+    path = Path(path)
     state = path.stat()
     if stat.S_ISDIR(state.st_mode):
         raise MotionkitError(f"{path} is a folder, a file was expected.", fix="give the file itself.")
     if not stat.S_ISREG(state.st_mode):
         raise MotionkitError(f"{path} is no plain file.", why="a pipe or device may never end.", fix="copy it first.")
-    if state.st_size > limit:
+    if limit is not None and state.st_size > limit:
         raise _too_large(path, state.st_size, limit)
+    # Some files of /proc have 0 bytes by their own account, and reading them waits for ever.
+    return path.open("rb") if state.st_size else io.BytesIO()
 
 
 def unreadable(path: Path, error: OSError) -> MotionkitError:

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 import torch
@@ -60,9 +61,12 @@ def in_processes(work: Callable[[Job], Result], jobs: Sequence[Job], processes: 
     context = multiprocessing.get_context("spawn")
     watched, alive = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=_start, initargs=(watched,))
+    workers: set[BaseProcess] = set()
     try:
         with _no_interrupt():
+            others = set(multiprocessing.active_children())
             results = pool.map(work, jobs, chunksize=1)
+            workers = set(multiprocessing.active_children()) - others
         yield from results
         pool.shutdown()
     except BrokenProcessPool as error:
@@ -73,7 +77,9 @@ def in_processes(work: Callable[[Job], Result], jobs: Sequence[Job], processes: 
             code=1,
         ) from error
     finally:
-        alive.close()  # whoever is still at work now works for nobody
+        alive.close()
+        for worker in workers:
+            worker.kill()  # those that still import do not watch the pipe yet, and would be waited for
         pool.shutdown(cancel_futures=True)
         watched.close()
 

@@ -2,6 +2,7 @@
 
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import KINDS, Broken, Entry, Scan, forget, scan
+from motionkit.plugins._guard import PluginError, catching, in_use, in_words
 from motionkit.plugins._lookup import available, find, get, is_file, label
 
 __all__ = [
@@ -9,11 +10,15 @@ __all__ = [
     "Broken",
     "Component",
     "Entry",
+    "PluginError",
     "Scan",
     "available",
+    "catching",
     "find",
     "forget",
     "get",
+    "in_use",
+    "in_words",
     "is_file",
     "label",
     "scan",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
+from motionkit.plugins._guard import catching
 
 if TYPE_CHECKING:  # listing plugins must not pay for pydantic
     from motionkit.config import Group
@@ -32,8 +33,8 @@ class Component:
     extra: str = ""
 
     def missing(self) -> list[str]:
-        """Return the modules of `needs` that cannot be found, without importing any of them."""
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+        """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
+        return [name for name in self.needs if not _is_there(name)]
 
     def load(self) -> Any:
         """Import and return the heavy half.
@@ -41,17 +42,34 @@ class Component:
         Raises:
             MotionkitError: A needed module is missing, or the factory cannot be imported.
         """
+        module, _, attribute = self.factory.partition(":")
+        with catching(module):
+            return self._load(module, attribute)
+
+    def _load(self, module: str, attribute: str) -> Any:
         if absent := self.missing():
             fix = f"pip install 'motionkit[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
             raise MotionkitError(f"{', '.join(absent)} is not installed.", why=f"{self.summary!r} needs it.", fix=fix)
-        module, _, attribute = self.factory.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError) as error:
             raise MotionkitError(
                 f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check"
             ) from error
 
     def build(self, options: Group, /, **runtime: Any) -> Any:
-        """Import the heavy half and call it with `options` and the runtime objects its kind is given."""
-        return self.load()(options, **runtime)
+        """Import the heavy half and call it with `options` and the runtime objects its kind is given.
+
+        Raises:
+            MotionkitError: As `load`; or the plugin is foreign and raised something else.
+        """
+        factory = self.load()
+        with catching(self.factory.partition(":")[0]):
+            return factory(options, **runtime)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

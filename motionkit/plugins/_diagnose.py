@@ -9,7 +9,7 @@ from __future__ import annotations
 import configparser
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,9 @@ import entrypoints
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, normalise, scan
-from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, get
+from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find
+from motionkit.plugins._metadata import require_plain
+from motionkit.plugins._trial import Outcome, try_imports
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Finding:
     serious: bool
 
 
-def diagnose(*, load: bool = True) -> list[Finding]:
+def diagnose(imports: Mapping[Entry, Outcome] | None = None) -> list[Finding]:
     """Check everything about plugins.
 
     Args:
-        load: Import each plugin's light half too.
+        imports: How the import of each plugin's light half went; None to import them now, in other processes.
     """
     second, malformed = second_reading()
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
@@ -48,8 +50,9 @@ def diagnose(*, load: bool = True) -> list[Finding]:
     known = {finding.package for finding in malformed}
     found += [Finding(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known]
     found += _differences(second, known)
+    imports = try_imports(scan().entries) if imports is None else imports
     for entry in scan().entries:
-        found += _check(entry, load=load)
+        found += _check(entry, imports.get(entry, Outcome()))
     return found
 
 
@@ -68,16 +71,18 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
             continue
         seen.add(package)
         parser = entrypoints.CaseSensitiveConfigParser(delimiters=("=",))
+        text = HOME  # what cannot be read may well be a plugin
         try:
-            parser.read([str(path)], encoding="utf-8")
+            require_plain(path)
+            text = path.read_bytes().decode("utf-8", "replace")
+            parser.read_string(path.read_text(encoding="utf-8"), str(path))
             for kind in KINDS:
                 section = f"{HOME}.{kind}"
                 if section in parser:
                     for name, text in parser[section].items():
                         entries.add((kind, name, text.strip()))
-        except (configparser.Error, UnicodeDecodeError, OSError) as error:
-            serious = HOME in path.read_text(encoding="utf-8", errors="replace")
-            findings.append(Finding(package, _in_words(error, path), serious))
+        except (configparser.Error, ValueError, OSError) as error:
+            findings.append(Finding(package, _in_words(error, path), HOME in text))
     return entries, findings
 
 
@@ -115,20 +120,15 @@ def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[Fin
     return found
 
 
-def _check(entry: Entry, *, load: bool) -> list[Finding]:
-    reference = f"{entry.distribution}:{entry.name}"
+def _check(entry: Entry, outcome: Outcome) -> list[Finding]:
     try:
         find(entry.kind, entry.name)
     except MotionkitError as error:
         return [Finding(entry.distribution, str(error), True)]
-    if not load:
-        return []
-    try:
-        component = get(entry.kind, reference)
-    except MotionkitError as error:
-        return [Finding(entry.distribution, str(error), True)]
-    missing = component.missing()
-    if missing:
-        text = f"{entry.kind} {entry.name!r} needs {', '.join(missing)}, which is not installed"
+    what = f"{entry.kind} {entry.name!r}"
+    if outcome.problem:
+        return [Finding(entry.distribution, f"{what}: {outcome.problem}", True)]
+    if outcome.missing:
+        text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
         return [Finding(entry.distribution, text, False)]
     return []

@@ -9,20 +9,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from motionkit.plugins._metadata import ENTRY_POINTS, entry_points_text, folder_of, hide, name_and_version, usable
+
 KINDS = ("rewards", "trainers", "datasets", "environments", "policies")
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
-
-# ``import torch`` and ``import pydantic`` look for extensions of their own with ``entry_points()``, which fails as a
-# whole when any installed package is malformed, one that has nothing to do with motionkit included. These variables
-# switch those searches off, so that one broken package does not stop every command.
-SHIELD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ def normalise(name: str) -> str:
 def scan() -> Scan:
     """Read the entry points of every installed distribution that mentions motionkit; cached per environment.
 
-    When any installed package is malformed, the environment variables of `SHIELD` are set for this process.
+    Other libraries of this process do not see packages whose metadata is malformed; see `hide`.
     """
     return _scan(os.environ.get(LIMIT_VARIABLE), tuple(sys.path))
 
@@ -103,45 +99,26 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     entries: list[Entry] = []
     broken: list[Broken] = []
     seen: set[str] = set()
-    for distribution, text in _with_entry_points():
-        if HOME not in text:
-            if not _readable(distribution):
-                _shield()
+    malformed: list[Path] = []
+    hide(())
+    for distribution in metadata.distributions():
+        text, problem = entry_points_text(distribution)
+        if problem or not usable(distribution, text):
+            malformed.append(folder_of(distribution))
+        if HOME not in text and not problem:
             continue
-        name = _name(distribution)
+        name, version, odd = name_and_version(distribution)
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
         seen.add(normalise(name))
         try:
-            version = distribution.version
+            if problem := problem or odd:
+                raise ValueError(problem)
             entries += _entries(distribution, name, version)
         except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
-            broken.append(Broken(name, _file(distribution), _problem(error, text)))
-            _shield()
+            broken.append(Broken(name, str(folder_of(distribution) / ENTRY_POINTS), _problem(error, text)))
+    hide(malformed)
     return Scan(tuple(entries), tuple(broken))
-
-
-def _with_entry_points() -> Iterator[tuple[metadata.Distribution, str]]:
-    for distribution in metadata.distributions():
-        try:
-            text = distribution.read_text("entry_points.txt")
-        except (OSError, UnicodeError) as error:
-            text = f"{HOME}: unreadable ({error})"
-        if text:
-            yield distribution, text
-
-
-def _readable(distribution: metadata.Distribution) -> bool:
-    try:
-        tuple(distribution.entry_points)
-    except Exception:  # whatever it is, torch and pydantic would meet it too
-        return False
-    return True
-
-
-def _shield() -> None:
-    for name, value in SHIELD.items():
-        os.environ.setdefault(name, value)
 
 
 def _entries(distribution: metadata.Distribution, name: str, version: str) -> list[Entry]:
@@ -151,20 +128,6 @@ def _entries(distribution: metadata.Distribution, name: str, version: str) -> li
         if group == HOME and kind in KINDS:
             found.append(Entry(kind, point.name, point.value, name, version))
     return found
-
-
-def _name(distribution: metadata.Distribution) -> str:
-    try:
-        name = distribution.metadata["Name"]
-    except Exception:  # same reason as above
-        name = None
-    return name or Path(_file(distribution)).parent.name.removesuffix(".dist-info") or "unknown"
-
-
-def _file(distribution: metadata.Distribution) -> str:
-    # The folder of a distribution has no public name; `locate_file` is relative to its parent.
-    folder = getattr(distribution, "_path", None)
-    return str(Path(str(folder)) / "entry_points.txt") if folder is not None else "entry_points.txt"
 
 
 def _problem(error: Exception, text: str) -> str:

@@ -13,6 +13,7 @@ from types import ModuleType
 from motionkit.errors import MotionkitError
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, KINDS, Entry, normalise, scan
+from motionkit.plugins._guard import claim, in_words, is_stop
 
 NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
 INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
@@ -91,18 +92,25 @@ def label(name: str) -> str:
 
 def _load(entry: Entry) -> Component:
     module, _, attribute = entry.value.partition(":")
+    title = f"{_singular(entry.kind)} {entry.name!r} of package {entry.distribution!r}"
+    if not entry.builtin:
+        claim(module, title, entry.distribution)
     try:
         found = getattr(importlib.import_module(module), attribute or "component")
     except MotionkitError:
         raise
-    except Exception as error:  # a plugin may fail in any way while it is imported
+    except BaseException as error:  # a plugin may fail in any way while it is imported
+        if is_stop(error):
+            raise
         raise MotionkitError(
-            f"{_singular(entry.kind)} {entry.name!r} of package {entry.distribution!r} does not import: "
-            f"{type(error).__name__}: {error}",
+            f"{title} does not import: {in_words(error)}",
             why=f"{entry.value} is what its entry point names.",
             fix=f"update or remove {entry.distribution}; motionkit plugins list --check shows every such package.",
         ) from error
-    return _checked(found, f"{entry.value} of package {entry.distribution!r}")
+    component = _checked(found, f"{entry.value} of package {entry.distribution!r}")
+    if not entry.builtin:
+        claim(component.factory.partition(":")[0], title, entry.distribution)
+    return component
 
 
 @lru_cache(maxsize=32)
@@ -127,11 +135,14 @@ def _module_of(path: Path) -> ModuleType:
         raise MotionkitError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    claim(name, f"plugin file {path.name}", str(path))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # as in _load
+    except BaseException as error:  # as in _load
         del sys.modules[name]
-        raise MotionkitError(f"{path} does not import: {type(error).__name__}: {error}") from error
+        if is_stop(error) or isinstance(error, MotionkitError):
+            raise
+        raise MotionkitError(f"{path} does not import: {in_words(error)}", fix="mend the file.") from error
     return module
 
 
@@ -140,6 +151,16 @@ def _checked(found: object, origin: str) -> Component:
         raise MotionkitError(
             f"{origin} is a {type(found).__name__}, not a motionkit Component.",
             fix="component = Component(summary=..., options=..., factory='module:Class')",
+        )
+    fields = {
+        "summary": isinstance(found.summary, str),
+        "options": isinstance(found.options, type) and hasattr(found.options, "model_fields"),
+        "factory": isinstance(found.factory, str),
+    }
+    if wrong := [name for name, right in fields.items() if not right]:
+        raise MotionkitError(
+            f"the {wrong[0]} of {origin} cannot be {getattr(found, wrong[0])!r:.80}.",
+            fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
     reserved = {"name", "weight"} & set(found.options.model_fields)
     if reserved:

@@ -35,11 +35,16 @@ class Reward(Protocol):
         name: Name in metrics: ``reward/<name>/mean``.
 
     A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
-    whose reward sits at one end says so.
+    whose reward sits at one end says so. One whose options name a place may have ``inputs: Mapping[str, str]``, a
+    fingerprint of what was found there by the name of the option, so that a run can be resumed after it has moved.
     """
 
     name: str
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score N motions, all in one pass. ``prompts[i]`` belongs to motion i and may repeat."""
+        """Score N motions, all in one pass. ``prompts[i]`` belongs to motion i and may repeat.
+
+        A reward that gives no motion a finite score stops a run that has just begun; later on it is left out of the
+        step.
+        """
         ...

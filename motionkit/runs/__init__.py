@@ -2,14 +2,16 @@
 
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
-from motionkit.runs._checkpoint import Checkpoint
-from motionkit.runs._folder import hold
+from motionkit.runs._checkpoint import Checkpoint, last_checkpoint
 from motionkit.runs._listing import RunInfo, find, load
+from motionkit.runs._lock import hold
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
+from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command
 from motionkit.runs._run import Listener, Run, open_run
+from motionkit.runs._writable import require_writable
 
 __all__ = [
     "Checkpoint",
@@ -17,15 +19,18 @@ __all__ = [
     "OutputFolder",
     "Run",
     "RunInfo",
+    "RunRecord",
     "capture_random",
     "disk_errors",
     "find",
     "flatten_optimizer",
     "hold",
+    "last_checkpoint",
     "load",
     "locate",
     "open_run",
     "refuse_command",
+    "require_writable",
     "restore_optimizer",
     "restore_random",
     "write_bytes_atomic",

@@ -5,49 +5,79 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
 
 TEMPORARY = ".tmp-"
-"""Prefix of whatever is still being written; safe to delete when no process works in the folder."""
+"""Prefix of the names in `is_temporary`."""
+
+_TEMPORARY = re.compile(r"\.tmp-(\d+-[0-9a-f]{8}(\.\w+)?|step-\d{8,}|replaced-\d+)")
 
 
 @contextmanager
-def disk_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn an operating-system error while writing into one clear `MotionkitError` with exit code 1.
+def disk_errors(doing: str, path: Path, *, code: int = 1) -> Iterator[None]:
+    """Turn an operating-system error while writing into one clear `MotionkitError` with exit code `code`.
 
     The safetensors writer wraps the system's error in a class of its own, so that one is recognised by its text.
     """
     try:
         yield
     except OSError as error:
-        raise _explained(doing, path, error.errno, str(error)) from error
+        raise _explained(doing, path, error.errno, str(error), code) from error
     except Exception as error:
         if type(error).__name__ != "SafetensorError":
             raise
         text = str(error)
         full = errno.ENOSPC if "No space left" in text else errno.EFBIG if "File too large" in text else None
-        raise _explained(doing, path, full, text) from error
+        raise _explained(doing, path, full, text, code) from error
 
 
-def _explained(doing: str, path: Path, number: int | None, text: str) -> MotionkitError:
+def _explained(doing: str, path: Path, number: int | None, text: str, code: int) -> MotionkitError:
     if number in (errno.ENOSPC, errno.EDQUOT):
         why, fix = "the disk or the quota is full.", "free some space, then continue with --resume"
     elif number == errno.EFBIG:
         why, fix = "the file would be larger than the limit of this process.", "raise `ulimit -f`, then --resume"
     else:
         why, fix = text, "check the disk and its permissions, then continue with --resume"
-    return MotionkitError(f"cannot {doing}: {path}", why=f"{why} What was saved before is intact.", fix=fix, code=1)
+    return MotionkitError(f"cannot {doing}: {path}", why=f"{why} What was saved before is intact.", fix=fix, code=code)
 
 
 def temporary(path: Path, suffix: str = "") -> Path:
     """Return a place beside a file to write it first; its name is short however long the file's is."""
     return path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}{suffix}")
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a name is one that motionkit gives to what it is still writing or deleting in a run folder."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def sweep(folder: Path) -> None:
+    """Delete what a killed process left half-written in `folder`; no process may be working in it."""
+    for path in filter(is_temporary, folder.glob(f"{TEMPORARY}*")):
+        remove(path)
+
+
+def discard(path: Path) -> None:
+    """Delete a file or folder, under a temporary name first: a kill in between leaves only what `sweep` deletes."""
+    with suppress(OSError):
+        remove(path.rename(temporary(path)))
+
+
+def remove(path: Path) -> None:
+    """Delete a file, a link or a folder as far as the system allows it."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
 
 
 def sync_file(path: Path) -> None:
@@ -78,13 +108,18 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     Raises:
         OSError: The disk is full or refuses; the old file, if there was one, is as before.
     """
+    write_chunks(path, (data,), like=like)
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes], *, like: Path | None = None) -> None:
+    """Write a file piece by piece as `write_bytes` does."""
     aside = temporary(path)
     try:
         with aside.open("wb") as file:
             with suppress(FileNotFoundError):
                 # Before the first byte is written, so that nobody can read it in between.
                 aside.chmod(stat.S_IMODE((like or path).stat().st_mode))
-            file.write(data)
+            file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
@@ -101,4 +136,6 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, document: object) -> None:
     """Write a JSON file as `write_text` does; NaN and infinity are refused (ValueError)."""
-    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # A path that is not valid UTF-8 becomes the JSON escape of what Python makes of it, and reads back as such.
+    write_bytes(path, text.encode(errors="backslashreplace"))

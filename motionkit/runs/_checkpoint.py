@@ -1,28 +1,31 @@
-"""Checkpoints: safetensors plus JSON, complete or absent, never pickled."""
+"""Checkpoints: safetensors plus JSON, never pickled; finding and reading them."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import TEMPORARY, disk_errors, sync_file, sync_folder, write_json, write_text
-from motionkit.runs._random import RANDOM, capture_random, restore_random
+from motionkit.runs._atomic import write_text
+from motionkit.runs._random import RANDOM, restore_random
+from motionkit.runs._record import first_problem
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_STATE = "state.json"
-_LAST = "last"
-_OLD = ".replaced"
+STATE = "state.json"
+LAST = "last"
+NAME = re.compile(r"step-[0-9]{8,}")
+"""What `name_of` returns."""
+
 _LIMIT = 64 << 20
 """Bytes of state.json."""
 _logger = logging.getLogger("motionkit.runs")
@@ -54,99 +57,36 @@ def name_of(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def save_checkpoint(
-    root: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object], *, keep: int
-) -> Path:
-    """Write one checkpoint aside, flush it, rename it into place, point ``last`` at it, then prune.
-
-    Args:
-        root: The run's ``checkpoints`` folder.
-        step: Steps completed.
-        tensors: Groups of tensors; each becomes ``<group>.safetensors``. Any device, any layout.
-        state: JSON-able; must be finite, so that reading gives back the same values.
-        keep: Newest checkpoints to leave in place.
-
-    Raises:
-        MotionkitError: The disk is full or refuses (code 1); older checkpoints are intact.
-    """
-    target = root / name_of(step)
-    aside = root / f"{TEMPORARY}{target.name}"
-    with disk_errors(f"save the checkpoint of step {step}", target):
-        root.mkdir(exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
-        try:
-            aside.mkdir()
-            _write(aside, step, {**tensors, RANDOM: capture_random()}, state)
-            _swap(aside, target)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
-        write_text(root / _LAST, target.name + "\n")
-        _prune(root, step, keep)
-    return target
-
-
-def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]) -> None:
-    from safetensors.torch import save_file
-
-    files: dict[str, dict[str, object]] = {}
-    for group, members in tensors.items():
-        path = folder / f"{group}.safetensors"
-        save_file(_plain(members), path)
-        sync_file(path)
-        files[path.name] = {"bytes": path.stat().st_size, "sha256": _digest(path)}
-    write_json(folder / _STATE, {"schema": 1, "step": step, "files": files, "state": state})
-
-
-def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return contiguous CPU tensors that share no memory, which is what the format can hold."""
-    seen: set[int] = set()
-    plain: dict[str, Tensor] = {}
-    for name, tensor in members.items():
-        value = tensor.detach().cpu().contiguous()
-        storage = value.untyped_storage()
-        if storage.data_ptr() in seen or storage.nbytes() != value.numel() * value.element_size():
-            value = value.clone()
-        seen.add(value.untyped_storage().data_ptr())
-        plain[name] = value
-    return plain
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _swap(aside: Path, target: Path) -> None:
-    old = target.with_name(target.name + _OLD)
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    aside.rename(target)
-    sync_folder(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _prune(root: Path, step: int, keep: int) -> None:
-    done = [path for path in _complete(root) if _step_of(path) <= step]
-    for path in done[keep:]:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _step_of(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """Return the step of a folder that has such a name."""
     return int(path.name.removeprefix("step-"))
 
 
-def _complete(root: Path) -> list[Path]:
-    """Return the finished checkpoint folders, newest first, after undoing a swap that was cut short."""
-    for old in root.glob(f"step-*{_OLD}"):
-        target = old.with_name(old.name.removesuffix(_OLD))
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.rename(target)
-    found = [path for path in root.glob("step-*") if path.name[5:].isdecimal() and (path / _STATE).is_file()]
-    return sorted(found, key=_step_of, reverse=True)
+def folders(root: Path) -> list[Path]:
+    """Return what has the name of a checkpoint, whole or not."""
+    return [path for path in root.glob("step-*") if NAME.fullmatch(path.name)]
+
+
+def complete(root: Path) -> list[Path]:
+    """Return the finished checkpoint folders, newest first."""
+    return sorted((path for path in folders(root) if (path / STATE).is_file()), key=step_of, reverse=True)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    bytes: int
+    sha256: str
+
+
+class _Saved(BaseModel):
+    """state.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    step: int
+    files: dict[Annotated[str, Field(pattern=r"^[^/\\]+\.safetensors$")], _File]
+    state: dict[str, Any]
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -155,21 +95,42 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         MotionkitError: A file is missing, truncated or altered.
     """
-    from safetensors.torch import load_file
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     fix = "take an earlier checkpoint of the run"
     try:
-        document = read_json(path / _STATE, dict, limit=_LIMIT)
-        step, state, files = int(document["step"]), dict(document["state"]), dict(document["files"])
-        tensors = {}
-        for name, expected in files.items():
-            file = path / name
-            if file.stat().st_size != expected["bytes"] or _digest(file) != expected["sha256"]:
+        # In bulk: what trainers save may hold numbers of more than 64 bits, such as numpy's states.
+        saved = _Saved.model_validate(read_json(path / STATE, dict, limit=_LIMIT, surrogates=True, bulk=True))
+    except MotionkitError as error:
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=error.sentence(), fix=fix) from error
+    except ValidationError as error:
+        why = f"{STATE}: {first_problem(error)}"
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=why, fix=fix) from error
+    tensors = {}
+    for name, expected in saved.files.items():
+        file = path / name
+        try:
+            data = file.read_bytes() if file.is_file() and file.stat().st_size == expected.bytes else b""
+            if hashlib.sha256(data).hexdigest() != expected.sha256:
                 raise MotionkitError(f"{file} is damaged.", why="its size or checksum is not what was saved.", fix=fix)
-            tensors[file.stem] = load_file(file)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise MotionkitError(f"{path} is not a complete checkpoint.", why=str(error), fix=fix) from error
-    return Checkpoint(step, tensors, state, path)
+            tensors[file.stem] = load(data)
+        except (OSError, SafetensorError) as error:
+            raise MotionkitError(f"{file} is damaged.", why=str(error), fix=fix) from error
+    return Checkpoint(saved.step, tensors, saved.state, path)
+
+
+def last_checkpoint(root: Path) -> Path | None:
+    """Return the folder that ``last`` names, be it there or not; None when it names no checkpoint.
+
+    Args:
+        root: The run's ``checkpoints`` folder.
+    """
+    try:
+        name = read_text(root / LAST, limit=100).strip()
+    except MotionkitError:
+        return None
+    return root / name if NAME.fullmatch(name) else None
 
 
 def newest_checkpoint(root: Path) -> Checkpoint | None:
@@ -178,15 +139,11 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
     Raises:
         MotionkitError: There are checkpoints, but none can be read.
     """
-    candidates = _complete(root) if root.is_dir() else []
-    try:
-        last = read_text(root / _LAST, limit=100).strip()
-    except MotionkitError:
-        last = ""
-    if re.fullmatch(r"step-\d{8,}", last):
-        candidates = [path for path in candidates if _step_of(path) <= int(last[5:])]
-        if candidates and candidates[0].name != last:
-            _logger.warning("%s is not complete. Falling back to the checkpoint before it.", root / last)
+    candidates = complete(root) if root.is_dir() else []
+    if (last := last_checkpoint(root)) is not None:
+        candidates = [path for path in candidates if step_of(path) <= step_of(last)]
+        if candidates and candidates[0] != last:
+            _logger.warning("%s is not complete. Falling back to the checkpoint before it.", last)
     for path in candidates:
         try:
             return read_checkpoint(path)
@@ -203,4 +160,4 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
 
 def choose_checkpoint(path: Path) -> None:
     """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are written again."""
-    write_text(path.parent / _LAST, path.name + "\n")
+    write_text(path.parent / LAST, path.name + "\n")

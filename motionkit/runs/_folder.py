@@ -1,21 +1,17 @@
-"""The run folder: its name, its making, what may be replaced, and who holds it."""
+"""The run folder: its name, its making and what may be replaced in it."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import time
 from pathlib import Path
-from typing import IO, Any
 
-from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import TEMPORARY
+from motionkit.runs._atomic import is_temporary, sweep, temporary
+from motionkit.runs._lock import LOCK, hold
+from motionkit.runs._record import RECORD, RunRecord, read_record
 
-KIND = "motionkit-run"
-RECORD = "run.json"
-_LOCK = ".lock"
 _OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", "report.html", "policy", "tmr")
 
 
@@ -26,16 +22,12 @@ def folder_of(command: str, root: str | Path, out: str | Path | None, name: str 
     if out is not None:
         return Path(out)
     stem = name or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    return Path(root) / command.replace(" ", "-").replace(".", "-") / stem
+    return Path(root) / folder_name(command) / stem
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of a run folder's run.json, or None when the folder is no run of motionkit."""
-    try:
-        record: dict[str, Any] = read_json(folder / RECORD, dict)
-    except MotionkitError:
-        return None
-    return record if record.get("kind") == KIND else None
+def folder_name(command: str) -> str:
+    """Return the name of the folder of a command's runs: ``pretrain-mdm``."""
+    return command.replace(" ", "-").replace(".", "-")
 
 
 def claim_new(folder: Path, *, overwrite: bool) -> None:
@@ -49,15 +41,18 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
     try:
         if folder.exists() and not folder.is_dir():
             raise MotionkitError(f"{folder} is a file.", why="the run needs a folder.", fix="choose another --out")
-        if folder.is_dir() and any(
-            path.name != _LOCK and not path.name.startswith(TEMPORARY) for path in folder.iterdir()
-        ):
+        if folder.is_dir() and any(path.name != LOCK and not is_temporary(path) for path in folder.iterdir()):
             _refuse_or_clear(folder, overwrite)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MotionkitError(
             f"cannot make the run folder {folder}.", why=str(error), fix="choose another place with --out DIR"
         ) from error
+
+
+def own_names(record: RunRecord) -> set[str]:
+    """Return what motionkit may replace in a run's folder, besides run.json and the lock."""
+    return {*_OWN, *record.artifacts} - {RECORD, LOCK}
 
 
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
@@ -70,60 +65,16 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise MotionkitError(
-            f"{folder} already holds a run ({record.get('command')}, {record.get('status')}).",
+            f"{folder} already holds a run ({record.command}, {record.status}).",
             why="a run never mixes with an older one.",
             fix=f"--resume {folder} continues it, --overwrite replaces it, --name NAME makes another",
         )
     with hold(folder):
-        # Moved aside first, run.json last: a kill in between leaves something that can be overwritten again.
-        aside = folder / f"{TEMPORARY}replaced-{os.getpid()}"
+        # Moved aside first. The old run.json stays until the new one replaces it: after a kill in between, the folder
+        # is still a run's and can be overwritten again.
+        aside = temporary(folder / RECORD)
         aside.mkdir()
-        # The record is a file that anybody may have edited: only plain names in the folder itself count.
-        noted = [name for name in record.get("artifacts", []) if Path(str(name)).name == name and name != ".."]
-        for name in dict.fromkeys([*_OWN, *noted, RECORD]):
-            if (folder / name).exists():
+        for name in own_names(record):
+            if os.path.lexists(folder / name):
                 (folder / name).rename(aside / name)
         sweep(folder)
-
-
-def sweep(folder: Path) -> None:
-    """Delete what a killed process left half-written in `folder`."""
-    for path in folder.glob(f"{TEMPORARY}*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def hold(folder: Path) -> IO[str]:
-    """Take the folder for this process until the returned file is closed; the system lets go when a process dies.
-
-    Raises:
-        MotionkitError: Another process is working in the folder.
-    """
-    file = (folder / _LOCK).open("a+", encoding="utf-8")
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise MotionkitError(
-            f"{folder} is in use by another process.",
-            why="two processes would mix their results.",
-            fix="wait or stop it",
-        ) from None
-    except (ImportError, OSError):
-        pass  # no such locks on this platform or network disk: carry on without
-    return file
-
-
-def is_held(folder: Path) -> bool:
-    """Return whether some process is working in the folder now."""
-    if not (folder / _LOCK).exists():
-        return False
-    try:
-        hold(folder).close()
-    except MotionkitError:
-        return True
-    return False

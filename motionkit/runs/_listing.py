@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motionkit.documents import read_jsonl
-from motionkit.runs._folder import is_held, read_record
-from motionkit.runs._resume import locate
+from motionkit.errors import MotionkitError
+from motionkit.runs._folder import folder_name
+from motionkit.runs._lock import is_held
+from motionkit.runs._record import RECORD, RunRecord, read_record
+from motionkit.runs._resume import locate, read_settings
+from motionkit.tracking import read_metrics
 
 
 @dataclass(frozen=True)
@@ -18,61 +21,76 @@ class RunInfo:
 
     Attributes:
         directory: The folder.
-        record: Content of run.json.
-        config: Content of config.json.
-        status: ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also when killed).
+        status: ``running`` while a process holds it, else ``done``, ``failed`` or ``interrupted`` (also when killed);
+            ``damaged`` when run.json or config.json cannot be read.
+        record: Content of run.json; None when it cannot be read.
+        config: Content of config.json; empty when the run is damaged.
+        problem: What is damaged; empty when nothing is.
     """
 
     directory: Path
-    record: dict[str, Any]
-    config: dict[str, Any]
     status: str
+    record: RunRecord | None
+    config: dict[str, Any]
+    problem: str = ""
 
     @property
     def command(self) -> str:
-        """The command that made it."""
-        return str(self.record.get("command", ""))
+        """The command that made it; the name of the folder above when run.json cannot be read."""
+        return self.record.command if self.record else self.directory.parent.name
 
     @property
     def created(self) -> str:
-        """When it was first started, UTC, ISO 8601."""
-        return str(self.record.get("created", ""))
+        """When it was first started, UTC, ISO 8601; empty when run.json cannot be read."""
+        return self.record.created if self.record else ""
+
+    @property
+    def steps(self) -> int:
+        """Steps completed when its last attempt ended."""
+        return self.record.steps if self.record else 0
 
     @property
     def summary(self) -> dict[str, Any]:
         """The summary document of its last attempt; empty when it never came to an end."""
-        return dict(self.record.get("summary") or {})
+        return dict(self.record.summary or {}) if self.record else {}
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl."""
-        return read_jsonl(self.directory / "metrics.jsonl")
+        return read_metrics(self.directory / "metrics.jsonl")
 
 
 def load(path: str | Path) -> RunInfo:
     """Read a run from its folder or from a checkpoint inside it.
 
     Raises:
-        MotionkitError: There is no run there.
+        MotionkitError: There is no run there, or it is damaged.
     """
     directory, _, record, config = locate(path)
-    status = str(record.get("status"))
-    if status == "running" and not is_held(directory):
-        status = "interrupted"
-    return RunInfo(directory, record, config, status)
+    return _info(directory, record, config)
 
 
 def find(command: str | None = None, root: str | Path = "runs") -> list[RunInfo]:
-    """Return the runs under `root`, newest first.
+    """Return the runs under `root`, newest first, and damaged ones last.
 
     Args:
         command: Only runs of this command (``grpo``, ``pretrain mdm``); None for all.
         root: Parent of all runs: folders ``<command>/<run>``.
     """
-    found = []
-    for file in Path(root).glob("*/*/run.json"):
-        record = read_record(file.parent)
-        if record is None or command not in (None, record.get("command")):
-            continue
-        if (file.parent / "config.json").is_file():
-            found.append(load(file.parent))
-    return sorted(found, key=lambda run: (run.created, run.directory.name), reverse=True)
+    found = [info for file in Path(root).glob(f"*/*/{RECORD}") if (info := _look(file.parent)) is not None]
+    if command is not None:
+        found = [info for info in found if info.command == (command if info.record else folder_name(command))]
+    return sorted(found, key=lambda run: (run.status != "damaged", run.created, run.directory.name), reverse=True)
+
+
+def _look(folder: Path) -> RunInfo | None:
+    record = None
+    try:
+        record = read_record(folder)
+        return _info(folder, record, read_settings(folder)) if record else None
+    except MotionkitError as error:
+        return RunInfo(folder, "damaged", record, {}, error.why)
+
+
+def _info(folder: Path, record: RunRecord, config: dict[str, Any]) -> RunInfo:
+    killed = record.status == "running" and not is_held(folder)
+    return RunInfo(folder, "interrupted" if killed else record.status, record, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,11 +42,16 @@ class OutputFolder:
         """Refuse a place that may not be written to.
 
         Raises:
-            MotionkitError: It is a file; or something is in it that no such command made, or that may not be replaced.
+            MotionkitError: It is a file, or may not be written; or something is in it that no such command made, or that
+                may not be replaced.
         """
         if self.path.exists() and not self.path.is_dir():
             raise MotionkitError(f"{self._shown} is a file, not a folder.", fix="choose another OUT.")
-        if not self.path.is_dir() or not any(self.path.iterdir()):
+        if not self.path.is_dir():
+            return
+        if not os.access(self.path, os.W_OK):
+            raise MotionkitError(f"{self._shown} cannot be written: no permission.", fix="choose another OUT.")
+        if not any(self.path.iterdir()):
             return
         record = self._read()
         if record is None:

@@ -1,132 +1,215 @@
-"""run.json: where a run came from and how it went."""
+"""run.json: where a run came from and how it went. Read and validated here, and nowhere else."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import secrets
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_json
-from motionkit.runs._folder import KIND, RECORD
+from motionkit.runs._commit import commit_of
+from motionkit.runs._origin import now, plugin_distributions, versions
 from motionkit.tracking import finite
 
-_PACKAGES = ("motionkit", "torch", "numpy", "safetensors", "pydantic", "peft", "transformers", "accelerate")
+RECORD = "run.json"
+KIND: Literal["motionkit-run"] = "motionkit-run"
+Status = Literal["running", "done", "failed", "interrupted"]
+Step = Annotated[int, Field(ge=0, lt=2**63)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def now() -> str:
-    """Return the time in UTC, ISO 8601, whole seconds."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _plain(name: str) -> str:
+    if name in ("", "..") or Path(name).name != name or "\0" in name:
+        raise ValueError("must be a plain name in the run folder")
+    return name
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python, the platform and the packages that decide numbers."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+class _Document(BaseModel):
+    """Strict about what motionkit relies on; other entries are kept as they are."""
+
+    model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True, populate_by_name=True)
 
 
-def plugin_distributions() -> dict[str, str]:
-    """Return the distributions that bring motionkit plugins, with versions; unreadable ones are left out."""
-    found: dict[str, str] = {}
-    for distribution in importlib.metadata.distributions():
-        try:
-            if any(entry.group.startswith("motionkit.") for entry in distribution.entry_points):
-                found[distribution.metadata["Name"]] = distribution.version
-        except Exception:
-            continue
-    return dict(sorted(found.items()))
+class Attempt(_Document):
+    """One process that worked on a run.
 
-
-def git_state(folder: Path) -> dict[str, object] | None:
-    """Return commit and dirtiness of the git work tree around `folder`, or None when there is none."""
-
-    def ask(*arguments: str) -> str | None:
-        try:
-            answer = subprocess.run(
-                ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return answer.stdout.strip() if answer.returncode == 0 else None
-
-    commit = ask("rev-parse", "HEAD")
-    return None if commit is None else {"commit": commit, "dirty": bool(ask("status", "--porcelain"))}
-
-
-class Record:
-    """run.json: where a run came from, each attempt at it, how it ended. Kept in memory, written whole.
-
-    Args:
-        directory: The run folder.
-        content: Content of an existing run.json, or what `new_record` returned.
+    Attributes:
+        argv: The command line.
+        start: When it began, UTC, ISO 8601.
+        start_step: Steps completed before it.
+        host: Name of the machine.
+        pid: Its process id.
+        cwd: The folder it was started in.
+        status: ``running`` until it has recorded its end, also when it was killed.
+        end: When it ended; None when it was killed.
+        end_step: Steps completed at its end.
+        exit_code: Its exit code.
     """
 
-    def __init__(self, directory: Path, content: dict[str, Any]) -> None:
-        self.content = content
-        self.path = directory / RECORD
+    argv: list[str] = []
+    start: str = ""
+    start_step: Step = 0
+    host: str = ""
+    pid: int = 0
+    cwd: str = ""
+    status: Status = "running"
+    end: str | None = None
+    end_step: Step | None = None
+    exit_code: int | None = None
+
+
+class RunRecord(_Document):
+    """The content of run.json; what trainers annotate is kept beside these fields.
+
+    Attributes:
+        schema_version: Version of this layout, ``schema`` in the file.
+        kind: Says that the folder is a run.
+        id: Letters and digits that no other run has, the same through all attempts.
+        command: The command that made it, such as ``pretrain mdm``.
+        created: When it was first started, UTC, ISO 8601.
+        artifacts: Names in the run folder of what the trainer itself has put there.
+        attempts: Every process that worked on it, oldest first.
+        argv: The last command line.
+        seed: The seed.
+        device: The device, as asked for or in words.
+        status: How the last attempt ended, or ``running``.
+        versions: Of Python and the packages that decide numbers, by name; and the platform.
+        plugins: Versions of the packages that bring plugins, by name.
+        git: ``commit`` of the work tree the command was started in; None outside of one.
+        executable: The Python interpreter.
+        origins: Where each setting came from.
+        inputs: Fingerprints of what settings name, by dotted setting.
+        steps: Steps completed when the last attempt ended.
+        seconds: Time of all attempts.
+        cpu_seconds: Processor time of all attempts.
+        exit_code: Of the last attempt.
+        summary: The ``--json`` document of the last attempt that came to an end.
+        error: Why the last attempt failed.
+    """
+
+    schema_version: Literal[1] = Field(1, alias="schema")
+    kind: Literal["motionkit-run"]
+    id: str = Field(pattern=r"^[0-9A-Za-z]{1,64}$")
+    command: str
+    created: str
+    artifacts: list[Annotated[str, AfterValidator(_plain)]] = []
+    attempts: list[Attempt] = []
+    argv: list[str] = []
+    seed: int | None = None
+    device: str | None = None
+    status: Status = "running"
+    versions: dict[str, str] = {}
+    plugins: dict[str, str] = {}
+    git: dict[str, Any] | None = None
+    executable: str = ""
+    origins: dict[str, str] = {}
+    inputs: dict[str, str] = {}
+    steps: Step = 0
+    seconds: Seconds = 0.0
+    cpu_seconds: Seconds = 0.0
+    exit_code: int | None = None
+    summary: dict[str, Any] | None = None
+    error: str | None = None
+
+    @classmethod
+    def new(cls, command: str, inputs: Mapping[str, str]) -> Self:
+        """Return the record of a run that has not begun."""
+        return cls(
+            schema_version=1,
+            kind=KIND,
+            id=secrets.token_hex(8),
+            command=command,
+            created=now(),
+            artifacts=[],
+            attempts=[],
+            inputs=dict(inputs),
+        )
 
     def begin(
         self, snapshot: Mapping[str, Any], argv: Sequence[str], origins: Mapping[str, str] | None, step: int
     ) -> None:
-        """Note an attempt that starts after `step`, and write."""
+        """Note an attempt that starts after `step`."""
         for stale in ("summary", "error", "exit_code"):
-            self.content.pop(stale, None)
-        self.content |= {
-            "argv": list(argv),
-            "seed": snapshot.get("seed"),
-            "device": snapshot.get("device"),
-            "status": "running",
-            "versions": versions(),
-            "plugins": plugin_distributions(),
-            "git": git_state(Path.cwd()),
-            "executable": sys.executable,
-            "origins": dict(origins or {}),
-        }
-        self.content["attempts"].append(
-            {
-                "argv": list(argv),
-                "start": now(),
-                "start_step": step,
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "cwd": str(Path.cwd()),
-                "status": "running",
-            }
+            setattr(self, stale, None)
+        commit = commit_of(Path.cwd())
+        self.annotate(
+            argv=list(argv),
+            seed=snapshot.get("seed"),
+            device=snapshot.get("device"),
+            status="running",
+            versions=versions(),
+            plugins=plugin_distributions(),
+            git=None if commit is None else {"commit": commit},
+            executable=sys.executable,
+            origins=dict(origins or {}),
         )
-        self.write()
+        self.attempts.append(
+            Attempt(
+                argv=list(argv),
+                start=now(),
+                start_step=step,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                cwd=str(Path.cwd()),
+                status="running",
+            )
+        )
+
+    def annotate(self, **facts: object) -> None:
+        """Set entries, those of the model and others.
+
+        Raises:
+            ValidationError: An entry of the model got a value of another type.
+        """
+        for name, value in facts.items():
+            setattr(self, name, value)
 
     def end(self, summary: Mapping[str, Any], exit_code: int) -> None:
-        """Note how the attempt ended, and write."""
-        how = {"status": summary["status"], "exit_code": exit_code}
-        self.content |= {key: summary[key] for key in ("steps", "seconds", "cpu_seconds")} | how | {"summary": summary}
-        self.content["attempts"][-1] |= {"end": now(), "end_step": summary["steps"], **how}
-        self.write()
+        """Note how the last attempt ended."""
+        self.annotate(**{key: summary[key] for key in ("status", "steps", "seconds", "cpu_seconds")})
+        self.annotate(exit_code=exit_code, summary=dict(summary))
+        last = self.attempts[-1]
+        last.status, last.exit_code, last.end, last.end_step = self.status, exit_code, now(), self.steps
 
-    def write(self) -> None:
-        """Write run.json aside and rename it into place."""
-        write_json(self.path, finite(self.content))
+    def write(self, folder: Path) -> None:
+        """Write run.json into the run folder, aside first."""
+        content = self.model_dump(by_alias=True, exclude_none=True)
+        write_json(folder / RECORD, finite(content))
 
 
-def new_record(command: str) -> dict[str, Any]:
-    """Return the record of a run that has not begun."""
-    return {
-        "schema": 1,
-        "kind": KIND,
-        "id": secrets.token_hex(8),
-        "command": command,
-        "created": now(),
-        "artifacts": [],
-        "attempts": [],
-    }
+def read_record(folder: Path) -> RunRecord | None:
+    """Return the record of a run folder, or None when the folder is no run of motionkit.
+
+    Raises:
+        MotionkitError: There is a run.json, and it is damaged.
+    """
+    if not os.path.lexists(folder / RECORD):
+        return None
+    try:
+        document = read_json(folder / RECORD, dict, surrogates=True)
+        return RunRecord.model_validate(document) if document.get("kind") == KIND else None
+    except MotionkitError as error:
+        raise damaged(folder, error.sentence()) from error
+    except ValidationError as error:
+        raise damaged(folder, f"{RECORD}: {first_problem(error)}") from error
+
+
+def damaged(folder: Path, why: str) -> MotionkitError:
+    """Return the error for a run folder that cannot be read."""
+    return MotionkitError(
+        f"the run {folder} is damaged.", why=why, fix="mend that file, or move the folder away and start again"
+    )
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first of what pydantic found, with its place."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'its content'}: {first['msg']}"

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from motionkit.documents import read_json, read_jsonl
+from pydantic import BaseModel, Field, ValidationError
+
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import write_text
-from motionkit.runs._folder import read_record
+from motionkit.runs._atomic import write_chunks
+from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
+from motionkit.tracking import read_metrics
 
 _PLACE = {"out": None, "name": None, "overwrite": False, "resume": None}
 
 
-def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[str, Any]]:
+class _Keep(BaseModel):
+    keep: int = Field(2, ge=1)
+
+
+class _Settings(BaseModel):
+    """What this package itself reads of a run's settings, which belong to the trainer."""
+
+    run: dict[str, Any] = {}
+    checkpoint: _Keep = _Keep()
+    track: tuple[str, ...] = ()
+
+
+def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, Any]]:
     """Find a run from its folder or from one of its checkpoint folders.
 
     Returns:
         The run folder, the checkpoint folder if `path` named one, the content of run.json and of config.json.
 
     Raises:
-        MotionkitError: There is no run there.
+        MotionkitError: There is no run there, or it is damaged.
     """
     given = Path(path)
     chosen = given if given.parent.name == "checkpoints" and given.name.startswith("step-") else None
@@ -31,11 +47,26 @@ def locate(path: str | Path) -> tuple[Path, Path | None, dict[str, Any], dict[st
     if record is None or (chosen and not chosen.is_dir()):
         raise MotionkitError(
             f"{given} is not a motionkit run.",
-            why="it does not exist." if not given.exists() else "it has no readable run.json.",
+            why="it has no run.json of motionkit." if given.exists() else "it does not exist.",
             fix="motionkit runs list",
         )
-    settings = read_json(directory / "config.json", dict, fix="start a new run without --resume")
-    return directory, chosen, record, settings
+    return directory, chosen, record, read_settings(directory)
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """Return the content of a run's config.json.
+
+    Raises:
+        MotionkitError: It is damaged.
+    """
+    try:
+        settings: dict[str, Any] = read_json(directory / "config.json", dict, surrogates=True)
+        _Settings.model_validate(settings)
+    except MotionkitError as error:
+        raise damaged(directory, error.sentence()) from error
+    except ValidationError as error:
+        raise damaged(directory, f"config.json: {first_problem(error)}") from error
+    return settings
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,13 +78,13 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def refuse_command(record: Mapping[str, Any], command: str | None, directory: Path) -> None:
+def refuse_command(record: RunRecord, command: str | None, directory: Path) -> None:
     """Refuse to continue a run of another command.
 
     Raises:
         MotionkitError: Names the command that made the run.
     """
-    made = str(record.get("command"))
+    made = record.command
     if command is not None and made != command:
         raise MotionkitError(
             f"{directory} is a run of motionkit {made}, not of motionkit {command}.",
@@ -62,16 +93,26 @@ def refuse_command(record: Mapping[str, Any], command: str | None, directory: Pa
         )
 
 
-def same_inputs(record: Mapping[str, Any], inputs: Mapping[str, str]) -> set[str]:
+def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
     """Return the settings that name what the run was made with, wherever it is now: the fingerprints are equal.
 
     Args:
         record: Content of run.json.
         inputs: Fingerprints of what was found now, by dotted setting.
     """
-    known = record.get("inputs")
-    known = known if isinstance(known, Mapping) else {}
-    return {key for key, fingerprint in inputs.items() if known.get(key) == fingerprint}
+    return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
+
+
+def refuse_links(directory: Path) -> None:
+    """Refuse a run whose growing files are links, pipes or devices: lines would be appended to what they lead to.
+
+    Raises:
+        MotionkitError: Names the file.
+    """
+    for name in ("log.txt", "metrics.jsonl"):
+        path = directory / name
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+            raise damaged(directory, f"{name}: it is not a regular file")
 
 
 def refuse_changes(
@@ -120,7 +161,15 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def cut_metrics(path: Path, step: int) -> float:
-    """Drop the lines after `step` and a half-written last line; return the seconds the kept lines took."""
-    kept = [line for line in read_jsonl(path) if line.get("step", 0) <= step]
-    write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept))
-    return max((float(line.get("seconds") or 0.0) for line in kept), default=0.0)
+    """Drop the lines after `step` and what is no line of metrics; return the seconds the kept lines took."""
+    seconds = 0.0
+
+    def kept() -> Iterator[bytes]:
+        nonlocal seconds
+        for line in read_metrics(path):
+            if line["step"] <= step:
+                seconds = max(seconds, line.get("seconds") or 0.0)
+                yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+    write_chunks(path, kept())
+    return seconds

@@ -5,24 +5,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, SupportsFloat
 
 from motionkit.config import typed_flags
 from motionkit.errors import MotionkitError
-from motionkit.runs._atomic import disk_errors, write_json
-from motionkit.runs._checkpoint import (
-    Checkpoint,
-    choose_checkpoint,
-    newest_checkpoint,
-    read_checkpoint,
-    save_checkpoint,
-)
-from motionkit.runs._folder import claim_new, folder_of, hold, sweep
+from motionkit.runs._atomic import disk_errors, sweep, write_json
+from motionkit.runs._checkpoint import Checkpoint, choose_checkpoint, newest_checkpoint, read_checkpoint
+from motionkit.runs._folder import claim_new, folder_of, own_names
+from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._log import LogFile
-from motionkit.runs._record import Record, new_record
-from motionkit.runs._resume import cut_metrics, locate, refuse_changes, refuse_command, same_inputs, without_place
+from motionkit.runs._origin import changed_versions
+from motionkit.runs._record import RunRecord
+from motionkit.runs._resume import (
+    cut_metrics,
+    locate,
+    refuse_changes,
+    refuse_command,
+    refuse_links,
+    same_inputs,
+    without_place,
+)
+from motionkit.runs._save import mend, prune, save_checkpoint
 from motionkit.runs._signals import StopSignals
 from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
 
@@ -54,7 +60,7 @@ class Run:
         directory: Path,
         command: str,
         snapshot: Mapping[str, Any],
-        record: Record,
+        record: RunRecord,
         lock: IO[str],
         checkpoint: Checkpoint | None,
         seconds: float,
@@ -69,18 +75,18 @@ class Run:
         self._lock = lock
         self._checkpoint = checkpoint
         self._typed = typed_flags(snapshot)
-        self._keep = int((snapshot.get("checkpoint") or {}).get("keep", 2))
+        self._keep = _keep(snapshot)
         self._finished = False
         self._step = self.start_step
         self._seconds = seconds
-        self._cpu_before = float(record.content.get("cpu_seconds", 0.0))
+        self._cpu_before = record.cpu_seconds
         self._started, self._cpu_started = time.monotonic(), time.process_time()
         self._signals = StopSignals()
         self._log_file = LogFile(directory / "log.txt")
         self._metrics = JsonlWriter(directory / "metrics.jsonl")
         title = f"{command.replace(' ', '-')}/{directory.name}"
         self._trackers = Trackers(
-            snapshot.get("track") or (), directory / "trackers", title, record.content["id"], snapshot
+            snapshot.get("track") or (), directory / "trackers", title, record.id, snapshot
         )
 
     @classmethod
@@ -117,8 +123,8 @@ class Run:
         directory = folder_of(command, root, out, name)
         claim_new(directory, overwrite=overwrite)
         lock = hold(directory)
-        record = new_record(command) | {"inputs": dict(inputs or {})}
-        return cls._begin(directory, snapshot, record, lock, None, argv, origins, 0.0)
+        sweep(directory)
+        return cls._begin(directory, snapshot, RunRecord.new(command, inputs or {}), lock, None, argv, origins, 0.0)
 
     @classmethod
     def resume(
@@ -144,34 +150,39 @@ class Run:
             inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same.
 
         Raises:
-            MotionkitError: No run, another command's or in use, a shape-changing setting differs (named), or no
-                checkpoint is readable.
+            MotionkitError: No run, a damaged one, another command's, in use or not writable; a shape-changing setting
+                differs (named), or no checkpoint is readable.
         """
         directory, chosen, record, old = locate(path)
         new = dict(snapshot) if snapshot is not None else old
         require_trackers(new.get("track") or ())
         refuse_command(record, command, directory)
         refuse_changes(old, new, shape_keys, directory, same_inputs(record, inputs or {}))
-        lock = hold(directory)
-        try:
-            with disk_errors("continue the run", directory):
-                for folder in (directory, directory / "checkpoints"):
-                    sweep(folder)
+        refuse_links(directory)
+        with ExitStack() as cleanup:
+            with disk_errors("continue the run", directory, code=2):
+                lock = cleanup.enter_context(hold(directory))
+                for name in ("", *own_names(record)):
+                    sweep(directory / name)
+                mend(directory / "checkpoints")
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:
                     choose_checkpoint(chosen)
+                if checkpoint:
+                    prune(directory / "checkpoints", checkpoint.step, _keep(new))
                 seconds = cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)
-            return cls._begin(directory, new, record, lock, checkpoint, argv, origins, seconds)
-        except BaseException:
-            lock.close()
-            raise
+            for change in changed_versions({**record.plugins, **record.versions}):
+                _logger.warning("%s: the run need not continue with the same bits", change)
+            run = cls._begin(directory, new, record, lock, checkpoint, argv, origins, seconds)
+            cleanup.pop_all()
+        return run
 
     @classmethod
     def _begin(
         cls,
         directory: Path,
         snapshot: Mapping[str, Any],
-        content: dict[str, Any],
+        record: RunRecord,
         lock: IO[str],
         checkpoint: Checkpoint | None,
         argv: Sequence[str],
@@ -179,10 +190,10 @@ class Run:
         seconds: float,
     ) -> Self:
         with disk_errors("write the run folder", directory):
-            record = Record(directory, content)
             record.begin(snapshot, argv, origins, checkpoint.step if checkpoint else 0)
+            record.write(directory)
             write_json(directory / "config.json", without_place(snapshot))
-            return cls(directory, content["command"], snapshot, record, lock, checkpoint, seconds)
+            return cls(directory, record.command, snapshot, record, lock, checkpoint, seconds)
 
     @property
     def stop_requested(self) -> bool:
@@ -236,9 +247,11 @@ class Run:
             state: JSON-able counters, cursors and option values.
 
         Raises:
-            MotionkitError: The disk is full (code 1); older checkpoints are intact.
+            MotionkitError: The disk is full (code 1), older checkpoints are intact; or the run folder was emptied or
+                replaced meanwhile (code 1).
         """
         self._step = max(self._step, step)
+        self._require_folder()
         return save_checkpoint(self.directory / "checkpoints", step, tensors, state or {}, keep=self._keep)
 
     def artifact(self, name: str) -> Path:
@@ -249,16 +262,21 @@ class Run:
         Args:
             name: A plain name, such as ``policy``.
         """
-        noted = self._record.content["artifacts"]
-        if name not in noted:
-            self.annotate(artifacts=[*noted, name])
+        self._require_folder()
+        if name not in self._record.artifacts:
+            self.annotate(artifacts=[*self._record.artifacts, name])
         return self.directory / name
 
     def annotate(self, **facts: object) -> None:
-        """Add JSON-able facts to run.json, such as the device in words."""
-        self._record.content.update(facts)
+        """Add JSON-able facts to run.json, such as the device in words.
+
+        Raises:
+            pydantic.ValidationError: An entry that motionkit itself reads got a value of another type.
+        """
+        self._require_folder()
+        self._record.annotate(**facts)
         with disk_errors("write run.json", self.directory):
-            self._record.write()
+            self._record.write(self.directory)
 
     def finish(self, parts: Mapping[str, object] | None = None) -> dict[str, object]:
         """Record the end of the run and return the summary document that ``--json`` prints.
@@ -286,11 +304,23 @@ class Run:
         try:
             self._record.end(document, self.exit_code)
             self._metrics.close()
-        except OSError as error:  # the outcome is decided already, and a full disk has been reported
+            self._require_folder()
+            self._record.write(self.directory)
+        except (MotionkitError, OSError) as error:  # the outcome is decided already, and a full disk has been reported
             _logger.warning("the end of the run could not be recorded in %s: %s", self.directory, error)
         if self.status == "interrupted":
             _logger.warning("interrupted at step %d; continue with: %s", self._step, self.resume_command)
         return document
+
+    def _require_folder(self) -> None:
+        """Raise when the folder is no longer the one that this run holds: what is there now may be another run."""
+        if not still_holds(self._lock, self.directory):
+            raise MotionkitError(
+                f"{self.directory} was emptied, moved or replaced while the run was going on.",
+                why="nothing can be saved there any more.",
+                fix="start the run again",
+                code=1,
+            )
 
     def _elapsed(self) -> float:
         return self._seconds + time.monotonic() - self._started
@@ -310,7 +340,7 @@ class Run:
                 self.status = "interrupted"
             elif error is not None:
                 self.status = "failed"
-                self._record.content["error"] = str(error) or type(error).__name__
+                self._record.error = str(error) or type(error).__name__
                 _logger.error("failed at step %d: %s", self._step, error)
             if error is not None or not self._finished:
                 self.finish()
@@ -320,6 +350,10 @@ class Run:
             self._lock.close()
         if isinstance(error, MotionkitError) and error.code == 2:
             raise error.as_late() from error
+
+
+def _keep(snapshot: Mapping[str, Any]) -> int:
+    return int((snapshot.get("checkpoint") or {}).get("keep", 2))
 
 
 def open_run(

@@ -8,6 +8,8 @@ import threading
 from types import FrameType
 from typing import Any
 
+from motionkit.errors import Interrupted
+
 _logger = logging.getLogger("motionkit.runs")
 
 
@@ -37,6 +39,6 @@ class StopSignals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received:
-            raise KeyboardInterrupt
+            raise Interrupted(number)
         self.received = number
         _logger.warning("stopping after this step; press Ctrl-C again to stop at once")

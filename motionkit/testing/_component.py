@@ -55,7 +55,7 @@ def check_component(kind: str, name: str) -> Component:
 def _imports_of(kind: str, name: str) -> list[str]:
     code = (
         "import sys; from motionkit import plugins; plugins.get(sys.argv[1], sys.argv[2]); "
-        f"print(*[m for m in {HEAVY!r} if m in sys.modules])"
+        f"print(); print(*[m for m in {HEAVY!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, kind, name], capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    return done.stdout.splitlines()[-1].split() if done.stdout else []  # a plugin may have printed before

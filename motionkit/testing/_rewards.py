@@ -72,7 +72,10 @@ def _score(reward: Reward, batch: MotionBatch, prompts: Sequence[Prompt]) -> Rew
 
 
 def _check_shape(found: Findings, scores: RewardScores, batch: MotionBatch) -> bool:
-    total = scores.total
+    total = getattr(scores, "total", None)
+    if not isinstance(scores, RewardScores) or not isinstance(total, Tensor):
+        given = f"{type(scores).__name__}{'' if total is None else f' with a {type(total).__name__}'}"
+        return found.expect(False, f"score must return RewardScores with a tensor as total, not {given}.")
     return all(
         [
             found.expect(

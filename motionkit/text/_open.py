@@ -12,11 +12,16 @@ from typing import Any
 
 import torch
 
+from motionkit import weights
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
 # Policies, rewards and compose open text models, each with an option of its own.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
 
+_CONFIG = "config.json"
+_PICKLED = "pytorch_model.bin"
+_FILES = ["*.json", "*.txt", "*.safetensors"]
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _MOST_LAYERS = 200  # the largest text model in use (CLIP bigG) has 32
 _MOST = 2_000_000  # entries of a vocabulary; no other number of a description is larger
@@ -64,17 +69,23 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
             why=f"the {family.name} text encoder runs through it.",
             fix="pip install 'motionkit[text]'",
         ) from error
-    place = str(path) if path.is_dir() else source
-    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
-    options = {"local_files_only": local or offline or path.is_dir()}
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        _check_description(family, place, transformers, options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
-        model, info = getattr(transformers, family.model).from_pretrained(
-            place, output_loading_info=True, dtype=torch.float32, **options
+        folder = path if path.is_dir() else _download(source, local=local)
+        kind = getattr(transformers, family.model)
+        config = _read_config(family, folder, kind)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        # Pickles are read here, behind the same guards as all others.
+        pickled = folder / _PICKLED if not any(folder.glob("*.safetensors")) else None
+        model, info = kind.from_pretrained(
+            folder if pickled is None else None,
+            config=config,
+            state_dict=weights.find_tensors(weights.read(pickled)) if pickled is not None else None,
+            local_files_only=True,
+            output_loading_info=True,
+            dtype=torch.float32,
         )
     except MotionkitError:
         raise
@@ -96,38 +107,47 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
     return tokenizer, model
 
 
-def _check_description(family: Family, place: str, transformers: Any, options: Mapping[str, Any]) -> None:
-    content, _ = transformers.PreTrainedConfig.get_config_dict(place, **options)
-    if not content:
-        raise FileNotFoundError("it has no config.json.")
-    kind = content.get("model_type")
-    if kind not in family.types:
+def _download(source: str, *, local: bool) -> Path:
+    """Return the folder of a hub id in the local cache, filled from the network where that is allowed."""
+    from huggingface_hub import snapshot_download
+
+    offline = local or os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+    folder = Path(snapshot_download(source, allow_patterns=_FILES, local_files_only=offline))
+    if not offline and not any(folder.glob("*.safetensors")):
+        snapshot_download(source, allow_patterns=_PICKLED)
+    return folder
+
+
+def _read_config(family: Family, folder: Path, kind: Any) -> Any:
+    """Return the model's configuration, once type and sizes are known to be right."""
+    if not (folder / _CONFIG).is_file():
+        raise FileNotFoundError(f"it has no {_CONFIG}.")
+    content = read_json(folder / _CONFIG, dict, fix="copy the folder again.")
+    if (found := content.get("model_type")) not in family.types:
         raise MotionkitError(
-            f"{place} holds a model of type {str(kind)[:40]}, the {family.name} encoder runs {family.types[0]}.",
+            f"{folder} holds a model of type {str(found)[:40]}, the {family.name} encoder runs {family.types[0]}.",
             why="the features of another model mean something else to what was trained with this one.",
             fix=f"give the folder of {family.default} ({OPTIONS}).",
         )
     if (number := _largest(content)) > _MOST:
-        raise MotionkitError(f"config.json of {place} holds the number {number}.", fix="copy the folder again.")
-    model = getattr(transformers, family.model)
-    config = model.config_class.from_pretrained(place, **options)
+        raise MotionkitError(f"{_CONFIG} of {folder} holds the number {number}.", fix="copy the folder again.")
+    config = kind.config_class.from_pretrained(folder, local_files_only=True)
     if config.num_hidden_layers > _MOST_LAYERS:
         raise MotionkitError(
-            f"config.json of {place} describes {config.num_hidden_layers} layers.",
+            f"{_CONFIG} of {folder} describes {config.num_hidden_layers} layers.",
             why=f"at most {_MOST_LAYERS} are read.",
             fix="copy the folder again.",
         )
-    if not (folder := Path(place)).is_dir():
-        return
     with torch.device("meta"):
-        described = sum(parameter.numel() for parameter in model(config).parameters())
+        described = sum(parameter.numel() for parameter in kind(config).parameters())
     held = sum(file.stat().st_size for file in folder.iterdir() if file.suffix in (".safetensors", ".bin"))
     if described > held:
         raise MotionkitError(
-            f"config.json of {place} describes {described:,} weights, its weight files have {held:,} bytes.",
+            f"{_CONFIG} of {folder} describes {described:,} weights, its weight files have {held:,} bytes.",
             why="they do not belong together.",
             fix="copy the folder again.",
         )
+    return config
 
 
 def _largest(content: object) -> int:

@@ -1,7 +1,7 @@
 """Metric definitions, metrics.jsonl and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.tracking._bridge import Tracker, TrackerFactory, Trackers, flatten, require_trackers
-from motionkit.tracking._jsonl import JsonlWriter, finite
+from motionkit.tracking._jsonl import JsonlWriter, finite, read_metrics
 from motionkit.tracking._metrics import METRICS, Metric, definition
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "definition",
     "finite",
     "flatten",
+    "read_metrics",
     "require_trackers",
 ]

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.documents import read_jsonl
 
 
 def finite(value: object) -> object:
@@ -52,3 +57,24 @@ class JsonlWriter:
                 os.fsync(self._file.fileno())
             finally:
                 self._file.close()
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    __pydantic_extra__: dict[str, float | None] = Field(init=False)
+
+    step: int = Field(ge=0)
+    seconds: float | None = Field(None, ge=0)
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a metrics file: ``step`` and numbers, or None where a number was not finite.
+
+    What no run can have written is passed over, and so is the half line that a killed process leaves at the end.
+    """
+    for line in read_jsonl(path):
+        try:
+            _Line.model_validate(line)
+        except ValidationError:
+            continue
+        yield line

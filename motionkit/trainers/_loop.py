@@ -34,9 +34,10 @@ def run_steps(
     """
     total = settings.run.num_steps
     run.total_steps = total
+    step, saved = run.start_step, -1
     if (checkpoint := run.checkpoint()) is not None:
         checkpoint.restore_random()
-    step = saved = run.start_step
+        saved = step
     while step < total and not run.stop_requested:
         step += 1
         metrics = step_fn(step)
@@ -45,6 +46,6 @@ def run_steps(
         if settings.checkpoint.every and step % settings.checkpoint.every == 0:
             run.save(step, *collect(parts))
             saved = step
-    if step > saved or checkpoint is None:
+    if step > saved:
         run.save(step, *collect(parts))
     return step >= total and not run.stop_requested

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
 from motionkit.runs import Run, open_run
 from motionkit.trainers.base import Trainer
@@ -61,7 +62,7 @@ def run_trainer(
         inputs=getattr(trainer, "inputs", None),
     )
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
-    with run, watch(run) if watch is not None else nullcontext():
+    with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1):
         parts = dict(trainer.train(run))
         table = parts.pop("table", None)
         document = run.finish(parts)

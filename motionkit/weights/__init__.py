@@ -1,9 +1,19 @@
 """Foreign weight files: safe reading, recognition by content, strict loading. Nothing in a file is ever executed."""
 
-from motionkit.weights._arrays import read_array
+from motionkit.weights._arrays import read_array, read_numbers
 from motionkit.weights._describe import components, describe
 from motionkit.weights._read import read
 from motionkit.weights._strict import build, load_strict
 from motionkit.weights._tensors import find_tensors, strip_prefix
 
-__all__ = ["build", "components", "describe", "find_tensors", "load_strict", "read", "read_array", "strip_prefix"]
+__all__ = [
+    "build",
+    "components",
+    "describe",
+    "find_tensors",
+    "load_strict",
+    "read",
+    "read_array",
+    "read_numbers",
+    "strip_prefix",
+]

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import math
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
-from motionkit.weights._admit import PlainUnpickler
+from motionkit.weights._calls import spreads, valid_texts
+from motionkit.weights._pickles import read_pickle
+from motionkit.weights._zip import open_zip
 
 LIMIT = 4 << 30
 """Bytes a file may unpack to unless the caller says otherwise."""
 
 _STEP = 16 << 20
 
-_LARGE, _RATIO = 64 << 20, 100
-"""A member of more bytes than the first that is packed tighter than the second holds nothing but repetition."""
+_LARGE, _PICKLE, _RATIO = 64 << 20, 1 << 20, 100
+"""What unpacks to more bytes than the first (a pickle: than the second) and is packed tighter than the third holds
+nothing but repetition."""
+
+_HEADER = 10_000
+"""Bytes of the header of an array, which numpy writes in 118."""
 
 
 def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], bool] = lambda name: True) -> Any:
@@ -40,7 +48,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(6)
             file.seek(0)
             if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
@@ -67,25 +75,45 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
         ) from error
 
 
+def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
+    """Read a .npy file of one array of numbers.
+
+    Args:
+        path: The file.
+        limit: As in `read_array`.
+
+    Raises:
+        MotionkitError: As in `read_array`, or it holds anything else.
+    """
+    array = read_array(path, limit=limit)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+        raise MotionkitError(f"{path} holds {kind}, not numbers.", fix="save it as one: np.save.")
+    return array
+
+
 def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
-    with zipfile.ZipFile(file) as archive:
+    with open_zip(file, path) as archive:
         members = [member for member in archive.infolist() if wanted(member.filename.removesuffix(".npy"))]
-        _check_size(path, sum(member.file_size for member in members), limit)
-        for member in members:
-            if member.file_size > max(_LARGE, _RATIO * member.compress_size):
-                raise MotionkitError(
-                    f"{path}: {member.filename} unpacks {member.compress_size / 1e6:.1f} MB to "
-                    f"{member.file_size / 1e6:.0f} MB.",
-                    why="no measured data repeat themselves like that; it may be made to fill the memory.",
-                )
+        size, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
+        _check_size(path, size, limit)
+        _check_ratio(str(path), size, packed, _LARGE)
         arrays = {}
         for member in members:
             # zipfile never gives out more bytes than the size checked above, whatever the data would unpack to.
             with archive.open(member) as stream:
                 arrays[member.filename.removesuffix(".npy")] = _read_one(
-                    stream, f"{path}:{member.filename}", member.file_size
+                    stream, f"{path}:{member.filename}", member.file_size, member.compress_size
                 )
         return arrays
+
+
+def _check_ratio(origin: str, size: int, packed: int, free: int) -> None:
+    if size > max(free, _RATIO * packed):
+        raise MotionkitError(
+            f"{origin} unpacks {packed / 1e6:.1f} MB to {size / 1e6:.0f} MB.",
+            why="no measured data repeat themselves like that; it may be made to fill the memory.",
+        )
 
 
 def _check_size(path: Path, size: int, limit: int) -> None:
@@ -96,21 +124,35 @@ def _check_size(path: Path, size: int, limit: int) -> None:
         )
 
 
-def _read_one(file: IO[bytes], origin: str, size: int) -> Any:
-    version = npy.read_magic(file)
-    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = header(file)
+def _read_one(file: IO[bytes], origin: str, size: int, packed: int | None = None) -> Any:
+    """Read one array of a file, or of a member of an archive that packs its `size` bytes into `packed`."""
+    shape, fortran, dtype = _read_header(file)
+    if dtype.kind == "V":
+        raise ValueError("it is a table of several types, where an array of numbers or texts belongs.")
     if dtype.hasobject:
-        value = PlainUnpickler(file, origin, size).load()
+        _check_ratio(origin, size, packed or size, _PICKLE)
+        value = read_pickle(file if packed is None else file.read(size), origin)
         return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     count = math.prod(shape)
-    if min(shape, default=0) < 0 or count * dtype.itemsize > size:
+    if min(shape, default=0) < 0 or count * dtype.itemsize > size or spreads(shape, size):
         raise EOFError(f"an array of shape {list(shape)} is announced, the file has {size} bytes.")
     raw = bytearray(count * dtype.itemsize)
     if (found := _fill(file, raw)) != len(raw):
         raise EOFError(f"{len(raw)} bytes of data were announced, {found} are there.")
+    if dtype.kind == "U" and not valid_texts(raw, dtype):
+        raise ValueError("it has characters that do not exist.")
     flat = np.frombuffer(raw, dtype=dtype, count=count)
     return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of the array that follows."""
+    short = npy.read_magic(file) == (1, 0)
+    length = file.read(2 if short else 4)
+    if int.from_bytes(length, "little") > _HEADER:
+        raise ValueError("its header is larger than that of any array.")
+    header = io.BytesIO(length + file.read(int.from_bytes(length, "little")))
+    return npy.read_array_header_1_0(header) if short else npy.read_array_header_2_0(header)
 
 
 def _fill(file: IO[bytes], buffer: bytearray) -> int:

@@ -280,6 +280,91 @@ def test_an_option_that_cannot_act_is_refused(tiny: Any, refused: Callable[..., 
     refused(tiny.grpo("run", "--device", "cuda:99"), "cuda:99 is not on this machine", "--device auto")
 
 
+@pytest.mark.parametrize(
+    ("words", "key", "said"),
+    [
+        (["--learning-rate", "inf"], "optim.learning_rate", "finite number"),
+        (["--learning-rate", "nan"], "optim.learning_rate", "finite number"),
+        (["--set", "objective.kl_coef=1e999"], "objective.kl_coef", "finite number"),
+        (["--set", "reward.physics.heights=nan", "--reward", "physics"], "reward.physics.heights", "finite number"),
+        (["--set", "optim.betas=0.9,1"], "optim.betas", "less than 1"),
+        (["--group-size", 100_000_000], "rollout.group_size", "less than or equal to 4096"),
+        (["--batch-size", 100_000_000], "rollout.prompts", "less than or equal to 16384"),
+        (["--batch-size", 4096, "--group-size", 4096], "rollout", "131072 per update"),
+        (["--lora.r", 100_000], "lora.r", "less than or equal to 4096"),
+        (["--k-segments", 10**6], "prompts.k_segments", "less than or equal to 1000"),
+        (["--train-timesteps", 10**9], "sampler.train_timesteps", "less than or equal to 10000"),
+        (["--dataset.clips", 10**9], "dataset.clips", "less than or equal to 100000"),
+        (["--num-steps", 10**30], "run.num_steps", "at most 64 bits"),
+        (["--threads", 10**6], "threads", "less than or equal to 1024"),
+        (["--device", "cuda:99999999999999999999"], "device", "must be auto, cpu"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(map(str, value)),
+)
+def test_numbers_that_no_run_can_have(words: list[Any], key: str, said: str, refused: Callable[..., None]) -> None:
+    refused(["grpo", *words], key, said)
+
+
+@pytest.mark.parametrize("model", ["mdm", "tmr"])
+def test_networks_that_no_machine_holds(model: str, refused: Callable[..., None]) -> None:
+    refused(["pretrain", model, "--model.latent-dim", 10**6], "model.latent_dim", "less than or equal to 16384")
+    refused(["pretrain", model, "--model.layers", 256, "--model.latent-dim", 16384], "model", "weights, too many")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("deep.toml", "a = " + "[" * 200_000, "nested too deep"),
+        ("dots.toml", "a." * 20_000 + "a = 1", "more than 100 parts"),
+        ("digits.toml", "seed = " + "9" * 5000, "not valid TOML"),
+        ("deep.yaml", "a: " + "[" * 200_000, "nested too deep"),
+        ("keys.yaml", "1: 2\n", "a key that is no text: 1"),
+        ("inner.yaml", "run: {1: 2}\n", "a key that is no text: 1"),
+        ("date.yaml", "seed: 2024-02-31\n", "not valid YAML"),
+        ("digits.yaml", "seed: " + "9" * 5000, "not valid YAML"),
+        (
+            "bomb.yaml",
+            "a: &a [x, x]\n"
+            + "".join(
+                f"{key}: &{key} [{', '.join(['*' + last] * 9)}]\n"
+                for last, key in zip("abcdefghi", "bcdefghij", strict=True)
+            ),
+            "more than 100000 values",
+        ),
+        ("deep.json", '{"a": ' + "[" * 200_000, "nested too deep"),
+        ("digits.json", '{"seed": ' + "9" * 5000 + "}", "cannot be read as JSON"),
+        ("half.json", '{"device": "\\ud800"}', "no Unicode"),
+        ("list.yaml", "- 1\n", "does not hold a table"),
+        ("number.json", "3", "does not hold a table"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_settings_files_that_are_none(name: str, text: str, said: str, refused: Callable[..., None]) -> None:
+    Path(name).write_text(text)
+    refused(["grpo", "--config", name], name, said)
+
+
+@pytest.mark.parametrize("file", ["run.json", "config.json", "metrics.jsonl", "policy/policy.json"])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "[]", "3", '{"a": ' + "9" * 5000 + "}"], ids=["deep", "[]", "3", "digits"]
+)
+def test_documents_of_a_run_that_are_none(file: str, text: str, tiny: Any, cli: Cli) -> None:
+    shutil.copytree(tiny.mdm, "run")
+    Path("run", file).write_text(text)
+    for words in (
+        ["runs", "show", "run"],
+        ["pretrain", "mdm", "--resume", "run", "--num-steps", 3],
+        ["export", "run", "out"],
+        ["generate", "a man walks", "out", "--policy.checkpoint", "run", "--durations", 2, "--overwrite"],
+    ):
+        result = cli(*words)
+        assert "Traceback" not in result.stderr
+        assert "bug" not in result.stderr
+        assert result.exit_code in (0, 2), result.stderr
+        if result.exit_code == 2:
+            check(result, 2)
+
+
 # Disks and folders.
 
 

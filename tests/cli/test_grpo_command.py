@@ -204,6 +204,20 @@ def test_ctrl_c_saves_and_resume_comes_to_the_same_bits(tiny: Any, cli: Cli) -> 
     assert [line["step"] for line in metrics(Path("run"))] == list(range(total + 1))
 
 
+def test_a_run_with_physics_is_resumed_and_its_settings_are_read(tiny: Any, cli: Cli) -> None:
+    more = ("--reward", "physics=0.25", "--reward.heights", "0.05,0.04,0.05,0.04")
+    assert cli(*tiny.grpo("run", *more, steps=1)).exit_code == 0
+    resumed = cli("grpo", "--resume", "run", "--num-steps", 2)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert cli(*tiny.grpo("whole", *more, steps=2)).exit_code == 0
+    assert_same_bits(last(Path("run")), last(Path("whole")))
+    again = cli("grpo", "--config", "run", "--dry-run", "--json")
+    assert again.exit_code == 0, again.stderr
+    reward = json.loads(again.stdout)["settings"]["reward"]
+    assert reward == json.loads(Path("whole/config.json").read_text())["reward"]
+    assert (reward["physics"]["weight"], reward["physics"]["heights"]) == (0.25, [0.05, 0.04, 0.05, 0.04])
+
+
 def test_resume_refuses_what_would_change_the_run(straight: tuple[Path, Result], cli: Cli) -> None:
     result = cli("grpo", "--resume", straight[0], "--group-size", 4)
     assert result.exit_code == 2

@@ -114,14 +114,16 @@ def test_workers_end_with_their_parent(tmp_path, command, number):
     assert len(journal) >= document["done"], "what was done is kept"
 
 
-def test_ctrl_c_while_workers_start_shows_no_traceback(tmp_path, command):
-    process = command("convert", "--check", "in", "--jobs", "2")
+def test_ctrl_c_while_workers_start_waits_for_none_and_shows_no_traceback(tmp_path, command):
+    process = command("convert", "--check", "in", "--jobs", "8")
     end = time.monotonic() + 60
     while not list(tmp_path.glob("at-*")) and time.monotonic() < end:
         time.sleep(0.02)
-    time.sleep(0.15)  # the workers exist now, and import
+    time.sleep(0.5)  # the workers exist now, and import: some 3 s of work each
+    begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=90)
+    assert time.monotonic() - begun < 10
     assert (process.returncode, out) == (130, "")
     assert err == "stopped after 1 of 40; nothing was written.\n"
 

@@ -55,12 +55,14 @@ def test_resume_takes_the_new_place_of_the_same_model(moved: Path, other_clip: P
     assert again.exit_code == 0, again.stderr
 
 
-def test_generate_uses_the_folder_that_the_run_was_trained_with(moved: Path, cli: Cli) -> None:
+def test_generate_uses_the_folder_that_the_run_was_trained_with(moved: Path, other_clip: Path, cli: Cli) -> None:
     words = ("generate", "a man walks", "out", "--policy.checkpoint", "run", "--durations", "1", "--device", "cpu")
     refused(cli(*words), "there is no such folder", str(Path("clip").absolute()), "--policy.text-model DIR")
     moved.rename("clip")
     result = cli(*words)
     assert result.exit_code == 0, result.stderr
+    start = cli("pretrain", "mdm", *PRETRAIN, "--text.model", other_clip, "--init", "mdm", "--out", "next")
+    refused(start, "another clip text model")
 
 
 def test_a_clip_folder_where_distilbert_belongs(clip: Path, tiny: Any, cli: Cli) -> None:

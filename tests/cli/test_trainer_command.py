@@ -114,12 +114,13 @@ def test_failure_after_the_start_exits_with_one(cli: Cli, trainer: ModuleType, e
     assert json.loads(Path("runs/count/a/run.json").read_text())["status"] == "failed"
 
 
-def test_a_bug_shows_its_traceback(cli: Cli, trainer: ModuleType) -> None:
-    done = cli("count", "--end", "bug")
+def test_a_bug_shows_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit.cli.commands.runs.list_runs", lambda: 1 / 0)
+    done = cli("runs", "list")
     assert done.exit_code == 1
     assert "ZeroDivisionError" in done.stderr
     assert "Traceback" in done.stderr
-    assert "this is a bug" in done.stderr
+    assert "this is a bug in motionkit" in done.stderr
 
 
 def test_traceback_on_demand(cli: Cli, trainer: ModuleType) -> None:
@@ -138,6 +139,29 @@ def test_resume_takes_the_runs_own_settings(cli: Cli, trainer: ModuleType) -> No
     refused = cli("count", "--resume", "runs/count/a", "--width", 8)
     assert refused.exit_code == 2
     assert "width" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--name", "b"], "--name"),
+        (["--out", "elsewhere"], "--out"),
+        (["--overwrite"], "--overwrite"),
+        (["--overwrite", "--name", "b"], "--name and --overwrite"),
+        (["--set", "run.name=b"], "--name"),
+        (["--name", "b", "--dry-run"], "--name"),
+    ],
+)
+def test_a_resumed_run_stays_where_it_is(cli: Cli, trainer: ModuleType, more: list[str], named: str) -> None:
+    cli("count", "--num-steps", 3, "--name", "a")
+    before = Path("runs/count/a/run.json").read_bytes()
+    done = cli("count", "--resume", "runs/count/a", "--num-steps", 5, *more)
+    assert done.exit_code == 2
+    assert f"a run continues in its own folder; leave out {named}" in " ".join(done.stderr.split())
+    assert "--resume" in done.stderr
+    assert Path("runs/count/a/run.json").read_bytes() == before
+    assert [path.name for path in Path("runs/count").iterdir()] == ["a"]
+    assert not Path("elsewhere").exists()
 
 
 @pytest.mark.parametrize(("end", "code"), [("interrupt", 130), ("terminate", 143)])

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from motionkit.config import Cli, Group, LoraSettings, OptimSettings, RunSettings, TrainerSettings
+from motionkit.config import Cli, Group, LoraSettings, OptimSettings, RunSettings, TrainerSettings, split_commas
+from motionkit.config._tree import from_text
 
 FLAGS = [
     *("--out", "--name", "--num-steps", "--overwrite", "--resume"),
@@ -33,7 +34,7 @@ def test_devices(given: object, expected: str) -> None:
     assert TrainerSettings.model_validate({"device": given}).device == expected
 
 
-@pytest.mark.parametrize("given", ["gpu", "cuda:", "cuda:-1", "", None, True, 1.5])
+@pytest.mark.parametrize("given", ["gpu", "cuda:", "cuda:1000", "cuda:٣", "٣", "cuda:-1", "", None, True, 1.5])
 def test_what_is_no_device(given: object) -> None:
     with pytest.raises(ValidationError, match="must be auto, cpu, mps, cuda, cuda:N or N"):
         TrainerSettings.model_validate({"device": given})
@@ -46,6 +47,24 @@ def test_lists_may_be_written_with_commas_or_repeated() -> None:
         TrainerSettings.model_validate({"track": ["excel"]})
     with pytest.raises(ValidationError):
         LoraSettings.model_validate({"targets": []})
+
+
+def test_numbers_of_a_list_stay_numbers() -> None:
+    assert split_commas([0.05, "attn, text", 0.05, ["x"], ["x"]]) == (0.05, "attn", "text", ["x"])
+    assert from_text(tuple[float, ...], [0.05, 0.04]) == [0.05, 0.04]
+    assert from_text(tuple[float, ...], ["0.05, 0.04", 1]) == ["0.05", "0.04", 1]
+    assert from_text(tuple[float, ...], "[" * 100_000) == "[" * 100_000
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), "-inf", "1e999"])
+def test_numbers_are_finite(value: object) -> None:
+    with pytest.raises(ValidationError, match="finite number"):
+        OptimSettings(learning_rate=value)
+
+
+def test_whole_numbers_have_64_bits() -> None:
+    with pytest.raises(ValidationError, match="at most 64 bits"):
+        OptimSettings(warmup_steps=2**63)
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "", ".hidden", "a b"])

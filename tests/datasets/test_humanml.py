@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import shutil
 from pathlib import Path
@@ -181,6 +182,23 @@ def pickled(root: Path) -> None:
     np.save(root / "new_joint_vecs/000003.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
 
 
+def announced(root: Path) -> None:
+    """A header that announces 4 TiB, and 8 bytes."""
+    with (root / "new_joint_vecs/000003.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 42, 263)})
+        file.write(bytes(8))
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def linked(path: Path, target: str) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
 BROKEN = {
     "nan": (nan, r"000003.npy is not finite \(NaN or infinite\) from frame 17"),
     "motion": (lambda root: (root / "new_joint_vecs/000003.npy").unlink(), "there is no motion .*000003.npy"),
@@ -188,10 +206,19 @@ BROKEN = {
         lambda root: np.save(root / "new_joint_vecs/000003.npy", np.zeros((90, 251))),
         "000003.npy have shape .*263",
     ),
-    "cut": (lambda root: (root / "new_joint_vecs/000003.npy").write_bytes(b"\x93NUMPY\x01"), "not a readable .npy"),
-    "pickle": (pickled, "not a readable .npy"),
+    "cut": (lambda root: (root / "new_joint_vecs/000003.npy").write_bytes(b"\x93NUMPY\x01"), "cannot be read as numpy"),
+    "pickle": (pickled, "holds object values"),
     "text": (lambda root: (root / "texts/000003.txt").write_text("no fields\n"), "000003.txt, line 1"),
-    "words": (lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])), "not numbers"),
+    "words": (
+        lambda root: np.save(root / "new_joint_vecs/000003.npy", np.array(["a", "b"])),
+        "not numbers",
+    ),
+    "huge": (announced, "cannot be read as numpy data.*4398046511104"),
+    "text pipe": (lambda root: piped(root / "texts/000003.txt"), "texts/000003.txt is no plain file"),
+    "motion pipe": (lambda root: piped(root / "new_joint_vecs/000003.npy"), "000003.npy is no plain file"),
+    "not UTF-8": (lambda root: (root / "texts/000003.txt").write_bytes(b"caf\xe9#x/NOUN#0#0\n"), "is not a text file"),
+    "endless texts": (lambda root: linked(root / "texts/000003.txt", "/dev/zero"), "texts/000003.txt is no plain file"),
+    "large texts": (lambda root: (root / "texts/000003.txt").write_text("\n" * 2_000_000), "000003.txt is too large"),
 }
 
 
@@ -240,14 +267,30 @@ def spoil_mean(root: Path) -> None:
         (lambda root: np.save(root / "Std.npy", np.zeros(263)), "cannot be used"),
         (lambda root: (root / "train.txt").unlink(), "train.txt is missing"),
         (lambda root: (root / "train.txt").write_text("\n"), "lists no clip"),
+        (
+            lambda root: (root / "train.txt").write_bytes(b"\x93NUMPY\xff\x00"),
+            r"train.txt is not a text file \(UTF-8\)",
+        ),
+        (lambda root: piped(root / "train.txt"), "train.txt is no plain file"),
+        (lambda root: linked(root / "train.txt", "/dev/zero"), "train.txt is no plain file"),
+        (lambda root: (root / "train.txt").write_text("n" * 300 + "\n"), "File name too long"),
     ],
-    ids=["folder", "texts", "std", "width", "zero", "split", "empty"],
+    ids=["folder", "texts", "std", "width", "zero", "split", "empty", "binary", "pipe", "device", "long"],
 )
 def test_bad_folders_are_refused(folder: Path, spoil, words):
     spoil(folder)
     with pytest.raises(MotionkitError, match=words) as caught:
         humanml.build(HumanMLOptions(root=folder)).clips("train")
     assert caught.value.code == 2
+
+
+def test_captions_of_endless_times_are_left_out(folder: Path):
+    lines = "x#x/NOUN#-inf#inf\ny#y/NOUN#1e308#inf\nz#z/NOUN#inf#1.0\nall#x/NOUN#0.0#1e308\n"
+    (folder / "texts/000003.txt").write_text(lines)
+    reading = humanml.build(HumanMLOptions(root=folder)).reading("train")
+    found = {clip.key: (clip.start, len(clip.features)) for clip in reading.clips if clip.source == "000003"}
+    assert found == {"A_000003": (-92, 92), "D_000003": (0, 92)}
+    assert sum(name.startswith("000003 (") for name in reading.outside) == 2
 
 
 def test_no_root_says_what_to_do():

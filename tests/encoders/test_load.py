@@ -388,5 +388,22 @@ def test_precomputed_token_embeddings(shared, tmp_path):
         open_text_model("", width=31)
 
 
+@pytest.mark.parametrize(
+    ("values", "slices"),
+    [
+        (np.zeros((2, 4), "U3"), np.array([[0, 2]])),
+        (np.zeros((2, 4), "f4"), np.array([["0", "2"]])),
+        (np.zeros((2, 4), "f4"), np.array([0, 2])),
+        (np.zeros((2, 4), "f4"), np.array([[0.0, 2.0]])),
+    ],
+)
+def test_a_token_table_of_other_types_is_no_traceback(tmp_path, values, slices):
+    np.save(tmp_path / "m.npy", values)
+    np.save(tmp_path / "m_slice.npy", slices)
+    (tmp_path / "m_index.json").write_text('{"a": 0}')
+    with pytest.raises(MotionkitError, match="not a table of token embeddings"):
+        TokenFolder(tmp_path)
+
+
 def test_paths_may_be_text(tiny):
     check(load_tmr(str(Path(tiny)), text_model=Words(20)), tiny)

@@ -25,7 +25,7 @@ def test_both_readers_agree(sample: ModuleType) -> None:
 def test_malformed_metadata_is_named_by_file_and_line(site: Any, sample: ModuleType) -> None:
     site.install("broken-plugins", "[motionkit.rewards]\nfine = sample_plugins:near\nno entry at all\n")
     site.install("twice", "[console_scripts]\na = b:c\na = b:d\n")
-    findings = {finding.package: finding for finding in diagnose(load=False)}
+    findings = {finding.package: finding for finding in diagnose({})}
     assert "entry_points.txt, line 3" in findings["broken-plugins"].text
     assert findings["broken-plugins"].serious
     assert "line 3" in findings["twice"].text

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
+import json
 import logging
+import os
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +18,12 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, _checkpoint, capture_random, restore_random
-from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint, save_checkpoint
+from motionkit.runs import Run, _save, capture_random, restore_random
+from motionkit.runs._atomic import sweep
+from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint
+from motionkit.runs._save import mend, save_checkpoint
+
+from .faults import faults
 
 
 def save(root: Path, step: int, keep: int = 9) -> Path:
@@ -77,9 +87,78 @@ def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
 
 def test_a_replacement_that_was_cut_short_is_undone(tmp_path: Path) -> None:
     save(tmp_path, 4).rename(tmp_path / "step-00000004.replaced")
+    mend(tmp_path)
     found = newest_checkpoint(tmp_path)
     assert found is not None
     assert found.state == {"step": 4}
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def full_disk() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("action", [interrupt, full_disk])
+@pytest.mark.parametrize("step", [4, 6])
+def test_whatever_call_of_a_save_fails_nothing_is_half(step: int, action: Callable[[], None], tmp_path: Path) -> None:
+    """Every call to the file system of a save in turn fails once, be it a new step or step 4 again."""
+
+    (tmp_path / "before").mkdir()
+    save(tmp_path / "before", 2), save(tmp_path / "before", 4)
+
+    def save_again(root: Path, when: int) -> list[str]:
+        shutil.copytree(tmp_path / "before", root)
+        with faults(when, action) as calls, contextlib.suppress(KeyboardInterrupt, MotionkitError):
+            save_checkpoint(root, step, {"model": {"w": torch.zeros(1)}}, {"again": 1}, keep=1)
+        return calls.seen
+
+    calls = save_again(tmp_path / "all", 0)
+    assert {call.split()[0] for call in calls} >= {"mkdir", "fsync", "rename", "replace", "unlink", "rmdir"}
+    for when in range(1, len(calls) + 1):
+        root = tmp_path / f"{when}"
+        save_again(root, when)
+        if action is full_disk:
+            mend(root)  # as a resume does: what could not be deleted stays until then
+        for folder in root.glob("step-*"):
+            assert read_checkpoint(folder).step == int(folder.name[5:]), calls[when - 1]
+        found = newest_checkpoint(root)
+        assert found is not None
+        assert found.state in ({"step": 4}, {"again": 1}), calls[when - 1]
+        assert sorted(path.name for path in root.iterdir() if "step" not in path.name) == ["last"], calls[when - 1]
+        save(root, 8, keep=1)
+        assert sorted(path.name for path in root.iterdir()) == ["last", "step-00000008"], calls[when - 1]
+
+
+def test_pruning_removes_what_an_earlier_version_left_half_deleted(tmp_path: Path) -> None:
+    save(tmp_path, 2)
+    (tmp_path / "step-00000002" / "state.json").unlink()
+    (tmp_path / "step-00000009").mkdir()
+    (tmp_path / "step-1").mkdir()
+    save(tmp_path, 4), save(tmp_path, 6, keep=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "step-00000006", "step-00000009", "step-1"]
+
+
+def test_only_own_temporary_names_are_swept(tmp_path: Path) -> None:
+    mine = [".tmp-notes", ".tmp-1", ".tmp-2024-plan.txt", ".tmp-step-3", "x.tmp-1-00000000", ".tmp-12-0000000g"]
+    own = [".tmp-12-0011aabb", ".tmp-12-0011aabb.mp4", ".tmp-step-00000004", ".tmp-replaced-77"]
+    for name in (*mine, *own):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".tmp-13-00000000").mkdir()
+    (tmp_path / ".tmp-13-00000000" / "state.json").write_text("")
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(mine)
+
+
+def test_what_is_swept_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("")
+    (tmp_path / ".tmp-12-0011aabb").symlink_to(tmp_path / "home")
+    sweep(tmp_path)
+    assert (tmp_path / "home/thesis.tex").exists()
+    assert not (tmp_path / ".tmp-12-0011aabb").is_symlink()
 
 
 def flip_a_byte(path: Path) -> None:
@@ -111,6 +190,65 @@ def test_a_damaged_checkpoint_is_stepped_over(
     assert "Falling back" in caplog.text
 
 
+STATES = {
+    "step": [None, "4", [4], 4.5],
+    "state": [None, [], "x"],
+    "files": [
+        *(None, [], {"model.safetensors": 3}, {"model.safetensors": {"bytes": "1", "sha256": ""}}),
+        *({"../step-00000002/model.safetensors": {"bytes": 1, "sha256": ""}}, {"/dev/zero": {"bytes": 0, "sha256": ""}}),
+    ],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in STATES.items() for value in values])
+def test_a_state_with_a_value_of_another_kind_is_stepped_over(key: str, value: object, tmp_path: Path) -> None:
+    save(tmp_path, 2), save(tmp_path, 4)
+    path = tmp_path / "step-00000004" / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 2
+
+
+@pytest.mark.parametrize("what", ["pipe", "device", "text"])
+def test_what_is_no_tensor_file_is_stepped_over(what: str, tmp_path: Path) -> None:
+    """Also where its size and checksum are as state.json says."""
+    save(tmp_path, 2), save(tmp_path, 4)
+    file, path = (tmp_path / "step-00000004" / name for name in ("model.safetensors", "state.json"))
+    file.unlink()
+    data = b"not tensors" if what == "text" else b""
+    state = json.loads(path.read_text())
+    state["files"][file.name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    path.write_text(json.dumps(state))
+    if what == "pipe":
+        os.mkfifo(file)
+    elif what == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_bytes(data)
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 2
+
+
+@pytest.mark.parametrize("last", ["../step-00000002", "step-2", "[" * 200_000, "\ud800", "step-" + "9" * 90])
+def test_what_last_says_is_a_name_or_nothing(last: str, tmp_path: Path) -> None:
+    save(tmp_path, 2), save(tmp_path, 4)
+    (tmp_path / "last").write_bytes(last.encode(errors="surrogatepass"))
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.step == 4
+
+
+def test_numbers_of_more_than_64_bits_come_back(tmp_path: Path) -> None:
+    """The state of numpy's PCG64 has two of 128 bits."""
+    state = {"rng": np.random.default_rng(3).bit_generator.state}
+    save_checkpoint(tmp_path, 1, {}, state, keep=1)
+    found = newest_checkpoint(tmp_path)
+    assert found is not None
+    assert found.state == state
+
+
 def test_when_none_is_left_it_is_an_error(tmp_path: Path) -> None:
     truncate(save(tmp_path, 2) / "model.safetensors")
     with pytest.raises(MotionkitError, match="no checkpoint in"):
@@ -139,7 +277,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(where: str, tmp_path: Path, mo
             if where == "save_file":
                 patch.setattr("safetensors.torch.save_file", full)
             else:
-                patch.setattr(_checkpoint, where, full)
+                patch.setattr(_save, where, full)
             with pytest.raises(MotionkitError) as caught:
                 run.save(4, {"model": {"w": torch.ones(2)}})
     assert caught.value.code == 1

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, open_run
+from motionkit.runs import Run, load, open_run
+from motionkit.runs._origin import versions
 
 SETTINGS = {"run": {"num_steps": 4, "resume": None}, "policy": {"name": "mdm", "layers": 4}, "seed": 0}
 
@@ -109,3 +113,63 @@ def test_what_is_no_run_is_refused(what: str, folder: Path, tmp_path: Path) -> N
         Run.resume(path)
     assert caught.value.code == 2
     assert caught.value.fix
+
+
+def test_every_version_that_differs_is_one_warning(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    record = json.loads((folder / "run.json").read_text())
+    record["versions"] |= {"torch": "1.0", "motionkit": "0.0.1", "platform": "other", "peft": "9"}
+    record["versions"].pop("numpy")
+    (folder / "run.json").write_text(json.dumps(record))
+    with caplog.at_level(logging.WARNING, logger="motionkit"), Run.resume(folder):
+        pass
+    assert [line.getMessage().split(",")[0] for line in caplog.records] == ["motionkit 0.0.1", "torch 1.0"] + (
+        ["peft 9"] if "peft" in versions() else []
+    )
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="motionkit"), Run.resume(folder):
+        pass
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("place", ["", "checkpoints/step-00000002"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_run_that_may_not_be_written_is_refused_before_anything(
+    number: int, place: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root, whom no permission stops; so the system refuses every file that is to be written."""
+    original = os.open
+
+    def refuse(path: object, flags: int, *rest: object, **options: object) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(number, os.strerror(number), str(path))
+        return original(path, flags, *rest, **options)
+
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(MotionkitError, match="cannot continue the run") as caught:
+        Run.resume(folder / place)
+    assert caught.value.code == 2
+    assert os.strerror(number) in caught.value.why
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["log.txt", "metrics.jsonl", ".lock"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_nothing_is_appended_through_a_link(name: str, kind: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "profile").write_text("precious")
+    (folder / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to(tmp_path / ("profile" if kind == "link" else "absent"))
+    if (name, kind) == (".lock", "pipe"):
+        with Run.resume(folder):  # opened without waiting, and never written to
+            pass
+        return
+    assert load(folder).status == "done"
+    with pytest.raises(MotionkitError) as caught:
+        Run.resume(folder)
+    assert caught.value.code == 2
+    assert name in caught.value.why
+    assert (tmp_path / "profile").read_text() == "precious"
+    assert not (tmp_path / "absent").exists()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +19,8 @@ from motionkit import runs
 from motionkit.config import RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run, open_run
+
+from .faults import faults
 
 
 def snapshot(**changes: object) -> dict[str, object]:
@@ -77,8 +82,6 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
         run.log(1, {"loss/total": 1.0})
         run.save(1, {"model": {"w": torch.ones(1)}})
         run.artifact("embeddings").mkdir()
-        run.annotate(artifacts=["embeddings", "../outside", "/etc", "..", "."])
-    (tmp_path / "outside").mkdir()
     (run.directory / "my notes.txt").write_text("precious")
     with pytest.raises(MotionkitError, match="already holds a run") as caught:
         Run.create("grpo", snapshot(), out=tmp_path / "run")
@@ -92,7 +95,6 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
     assert sorted(path.name for path in run.directory.iterdir() if path.name != ".lock") == [
         *("config.json", "log.txt", "metrics.jsonl", "my notes.txt", "run.json")
     ]
-    assert (tmp_path / "outside").is_dir()
     assert (run.directory / "my notes.txt").read_text() == "precious"
 
 
@@ -124,6 +126,87 @@ def test_a_run_in_use_is_left_alone(tmp_path: Path) -> None:
     assert runs.load(run.directory).status == "done"
 
 
+@pytest.mark.parametrize("what", ["emptied", "deleted", "moved", "replaced"])
+def test_a_run_whose_folder_is_no_longer_its_own_stops_and_writes_nothing_there(what: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with (
+        pytest.raises(MotionkitError, match="emptied, moved or replaced") as caught,
+        Run.create("grpo", snapshot(), out=folder) as run,
+    ):
+        run.save(1, {"model": {"w": torch.ones(1)}})
+        if what in ("moved", "replaced"):
+            folder.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(folder)
+        if what == "emptied":
+            folder.mkdir()
+        if what == "replaced":
+            with Run.create("grpo", snapshot(seed=77), out=folder) as other:
+                other.log(1, {"loss/total": 1.0})
+        run.log(2, {"loss/total": 1.0})
+        with pytest.raises(MotionkitError, match="emptied, moved or replaced"):
+            run.artifact("policy")
+        run.save(2, {"model": {"w": torch.ones(1)}})
+    assert caught.value.code == run.exit_code == 1
+    if what == "replaced":
+        info = runs.load(folder)
+        assert info.record is not None
+        assert (info.record.seed, info.status, info.record.error) == (77, "done", None)
+        assert not (folder / "checkpoints").exists()
+    else:
+        assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_leftovers_of_a_run_that_was_killed_at_its_first_write_go(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in (".lock", ".tmp-4711-0123abcd"):
+        (folder / name).write_text("")
+    with Run.create("grpo", snapshot(), out=folder):
+        pass
+    assert not list(folder.glob(".tmp-*"))
+
+
+def test_a_file_of_the_users_own_is_no_leftover(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with Run.create("grpo", snapshot(), out=folder) as run:
+        run.save(1, {"model": {"w": torch.ones(1)}})
+    (folder / ".tmp-notes").write_text("precious")
+    (folder / "checkpoints/.tmp-notes").write_text("precious")
+    with Run.resume(folder):
+        pass
+    assert (folder / "checkpoints/.tmp-notes").read_text() == "precious"
+    with Run.create("grpo", snapshot(), out=folder, overwrite=True):
+        pass
+    assert (folder / ".tmp-notes").read_text() == "precious"
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/.tmp-notes").write_text("precious")
+    with pytest.raises(MotionkitError, match="not a motionkit run"):
+        Run.create("grpo", snapshot(), out=tmp_path / "new", overwrite=True)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [".tmp-notes"]
+
+
+@pytest.mark.parametrize("when", range(1, 14))
+def test_overwriting_goes_on_wherever_it_was_interrupted(when: int, tmp_path: Path) -> None:
+    """Also with a file of the user's own in the folder, and after all of the old run is gone."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "run"
+    with Run.create("grpo", snapshot(), out=folder) as run:
+        run.log(1, {"loss/total": 1.0})
+        run.save(1, {"model": {"w": torch.ones(1)}})
+    (folder / "my notes.txt").write_text("precious")
+    with faults(when, stop), contextlib.suppress(KeyboardInterrupt):
+        Run.create("grpo", snapshot(seed=1), out=folder, overwrite=True)
+    gc.collect()  # the lock of what was interrupted
+    with Run.create("grpo", snapshot(seed=2), out=folder, overwrite=True) as new:
+        assert lines(new) == []
+    names = {"config.json", "log.txt", "metrics.jsonl", "my notes.txt", "run.json", ".lock"}
+    assert {path.name for path in folder.iterdir()} == names
+
+
 def test_failures_are_recorded_and_have_exit_code_1(tmp_path: Path) -> None:
     with (
         pytest.raises(MotionkitError, match="bad") as caught,
@@ -133,7 +216,8 @@ def test_failures_are_recorded_and_have_exit_code_1(tmp_path: Path) -> None:
     assert (caught.value.code, caught.value.why, caught.value.fix) == (1, "w", "f")
     assert (run.status, run.exit_code) == ("failed", 1)
     info = runs.load(tmp_path / "run")
-    assert info.record["error"] == "bad"
+    assert info.record is not None
+    assert info.record.error == "bad"
     assert info.summary["status"] == "failed"
     with pytest.raises(ZeroDivisionError), Run.resume(tmp_path / "run") as again:
         _ = 1 / 0

@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -20,9 +21,10 @@ from torch import nn
 
 from motionkit.config import CheckpointSettings, RunSettings, TrainerSettings
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, _checkpoint, flatten_optimizer, open_run, restore_optimizer
+from motionkit.runs import _save, open_run
 from motionkit.trainers._device import seed_everything
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import OptimizerState, State, Stateful, restore
 
 
 def die_after(module: object, name: str, when: int) -> None:
@@ -51,15 +53,18 @@ class Toy:
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=1e-2, weight_decay=0.1)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, steps)
 
-    def restore(self, run: Run) -> None:
-        saved = run.checkpoint()
-        if saved is None:
-            return
-        self.net.load_state_dict(dict(saved.tensors["model"]))
-        self.ema = dict(saved.tensors["ema"])
-        restore_optimizer(self.optimizer, saved.tensors["optimizer"], saved.state["optimizer"], self.net)
-        self.schedule.load_state_dict(saved.state["schedule"])
-        self.seen = saved.state["seen"]
+    def parts(self) -> dict[str, Stateful]:
+        net, plain = self.net, {"schedule": self.schedule.state_dict, "seen": lambda: self.seen}
+        return {
+            "model": Part(lambda: State(net.state_dict()), lambda state: net.load_state_dict(dict(state.tensors))),
+            "ema": Part(lambda: State(self.ema), lambda state: setattr(self, "ema", dict(state.tensors))),
+            "optimizer": OptimizerState(self.optimizer, net),
+            "toy": Part(lambda: State(values={name: get() for name, get in plain.items()}), self._restore_counters),
+        }
+
+    def _restore_counters(self, state: State) -> None:
+        self.schedule.load_state_dict(state.values["schedule"])
+        self.seen = state.values["seen"]
 
     def step(self, step: int) -> dict[str, float]:
         import random
@@ -82,29 +87,33 @@ class Toy:
             self.ema[name].lerp_(value, 0.1)
         return {"loss/total": loss.item(), "optim/learning_rate": self.schedule.get_last_lr()[0]}
 
-    def state(self) -> tuple[dict[str, dict[str, torch.Tensor]], dict[str, object]]:
-        tensors, options = flatten_optimizer(self.optimizer, self.net)
-        groups = {"model": self.net.state_dict(), "ema": self.ema, "optimizer": tensors}
-        return groups, {"optimizer": options, "schedule": self.schedule.state_dict(), "seen": self.seen}
+
+class Part:
+    """A stateful part made of two functions."""
+
+    def __init__(self, state: Callable[[], State], load_state: Callable[[State], object]) -> None:
+        self.state, self.load_state = state, load_state
 
 
 def main(arguments: list[str]) -> int:
     folder, steps, resume, mode = Path(arguments[0]), int(arguments[1]), "--resume" in arguments, arguments[-1]
     # Saves happen at steps 2, 4, 6: the third save of a process that starts fresh is that of step 6.
     if mode == "die-tensors":
-        die_after(_checkpoint, "sync_file", 4 + 4 + 2)
+        die_after(_save, "sync_file", 4 + 4 + 2)
     elif mode == "die-rename":
-        die_after(_checkpoint, "_swap", 3)
+        die_after(_save, "_swap", 3)
     elif mode == "die-last":
-        die_after(_checkpoint, "_prune", 3)
-    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, resume=folder if resume else None)
+        die_after(_save, "prune", 3)
+    run_settings = RunSettings(num_steps=steps, out=None if resume else folder, overwrite=not resume, resume=folder if resume else None)
     settings = TrainerSettings(run=run_settings, checkpoint=CheckpointSettings(every=2, keep=2), threads=1)
     toy = Toy(8, mode, folder.with_suffix(".step"))
     run = None
     try:
         with open_run("toy", settings.model_dump(mode="json"), argv=arguments) as run:
-            toy.restore(run)
-            run_steps(run, settings, toy.step, toy.state)
+            parts = toy.parts()
+            if (saved := run.checkpoint()) is not None:
+                restore(parts, saved)
+            run_steps(run, settings, toy.step, parts)
             run.finish()
     except KeyboardInterrupt:
         pass

@@ -51,6 +51,16 @@ class Double(Height):
         return RewardScores(total=super().score(motions, prompts).total.double())
 
 
+class Bare(Height):
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        return super().score(motions, prompts).total  # type: ignore[return-value]
+
+
+class Listing(Height):
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        return RewardScores(total=[0.0] * len(motions))  # type: ignore[arg-type]
+
+
 class Segmented(Height):
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         total = super().score(motions, prompts).total
@@ -69,6 +79,8 @@ def test_a_reward_that_keeps_the_contract_passes() -> None:
         (Forgetful(), "Scoring the same motions twice"),
         (Meddling(), "It changes the features it is given"),
         (Double(), "total must be float32"),
+        (Bare(), "score must return RewardScores with a tensor as total, not Tensor."),
+        (Listing(), "score must return RewardScores with a tensor as total, not RewardScores with a list."),
         (Segmented(), "segments must be 0 past a sample's last segment"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Height) else "",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from motionkit.errors import MotionkitError
@@ -130,19 +131,19 @@ def test_a_folder_that_moved_is_said_to_be_missing(tmp_path: Path) -> None:
     assert "Repo id" not in error.value.sentence()
 
 
-def test_code_in_a_folder_is_neither_run_nor_asked_about(
-    distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for file in distilbert.iterdir():
+def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) -> None:
+    for file in clip.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    monkeypatch.setattr("builtins.input", lambda *_: "y")
-    with pytest.raises(MotionkitError, match="holds a model of type evil"):
-        load_encoder("distilbert", model=str(tmp_path))
-    assert not (tmp_path / "ran").exists()
+    tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    same, ours = (load_encoder("clip", model=str(folder)) for folder in (clip, tmp_path))
+    assert torch.allclose(same.encode(["a man walks"]).tokens, ours.encode(["a man walks"]).tokens, atol=1e-6)
+    assert same.fingerprint == ours.fingerprint
+    # torch's own reader makes a bytearray of any length.
+    torch.save({**tensors, "logit_scale": bytearray(8)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match=r"pytorch_model\.bin was not opened"):
+        load_encoder("clip", model=str(tmp_path))
 
 
 def test_the_fingerprint_knows_the_weights_not_their_names(distilbert: Path) -> None:

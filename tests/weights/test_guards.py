@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from motionkit.weights._admit import PlainUnpickler
 from torch.serialization import MAGIC_NUMBER
 
 from motionkit.errors import MotionkitError
 from motionkit.weights import read, read_array
-from motionkit.weights._admit import PlainUnpickler
 
 HUGE = 1 << 33
 

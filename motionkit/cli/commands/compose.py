@@ -31,17 +31,19 @@ class ComposeSettings(Group):
     split: Annotated[Literal["train", "val", "test"], Cli("--split")] = Field(
         "train", description="Split the clips come from; splits are never mixed."
     )
-    k_segments: Annotated[int, Cli("--k-segments")] = Field(3, description="Actions per prompt (K), at least 2.")
+    k_segments: Annotated[int, Cli("--k-segments")] = Field(
+        3, le=1000, description="Actions per prompt (K), at least 2."
+    )
     target_length: Annotated[int, Cli("--target-length")] = Field(
         196, ge=8, le=2000, description="Longest total in frames."
     )
     tolerance: Annotated[int, Cli("--tolerance")] = Field(
-        20, ge=0, description="Totals have at least target-length - tolerance frames."
+        20, ge=0, le=2000, description="Totals have at least target-length - tolerance frames."
     )
     fps: Annotated[float | None, Cli("--fps")] = Field(
         None, gt=0, description="Frames per second: the dataset's own, which is the default; anything else is refused."
     )
-    max_samples: Annotated[int, Cli("--max-samples")] = Field(1000, ge=1, description="Prompts to make.")
+    max_samples: Annotated[int, Cli("--max-samples")] = Field(1000, ge=1, le=100_000, description="Prompts to make.")
     crop: Annotated[bool | None, Cli("--crop")] = Field(
         None, description="Cut clips to windows of at least 36 frames where they are too long; default: from K = 4 on."
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, table
+from motionkit.cli.output import JsonFlag, emit, table, write
 from motionkit.errors import MotionkitError
 
 CommandWords = Annotated[
@@ -66,7 +66,7 @@ def explain_setting(
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         if value:
-            print(f"{name:<{width}}  {value}")
+            write(f"{name:<{width}}  {value}")
 
 
 def explain(model: Any, key: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import typer
 
 from motionkit.cli import _inputs
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import JsonFlag, finish, printable, say, table, warn
+from motionkit.cli.output import JsonFlag, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def register(app: typer.Typer) -> None:
         report.skipped = list(map(str, skipped))
         _talk(messages(report, fixed=fix))
         if not json and len(report.written) == 1 and not report.splits:
-            print(printable(f"wrote {out}: {summary_line(report)}"))
+            write(f"wrote {out}: {summary_line(report)}")
         elif not json:
             table(f"wrote {out}", ("", ""), summary_rows(report))
         finish({"command": "convert", "out": str(out), **asdict(report)}, report.failure(out), json=json)

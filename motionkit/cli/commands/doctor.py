@@ -7,16 +7,19 @@ import platform
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
+from motionkit import plugins
 from motionkit._version import __version__
-from motionkit.cli.output import JsonFlag, emit
+from motionkit.cli.output import JsonFlag, finish, write
 from motionkit.errors import MotionkitError
+from motionkit.plugins._diagnose import diagnose
+from motionkit.plugins._trial import Outcome, try_imports
 
 
 class Check(NamedTuple):
@@ -34,14 +37,13 @@ def register(app: typer.Typer) -> None:
     def doctor(json: JsonFlag = False) -> None:
         """Check this installation; the output fits into a bug report."""
         checks = list(run_checks())
-        if json:
-            emit({"command": "doctor", "checks": [check._asdict() for check in checks]}, json=True)
-        else:
+        if not json:
             width = max(len(check.name) for check in checks)
             for check in checks:
-                print(f"{check.state:<4}  {check.name:<{width}}  {check.text}")
-        if failed := [check.name for check in checks if check.state == "fail"]:
-            raise MotionkitError(f"{len(failed)} check(s) failed: {', '.join(failed)}.", code=1)
+                write(f"{check.state:<4}  {check.name:<{width}}  {check.text}")
+        failed = [check.name for check in checks if check.state == "fail"]
+        error = MotionkitError(f"{len(failed)} check(s) failed: {', '.join(failed)}.", code=1) if failed else None
+        finish({"command": "doctor", "checks": [check._asdict() for check in checks]}, error, json=json)
 
 
 def run_checks() -> Iterator[Check]:
@@ -51,8 +53,9 @@ def run_checks() -> Iterator[Check]:
     yield from _torch()
     yield from _kernels()
     yield from _dependencies()
-    yield from _plugins()
-    yield from _variables()
+    imports = try_imports(plugins.scan().entries)
+    yield from _plugins(imports)
+    yield from _variables(imports)
     yield _runs_folder()
 
 
@@ -95,14 +98,11 @@ def _dependencies() -> Iterator[Check]:
             yield Check(name, "ok", version)
 
 
-def _plugins() -> Iterator[Check]:
-    from motionkit import plugins
-    from motionkit.plugins._diagnose import diagnose
-
+def _plugins(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
     limit = os.environ.get("MOTIONKIT_PLUGINS")
     if limit is not None:
         yield Check("plugins", "warn", f"MOTIONKIT_PLUGINS={limit!r} limits loading to these packages")
-    findings = diagnose()
+    findings = diagnose(imports)
     for finding in findings:
         yield Check("plugins", "fail" if finding.serious else "warn", f"{finding.package}: {finding.text}")
     if not any(finding.serious for finding in findings):
@@ -110,8 +110,7 @@ def _plugins() -> Iterator[Check]:
         yield Check("plugins", "ok", f"{len(plugins.scan().entries)} from {', '.join(sorted(packages))}")
 
 
-def _variables() -> Iterator[Check]:
-    from motionkit import plugins
+def _variables(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
     from motionkit.config._problems import suggest
     from motionkit.config._sources import NOT_SETTINGS, PREFIX, variable
 
@@ -119,12 +118,9 @@ def _variables() -> Iterator[Check]:
     if not given:
         return
     known = set(NOT_SETTINGS)
-    for entry in plugins.scan().of("trainers"):
-        try:
-            model = plugins.get("trainers", f"{entry.distribution}:{entry.name}").options
-        except MotionkitError:
-            continue
-        known |= {variable((name,)) for name in model.model_fields}
+    for entry, outcome in imports.items():
+        if entry.kind == "trainers":
+            known |= {variable((name,)) for name in outcome.options}
     for name in given:
         if name in known or name.partition("__")[0] in known:
             yield Check("variable", "ok", f"{name}={os.environ[name]}")

@@ -32,7 +32,7 @@ class SamplerSettings(Group):
         default="ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps", panel="Sampling")] = Field(
-        default=0, ge=0, description="Sampling steps, spread over the trained ones; 0 takes all of them."
+        default=0, ge=0, le=10_000, description="Sampling steps, spread over the trained ones; 0 takes all of them."
     )
     guidance_scale: Annotated[float, Cli("--guidance-scale", panel="Sampling")] = Field(
         default=2.5, ge=0, description="Classifier-free guidance scale; 1 is off."
@@ -47,7 +47,7 @@ class PromptSettings(Group):
         default=None, description="Split of the prompts; default: test, or the last one that composite data have."
     )
     k_segments: Annotated[int, Cli("--k-segments", panel="Prompts of a dataset")] = Field(
-        default=0, ge=0, description="Segments per prompt; 0 takes the dataset's own."
+        default=0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own."
     )
     limit: Annotated[int, Cli("--limit", panel="Prompts of a dataset")] = Field(
         default=16, ge=0, description="How many prompts, from the first on; 0 takes all."
@@ -62,7 +62,7 @@ class GenerateSettings(Group):
     prompts: PromptSettings = PromptSettings()
     sampler: SamplerSettings = SamplerSettings()
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampling")] = Field(
-        default=1, ge=1, description="Motions per text."
+        default=1, ge=1, le=10_000, description="Motions per text."
     )
     seed: Annotated[int, Cli("--seed", panel="Sampling")] = Field(default=0, ge=0, description="Seed of the noise.")
     device: Annotated[str, Cli("--device")] = Field(default="auto", description="auto, cpu, mps, cuda, cuda:N or N.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, say, table, warn
+from motionkit.cli.output import JsonFlag, emit, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
 
 
@@ -28,7 +28,12 @@ def list_plugins(
         str, typer.Argument(help="rewards, trainers, datasets, environments or policies; all by default.")
     ] = "",
     check: Annotated[
-        bool, typer.Option("--check", help="Import each one, and read all metadata a second time.", metavar="")
+        bool,
+        typer.Option(
+            "--check",
+            help="Import each one, in a process of its own, and read all metadata a second time.",
+            metavar="",
+        ),
     ] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -47,22 +52,21 @@ def list_plugins(
         odd = [f"{finding.package}: {finding.text}" for finding in findings if not finding.serious]
     columns = ["kind", "name", "package", "version"]
     rows = [[entry.kind, entry.name, entry.distribution, entry.version] for entry in entries]
-    if json:
-        found = [dict(zip(columns, row, strict=True)) for row in rows]
-        emit({"command": "plugins list", "plugins": found, "problems": problems, "warnings": odd}, json=True)
-    else:
-        table("", columns, rows)
-        for text in odd:
-            warn(text)
-        for text in [] if check else problems:
-            warn(text)
+    error = None
     if check and problems:
         count = len(problems)
-        raise MotionkitError(
+        error = MotionkitError(
             f"{count} problem{'s' if count > 1 else ''} with installed plugins.\n  " + "\n  ".join(problems),
             fix="update or remove those packages; everything else works.",
             code=1,
         )
+    if not json:
+        table("", columns, rows)
+        for text in [*odd, *([] if check else problems)]:
+            warn(text)
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    document = {"command": "plugins list", "plugins": found, "problems": problems, "warnings": odd}
+    finish(document, error, json=json)
     if check and not json:
         say(f"{len(entries)} plugins import; both readers of the metadata agree.")
 
@@ -99,9 +103,9 @@ def show_plugin(
         more = {"factory": component.factory, "needs": list(component.needs), "missing": component.missing()}
         emit({"command": "plugins show", **about, **more, "options": options}, json=True)
         return
-    print(f"{name}  ({package})\n{component.summary}\nfactory: {component.factory}")
+    write(f"{name}  ({package})\n{component.summary}\nfactory: {component.factory}")
     if missing := component.missing():
-        print(f"needs: {', '.join(missing)} (not installed)")
+        write(f"needs: {', '.join(missing)} (not installed)")
     table("", columns, rows)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, say, table
+from motionkit.cli.output import JsonFlag, emit, say, table, write
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,7 @@ def list_runs(
 
     found = runs.find(command or None, root)
     if json:
-        emit({"command": "runs list", "runs": [_row(run) for run in found]}, json=True)
+        emit({"command": "runs list", "runs": [_row(run, problem=run.problem) for run in found]}, json=True)
         return
     if not found:
         say(f"no runs under {root}/.")
@@ -57,19 +57,20 @@ def show_run(
         )
         return
     for key, value in _row(info).items():
-        print(f"{key:<8} {value}")
-    if info.record.get("error"):
-        print(f"error    {info.record['error']}")
+        write(f"{key:<8} {value}")
+    if info.record and info.record.error:
+        write(f"error    {info.record.error}")
     table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
-        print(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
+        write(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
 
 
-def _row(info: Any) -> dict[str, Any]:
+def _row(info: Any, *, problem: str = "") -> dict[str, Any]:
     return {
         "run": str(info.directory),
         "command": info.command,
         "status": info.status,
-        "steps": info.record.get("steps", 0),
+        "steps": info.steps,
         "created": info.created.replace("T", " ")[:16],
+        **({"problem": problem} if problem else {}),
     }

@@ -37,7 +37,7 @@ class CompositeOptions(Group):
         None, gt=0, description="Frames per second; must be the files' own, which is the default."
     )
     max_length: int | None = Field(
-        None, ge=40, description="Longest motion in frames; default: the files' target length."
+        None, ge=40, le=100_000, description="Longest motion in frames; default: the files' target length."
     )
     random_crop: Annotated[bool, Cli("--random-crop")] = Field(
         False, description="Always off: every segment has its own length."

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.composite._read import CompositeFile
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.weights import read_array
@@ -100,9 +101,9 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
     again = f"compose the set again, or copy {file.path.name} and {path.name} together."
     try:
         size = path.stat().st_size
-        with path.open("rb") as data:
+        with open_file(path) as data, zipfile.ZipFile(data) as archive:
+            data.seek(0)
             digest = hashlib.file_digest(data, "sha256").hexdigest() if entry and size == entry.size else ""
-        with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
     except FileNotFoundError as error:
         raise MotionkitError(f"{path} is missing.", why=f"it belongs to {file.path}.", fix=again) from error

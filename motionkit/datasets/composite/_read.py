@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA, Document
-from motionkit.documents import read_json
+from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.weights import read_array
 
@@ -66,7 +66,7 @@ def read_file(path: Path) -> CompositeFile:
     """
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_file(path) as file:
             ours = file.read(6) != b"\x93NUMPY"
     except OSError as error:
         raise MotionkitError(

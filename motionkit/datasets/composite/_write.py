@@ -16,7 +16,7 @@ from motionkit.datasets.composite._plan import Plan
 from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import require_writable, write_bytes_atomic
 
 if TYPE_CHECKING:
     from motionkit.datasets.composite._compose import Composed
@@ -52,7 +52,7 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
 
     Raises:
         MotionkitError: `out` is a file; or one of the files is there already, and `overwrite` is False or `compose` did
-            not make it.
+            not make it; or it cannot be written.
     """
     if out.exists() and not out.is_dir():
         raise MotionkitError(f"{out} is a file; OUT is a folder.", fix="choose another OUT.")
@@ -68,6 +68,9 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
         )
     if there and not overwrite:
         raise MotionkitError(f"{there[0]} already exists.", fix="choose another OUT, or add --overwrite.")
+    for path in (files.document, files.arrays, files.legacy):
+        if path is not None:
+            require_writable(path, parents=True)
     return files
 
 

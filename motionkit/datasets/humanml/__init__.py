@@ -17,10 +17,10 @@ class HumanMLOptions(Group):
     root: Path | None = Field(
         None, description="Folder with new_joint_vecs/, texts/, train.txt, Mean.npy and Std.npy (required)."
     )
-    max_length: int = Field(196, ge=40, description="Longest motion in frames; longer ones are cropped.")
+    max_length: int = Field(196, ge=40, le=100_000, description="Longest motion in frames; longer ones are cropped.")
     min_length: int = Field(40, ge=4, description="Clips and sub-clips with fewer frames are left out.")
     drop_length: int = Field(200, ge=5, description="Clips with this many frames or more are left out, as peers do.")
-    fps: float = Field(20.0, gt=0, description="Frames per second of the features.")
+    fps: float = Field(20.0, gt=0, le=1000, description="Frames per second of the features.")
     random_crop: Annotated[bool, Cli("--random-crop")] = Field(
         True, description="Crop training motions at random rather than at their start."
     )
@@ -35,7 +35,7 @@ class KitOptions(HumanMLOptions):
     """The same for KIT-ML: 251 features at 12.5 fps, clips from 24 frames."""
 
     min_length: int = Field(24, ge=4, description="Clips and sub-clips with fewer frames are left out.")
-    fps: float = Field(12.5, gt=0, description="Frames per second of the features.")
+    fps: float = Field(12.5, gt=0, le=1000, description="Frames per second of the features.")
 
 
 humanml = Component(

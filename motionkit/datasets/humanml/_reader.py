@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, Skeleton, read_captions, read_features
+from motionkit.weights import read_numbers
 
 TAG_FPS = 20
 """Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
 (whose motions run at 12.5). Kept, because the published splits and figures rest on it."""
 
+_LIMIT = 1 << 20
 _LETTERS = string.ascii_uppercase[:23]
 
 
@@ -61,7 +64,7 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
     captions stay together under the id; an id with timed captions only has no whole item.
 
     Raises:
-        MotionkitError: The split file is missing or empty.
+        MotionkitError: The split file is missing, empty or no text.
     """
     names = read_split_ids(root, split)
     reading = Reading()
@@ -80,16 +83,16 @@ def read_split_ids(root: Path, split: str) -> list[str]:
     """Return the ids that a split lists, reading nothing else.
 
     Raises:
-        MotionkitError: The split file is missing or empty.
+        MotionkitError: The split file is missing, empty or no text.
     """
     path = root / f"{split}.txt"
-    if not path.is_file():
+    if not path.exists():
         raise MotionkitError(
             f"{path} is missing.",
             why=f"it lists the clips of the {split} split.",
             fix="write one clip id per line, as motionkit convert IN OUT --to humanml does.",
         )
-    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    names = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not names:
         raise MotionkitError(f"{path} lists no clip.", fix="give the split some clips, or use another split.")
     return names
@@ -99,10 +102,12 @@ def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None,
     """Return features, captions and, without features, what is wrong."""
     texts = root / "texts" / f"{name}.txt"
     try:
-        captions = read_captions(texts) if texts.is_file() else ()
+        captions = read_captions(texts) if texts.exists() else ()
         features = read_features(root / "new_joint_vecs" / f"{name}.npy", skeleton)
     except MotionkitError as error:
-        return None, (), error.message
+        return None, (), " ".join(filter(None, (error.message, error.why)))
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        return None, (), f"{error.strerror}."
     return features, captions, ""
 
 
@@ -122,8 +127,8 @@ def _add(
         return
     whole = [caption for caption in captions if caption.whole]
     for number, caption in enumerate(caption for caption in captions if not caption.whole):
-        start = int(caption.start * TAG_FPS)
-        part = features[start : int(caption.end * TAG_FPS)]
+        start, stop = (_frame(seconds, len(features)) for seconds in (caption.start, caption.end))
+        part = features[start:stop]
         if not min_length <= len(part) < drop_length:
             reading.outside.append(f"{name} ({caption.start:g}-{caption.end:g} s)")
             continue
@@ -134,17 +139,17 @@ def _add(
         reading.clips.append(HumanMLClip(name, features, texts, tokens, name))
 
 
+def _frame(seconds: float, frames: int) -> int:
+    """Return the frame at a time, which may be infinite, as far as it matters for a slice."""
+    return int(min(max(seconds * TAG_FPS, -frames), frames))
+
+
 def read_array(path: Path) -> Tensor:
     """Read a ``.npy`` vector as float32.
 
     Raises:
-        MotionkitError: The file is missing or is no plain array.
+        MotionkitError: The file is missing or is no plain array of numbers.
     """
-    try:
-        return torch.from_numpy(np.load(path, allow_pickle=False).astype(np.float32))
-    except FileNotFoundError as error:
-        raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.") from error
-    except (ValueError, OSError, EOFError) as error:
-        raise MotionkitError(
-            f"{path} is not a readable .npy array: {error}", fix="copy it again, or save it as a plain float array."
-        ) from error
+    if not path.exists():
+        raise MotionkitError(f"{path} is missing.", fix="set --dataset.stats to the folder that has it.")
+    return torch.from_numpy(read_numbers(path, limit=_LIMIT).astype(np.float32))

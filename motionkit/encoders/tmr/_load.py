@@ -125,7 +125,7 @@ def _holds(folder: Path, asked: Path) -> bool:
 
 
 def _foreign(root: Path | None, text: Path | None, motion: Path | None, decoder: Path | None) -> Parts:
-    if root is not None and root.is_file():
+    if root is not None and not root.is_dir():
         return split_file(weights.read(root), str(root))
     if root is not None:
         return _folder(root)

@@ -54,7 +54,8 @@ class TokenFolder:
         index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
         if not all(isinstance(row, int) for row in index.values()):
             raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
-        if not isinstance(values, np.ndarray) or values.ndim != 2 or np.ndim(slices) != 2 or slices.shape[1] != 2:
+        fits = isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind == "f"
+        if not fits or not isinstance(slices, np.ndarray) or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
             raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")
         inside = slices.size == 0 or (
             slices.min() >= 0 and slices.max() <= len(values) and (slices[:, 0] < slices[:, 1]).all()

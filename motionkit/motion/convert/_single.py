@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from motionkit.motion.convert._outcome import Outcome, Piece
 from motionkit.motion.convert._place import refuse_sources
 from motionkit.motion.convert._report import ConvertReport
 from motionkit.motion.convert._targets import FileTarget
+from motionkit.runs import require_writable
 
 MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
 """How many clips one page or film can show side by side."""
@@ -113,16 +113,11 @@ def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = Fal
         overwrite: Whether a file that is there may be replaced.
 
     Raises:
-        MotionkitError: It exists, its folder does not, or it cannot hold so many clips.
+        MotionkitError: It exists, cannot be written, or cannot hold so many clips.
     """
-    if out.is_dir():
-        raise MotionkitError(f"{out} is a folder, not a file.", fix="choose another OUT.")
+    require_writable(out)
     if out.exists() and not overwrite:
         raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
-    if not out.parent.is_dir():
-        raise MotionkitError(f"there is no folder {out.parent}.", fix="make it, or choose another OUT.")
-    if not os.access(out.parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
-        raise MotionkitError(f"{out} cannot be written: no permission.", fix="choose another OUT.")
     _check_number(count, kind)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from motionkit.documents import read_json
+from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion.convert._generated import generated_texts
 from motionkit.motion.corpus._captions import Caption
@@ -17,7 +17,7 @@ _OWN = ("convert.json", "motions.json")
 """What motionkit itself leaves beside motions."""
 
 _LIMIT = 256 << 20
-"""Bytes of a convert.json, which notes up to a kilobyte for each clip."""
+"""Bytes of a convert.json, which notes up to a kilobyte for each clip, and of a list of clips."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,14 @@ class Aside:
 def walk(top: Path, aside: Aside) -> Iterator[Found]:
     """Walk a folder; sub-folders with features, or with joints and their captions or splits, are read as such.
 
-    A link that leads nowhere counts as a file: whoever put it there meant a motion.
+    A link that leads nowhere, or a pipe, counts as a file: its reader says what is wrong with it.
 
     Args:
         top: The folder.
         aside: Takes what is no motion.
+
+    Raises:
+        MotionkitError: The list of a split is no text.
     """
     waiting, seen = [top], set()
     while waiting:
@@ -83,7 +86,7 @@ def walk(top: Path, aside: Aside) -> Iterator[Found]:
                         entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name not in _OWN
                     ]
                     waiting += sorted(inside, reverse=True)
-            elif path.suffix.lower() in SUFFIXES and (path.is_file() or path.is_symlink()):
+            elif path.suffix.lower() in SUFFIXES:
                 if (kind := recognise(path)) is None:
                     aside.skipped.append(path)
                 else:
@@ -125,10 +128,10 @@ def _dataset(folder: Path, motions: Path) -> Iterator[Found]:
             folder,
             kind,
             texts.get(path.stem, ()),
-            file if file.is_file() else None,
+            file if file.exists() else None,
             splits.get(path.stem, ()),
         )
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
+    return read_text(path, limit=_LIMIT).split() if path.exists() else []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
+from motionkit.documents import read_csv
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._captions import clean_caption
@@ -54,6 +55,15 @@ class CaptionTable:
         return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
 
 
+@dataclass
+class _Row:
+    """What the rows of one id say, while the table is read; captions are the keys, in order and without repeats."""
+
+    captions: dict[str, None] = field(default_factory=dict)
+    split: str = ""
+    group: str = ""
+
+
 def read_caption_table(
     path: Path,
     *,
@@ -68,32 +78,35 @@ def read_caption_table(
     An id may be a path with a file ending (see `CaptionTable.match`).
 
     Raises:
-        MotionkitError: The file or a column is missing, or a split is none of train, val and test.
+        MotionkitError: The file cannot be read, a column is missing, or a split is none of train, val and test.
     """
-    header, records = _read(path)
+    records = read_csv(path)
+    if (first := next(records, None)) is None:
+        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
+    header = list(first)
     ids = _column(header, path, "id", id_column, required=True)
     texts = list(caption_columns) or [_column(header, path, "caption", "", required=True)]
     for name in caption_columns:
         _column(header, path, "caption", name, required=True)
     split = _column(header, path, "split", split_column, required=bool(split_column))
     group = _column(header, path, "group", group_column, required=bool(group_column))
-    rows: dict[str, CaptionRow] = {}
-    for number, record in enumerate(records, start=2):
-        name = (record.get(ids) or "").strip().replace("\\", "/")
+    found: dict[str, _Row] = {}
+    for number, record in enumerate(chain([first], records), start=2):
+        name = record[ids].strip().replace("\\", "/")
         if not name:
             continue
-        key = _without_ending(name)
-        captions = [clean_caption(record.get(name) or "") for name in texts]
-        old = rows.get(key, CaptionRow(()))
-        merged = tuple(dict.fromkeys([*old.captions, *(text for text in captions if text)]))
-        value = (record.get(split) or "").strip().lower() if split else ""
+        row = found.setdefault(_without_ending(name), _Row())
+        captions = [clean_caption(record[column]) for column in texts]
+        row.captions.update(dict.fromkeys(text for text in captions if text))
+        value = record[split].strip().lower() if split else ""
         if value and value not in SPLIT_NAMES:
             raise MotionkitError(
                 f"{path}, line {number}: {value!r} is no split.",
                 why="splits are train, val (dev, validation) and test.",
             )
-        named = (record.get(group) or "").strip() if group else ""
-        rows[key] = CaptionRow(merged, SPLIT_NAMES.get(value, old.split), named or old.group)
+        row.split = SPLIT_NAMES.get(value, row.split)
+        row.group = (record[group].strip() if group else "") or row.group
+    rows = {key: CaptionRow(tuple(row.captions), row.split, row.group) for key, row in found.items()}
     columns = {"id": ids, "caption": ", ".join(texts), "split": split, "group": group}
     return CaptionTable(rows, {role: name for role, name in columns.items() if name})
 
@@ -102,21 +115,6 @@ def _without_ending(name: str) -> str:
     """Return an id without ``./`` and file ending; a dot within a name that is no ending stays."""
     path = PurePosixPath(name)
     return str(path.with_suffix("")) if path.suffix.lower() in _ENDINGS else str(path)
-
-
-def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            records = list(reader)
-            header = list(reader.fieldnames or ())
-    except OSError as error:
-        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise MotionkitError(f"{path} is not a CSV file in UTF-8: {error}") from error
-    if not header or not records:
-        raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
-    return header, records
 
 
 def _column(header: Sequence[str], path: Path, role: str, name: str, *, required: bool) -> str:

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
+
+LONGEST = 10_000
+"""Characters of a caption. HumanML3D's longest has some 500; tagging takes seconds for every megabyte."""
+
+_LIMIT = 1 << 20
+"""Bytes of a texts file; those of HumanML3D have some 500."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters but tab and line ends, and halves of characters: terminals obey the first, no file holds the last.
+"""
 
 
 @dataclass(frozen=True)
 class Caption:
     """One caption of a clip.
 
+    Captions come from foreign files, so control characters become blanks here, whatever writes the caption later.
+
     Attributes:
-        text: The caption as written.
-        tokens: ``word/POS``, lemmatised, as the evaluator reads them.
+        text: The caption as written, control characters excepted.
+        tokens: ``word/POS``, lemmatised, as the evaluator reads them; without blanks and ``#``.
         start: Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip.
         end: Seconds where it ends.
+
+    Raises:
+        MotionkitError: The text has more than `LONGEST` characters.
     """
 
     text: str
     tokens: tuple[str, ...] = ()
     start: float = 0.0
     end: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONGEST:
+            raise MotionkitError(
+                f"a caption has {len(self.text)} characters: {self.text[:40]!r}...", why=f"at most {LONGEST} are read."
+            )
+        object.__setattr__(self, "text", _CONTROL.sub(" ", self.text))
+        object.__setattr__(self, "tokens", tuple(clean_caption(" ".join(self.tokens)).split()))
 
     @property
     def whole(self) -> bool:
@@ -66,10 +91,11 @@ def read_captions(path: Path) -> tuple[Caption, ...]:
     """Read a texts file; blank lines are passed over.
 
     Raises:
-        MotionkitError: A line cannot be read; file and line number are named.
+        MotionkitError: The file is no plain file of UTF-8 text, has more than a megabyte, or a line cannot be read; the
+            line's number is named.
     """
     captions = []
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_text(path, limit=_LIMIT).splitlines(), start=1):
         if not line.strip():
             continue
         try:
@@ -102,8 +128,8 @@ def captions_within(captions: Iterable[Caption], start: float, end: float) -> tu
 
 
 def clean_caption(text: str) -> str:
-    """Make a text fit for a caption line: one line, single spaces, no ``#``."""
-    return " ".join(text.replace("#", " ").split())
+    """Make a text fit for a caption line: one line, single spaces, no ``#``, no control characters."""
+    return " ".join(_CONTROL.sub(" ", text).replace("#", " ").split())
 
 
 def caption_lines(captions: Iterable[Caption]) -> str:

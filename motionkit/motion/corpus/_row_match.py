@@ -9,6 +9,7 @@ from pathlib import Path
 from motionkit.errors import MotionkitError
 from motionkit.motion.corpus._ids import plain_id
 
+_Parts = tuple[str, ...]
 _Score = tuple[int, bool]
 """How many folders and names, counted from the end, two paths share; and whether the row is the clip's very id."""
 
@@ -28,46 +29,35 @@ def match_rows(names: Iterable[str], clips: Mapping[str, str]) -> dict[str, str]
         MotionkitError: A row fits several clips equally well, or a clip several rows, so that one might be given the
             caption of another.
     """
-    places: dict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+    rows = {name: tuple(plain_id(part) for part in name.split("/") if part) for name in names}
+    asked = max(map(len, rows.values()), default=0)
+    ending: dict[_Parts, dict[str, None]] = defaultdict(dict)
     for key, origin in clips.items():
         path = tuple(plain_id(part) for part in Path(origin).absolute().with_suffix("").parts)
-        for parts in {path, (key,)}:
-            places[parts[-1]].append((key, parts))
+        for size in range(1, min(len(path), asked) + 1):
+            ending[path[-size:]][key] = None
+        ending[(key,)][key] = None
+    deepest = max(map(len, ending), default=0)
     offers: dict[str, dict[str, _Score]] = defaultdict(dict)
-    shared: list[tuple[str, dict[str, _Score]]] = []
-    for name in names:
-        parts = tuple(plain_id(part) for part in name.split("/") if part)
-        if not parts:
-            continue
-        scores: dict[str, _Score] = {}
-        for key, path in places.get(parts[-1], ()):
-            scores[key] = max(scores.get(key, (0, False)), (_common(parts, path), parts == (key,)))
-        best = max(scores.values(), default=(0, False))
-        fitting = {key: score for key, score in scores.items() if score == best}
+    shared: list[tuple[str, Mapping[str, None], _Score]] = []
+    for name, parts in rows.items():
+        common = next((size for size in range(min(len(parts), deepest), 0, -1) if parts[-size:] in ending), 0)
+        own = len(parts) == 1 and parts[0] in clips
+        fitting: Mapping[str, None] = {parts[0]: None} if own else ending[parts[-common:]] if common else {}
         if len(fitting) == 1:
-            offers[next(iter(fitting))][name] = best
-        elif fitting and best[0] == len(parts):
-            shared.append((name, fitting))
-    for name, fitting in shared:
-        free = [key for key, score in fitting.items() if max(offers[key].values(), default=(0, False)) <= score]
+            offers[next(iter(fitting))][name] = (common, own)
+        elif fitting and common == len(parts):
+            shared.append((name, fitting, (common, own)))
+    for name, fitting, score in shared:
+        free = [key for key in fitting if max(offers[key].values(), default=(0, False)) <= score]
         if len(free) > 1:
             raise MotionkitError(
                 f"the row {name} of the table fits several clips: {', '.join(clips[key] for key in free[:3])}.",
                 fix="put folders before the ids of the table.",
             )
         if free:
-            offers[free[0]][name] = fitting[free[0]]
-    return {key: _chosen(key, rows) for key, rows in offers.items() if rows}
-
-
-def _common(row: tuple[str, ...], path: tuple[str, ...]) -> int:
-    """Return how many parts two paths share at their ends."""
-    count = 0
-    for one, other in zip(reversed(row), reversed(path), strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+            offers[free[0]][name] = score
+    return {key: _chosen(key, offered) for key, offered in offers.items() if offered}
 
 
 def _chosen(key: str, rows: Mapping[str, _Score]) -> str:

@@ -11,13 +11,14 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width
+from motionkit.weights import read_numbers
 
 
 def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     """Read a ``new_joint_vecs`` file.
 
     Args:
-        path: ``.npy`` with ``[T, D]`` numbers; pickled content is refused, never executed.
+        path: ``.npy`` with ``[T, D]`` numbers; nothing in it is executed.
         skeleton: Body whose width the features must have.
 
     Returns:
@@ -26,15 +27,9 @@ def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     Raises:
         MotionkitError: The file is missing, is no plain numeric array, or has another width.
     """
-    try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.") from error
-    except (ValueError, OSError, EOFError) as error:
-        raise MotionkitError(f"{path} is not a readable .npy array: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise MotionkitError(f"{path} holds {array.dtype} values, not numbers.")
-    features = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    if not path.exists():
+        raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
+    features = torch.from_numpy(np.ascontiguousarray(read_numbers(path), dtype=np.float32))
     check_width(features, skeleton, str(path))
     if features.ndim != 2:
         raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from numpy.lib import format as npy
 
-from motionkit.documents import read_json
+from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 
@@ -119,7 +119,7 @@ def recognise(path: Path) -> Format | None:
 def _is_motion_json(path: Path) -> bool:
     """Whether a JSON file has frames; an empty or broken one counts, so that its reader can say what is wrong."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             tail = b""
             while chunk := file.read(1 << 20):
                 if b'"Frames"' in tail + chunk:
@@ -132,7 +132,7 @@ def _is_motion_json(path: Path) -> bool:
 
 def _npz(path: Path) -> Format | None:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
             keys = {name.removesuffix(".npy") for name in archive.namelist()}
     # Whatever is wrong with it (zipfile raises half a dozen kinds of error), its reader says so.
     except Exception:
@@ -148,7 +148,7 @@ def _npz(path: Path) -> Format | None:
 
 def _npy(path: Path) -> Format | None:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = header(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +104,7 @@ def merge_settings(
         if result.backup is not None:
             write_bytes_atomic(result.backup, path.read_bytes(), like=path)
         if result.created or changes:
-            write_bytes_atomic(path.resolve(), result.text.encode())
+            write_bytes_atomic(Path(os.path.realpath(path)), result.text.encode())
     except OSError as error:
         raise MotionkitError(f"{path} cannot be written: {error.strerror or error}.", code=1) from error
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,26 +18,28 @@ from motionkit.motion.profile._settings_file import read_settings
 from motionkit.motion.profile._suggest import suggest
 from motionkit.motion.profile._wording import count
 from motionkit.motion.profile.page import is_profile_page, profile_page
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import require_writable, write_bytes_atomic
 
 
 def check_outputs(html: Path | None, config: Path | None) -> None:
     """Find out before the work whether its results can be written.
 
     Raises:
-        MotionkitError: The page would take the place of a folder, of a file that is no such page, or go into a missing
-            folder; or the settings file cannot be read.
+        MotionkitError: The page would take the place of a folder or of a file that is no such page; the settings file
+            cannot be read; or one of them cannot be written.
     """
     if html is not None:
         if html.is_dir():
             raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
-        if not html.parent.is_dir():
-            raise MotionkitError(f"there is no folder {html.parent} to write {html.name} into.")
+        require_writable(html)
         if (config is not None and html.resolve() == config.resolve()) or (html.exists() and not is_profile_page(html)):
             raise MotionkitError(
                 f"{html} would be replaced, and it is no page that profile made.", fix="choose another FILE for --html."
             )
     if config is not None:
+        require_writable(config)
+        if config.is_symlink():
+            require_writable(Path(os.path.realpath(config)))
         read_settings(config)
 
 

@@ -41,8 +41,6 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
     """
     format_ = format_of(path)
     if not path.exists():
-        if not path.parent.is_dir():
-            raise MotionkitError(f"there is no folder {path.parent} to write {path.name} into.")
         return "", {}
     text = read_text(path, mark=True)
     return text, format_.parse(text.removeprefix("\ufeff"), str(path))

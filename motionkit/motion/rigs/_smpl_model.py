@@ -59,7 +59,7 @@ def find_smpl_model(path: Path, gender: str) -> Path:
     Raises:
         MotionkitError: There is no such file.
     """
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         return path
     if not path.is_dir():
         raise MotionkitError(f"there is no SMPL model {path}.", fix="check --smpl-model.")

@@ -11,19 +11,17 @@ import safetensors.torch
 import torch
 
 from motionkit import weights
-from motionkit.documents import read_text
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
 from motionkit.policies.mdm._document import KIND, PolicyDocument, read_document
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import STATS, MDMPolicy
+from motionkit.runs import last_checkpoint, write_bytes_atomic
 from motionkit.text import TextRecord
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
-_LAST = 100
-"""Bytes of the file that names the last checkpoint."""
 _STEP = re.compile(r"step-\d{1,12}")
 
 
@@ -54,17 +52,11 @@ def save_policy(policy: MDMPolicy, folder: Path, *, tensors: bool = True) -> Pat
         `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / DOCUMENT, (json.dumps(policy_document(policy), indent=2) + "\n").encode())
+    write_bytes_atomic(folder / DOCUMENT, (json.dumps(policy_document(policy), indent=2) + "\n").encode())
     if tensors:
         cpu = {name: value.detach().cpu().contiguous() for name, value in policy.tensors().items()}
-        _replace(folder / TENSORS, safetensors.torch.save(cpu))
+        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
     return folder
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".tmp-{path.name}")
-    aside.write_bytes(content)
-    aside.replace(path)
 
 
 def locate(path: Path) -> tuple[Path, Path] | None:
@@ -88,20 +80,21 @@ def locate(path: Path) -> tuple[Path, Path] | None:
 def _run_tensors(run: Path) -> Path:
     if (run / "policy" / TENSORS).is_file():
         return run / "policy" / TENSORS
-    last = run / "checkpoints" / "last"
-    if not last.is_file():
-        raise MotionkitError(f"{run} has no checkpoint yet.", fix="wait for its first checkpoint, or use another run.")
-    if not _STEP.fullmatch(name := read_text(last, limit=_LAST).strip()):
-        raise MotionkitError(f"{last} names no checkpoint.", fix="name one yourself: RUN/checkpoints/step-NNNNNNNN")
-    return run / "checkpoints" / name / TENSORS
+    last = last_checkpoint(run / "checkpoints")
+    if last is None:
+        raise MotionkitError(
+            f"{run} has no checkpoint yet.",
+            why="its checkpoints/last is missing, or names none.",
+            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
+        )
+    return last / TENSORS
 
 
 def step_of(tensors: Path) -> int:
     """Return the training step that a tensors file found by `locate` is from; 0 when nothing says so."""
-    last = tensors.parent.parent / "checkpoints" / "last"
     name = tensors.parent.name
-    if name == "policy" and last.is_file():
-        name = read_text(last, limit=_LAST).strip()
+    if name == "policy" and (last := last_checkpoint(tensors.parent.parent / "checkpoints")) is not None:
+        name = last.name
     return int(name.removeprefix("step-")) if _STEP.fullmatch(name) else 0
 
 
@@ -146,7 +139,7 @@ def read_stats(folder: Path) -> Normalizer:
     Raises:
         MotionkitError: A file is missing or unusable.
     """
-    mean, std = (torch.as_tensor(weights.read_array(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
+    mean, std = (torch.as_tensor(weights.read_numbers(folder / f"{name}.npy")).float() for name in ("Mean", "Std"))
     return Normalizer(mean, std)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from motionkit.config import (
     Chosen,
     Cli,
+    Decay,
     Group,
     LoraSettings,
     LoraTarget,
@@ -20,12 +21,15 @@ from motionkit.config import (
     split_commas,
 )
 
+_SAMPLES = 2**17
+"""Samples per update; each takes up to 200 KB."""
+
 
 class PromptSettings(Group):
     """Which prompts the policy is asked."""
 
     k_segments: Annotated[int, Cli("--k-segments")] = Field(
-        0, ge=0, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
+        0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
     )
     split: Literal["train", "val"] = Field("train", description="Split the training prompts come from.")
 
@@ -33,13 +37,19 @@ class PromptSettings(Group):
 class RolloutSettings(Group):
     """What is sampled before each update."""
 
-    prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, description="Prompts per update.")
-    group_size: Annotated[int, Cli("--group-size")] = Field(8, ge=2, description="Samples per prompt (G).")
+    prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=16384, description="Prompts per update.")
+    group_size: Annotated[int, Cli("--group-size")] = Field(8, ge=2, le=4096, description="Samples per prompt (G).")
     antithetic: bool = Field(True, description="Samples 2i and 2i+1 of a group use opposite noise in the SDE window.")
     shared_noise: bool = Field(
         True, description="All samples of a group start from the same x_T, so that only trained steps tell them apart."
     )
     micro_batch: int = Field(64, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.prompts * self.group_size > _SAMPLES:
+            raise ValueError(f"{self.prompts} prompts x {self.group_size} samples are more than {_SAMPLES} per update")
+        return self
 
 
 class SamplerSettings(Group):
@@ -47,10 +57,10 @@ class SamplerSettings(Group):
 
     kind: Literal["ddim", "ddpm"] = Field("ddim", description="Reverse process of the rollouts.")
     train_timesteps: Annotated[int, Cli("--train-timesteps")] = Field(
-        5, ge=1, description="Sampling steps of a rollout: a subset of the trained timesteps."
+        5, ge=1, le=10_000, description="Sampling steps of a rollout: a subset of the trained timesteps."
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
-        5, ge=1, description="Sampling steps of the held-out measurement (deterministic DDIM)."
+        5, ge=1, le=10_000, description="Sampling steps of the held-out measurement (deterministic DDIM)."
     )
     spacing: Literal["early", "even"] = Field(
         "early",
@@ -111,14 +121,14 @@ class GrpoOptimSettings(OptimSettings):
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
         0.0, ge=0.0, description="Peak learning rate; 0 picks 2e-3 for LoRA and 1e-4 for full fine-tuning."
     )
-    betas: tuple[float, float] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.99), description="Decay of the two AdamW moments.")
 
 
 class GrpoLoraSettings(LoraSettings):
     """Low-rank adapters: few directions, so that less of the gradient's noise reaches the policy."""
 
     enabled: Annotated[bool, Cli("--lora")] = Field(True, description="Train low-rank adapters, not all weights.")
-    r: Annotated[int, Cli("--lora.r")] = Field(8, ge=1, description="Rank of the adapters.")
+    r: Annotated[int, Cli("--lora.r")] = Field(8, ge=1, le=4096, description="Rank of the adapters.")
     alpha: Annotated[float, Cli("--lora.alpha")] = Field(
         16.0, gt=0, description="Scale: updates are alpha / r times BA."
     )
@@ -136,8 +146,8 @@ class EmaSettings(Group):
 class HeldOutSettings(Group):
     """What is measured before and after, with the same noise."""
 
-    prompts: int = Field(64, ge=0, description="Held-out prompts; 0 skips the measurement.")
-    samples: int = Field(4, ge=1, description="Samples per prompt.")
+    prompts: int = Field(64, ge=0, le=100_000, description="Held-out prompts; 0 skips the measurement.")
+    samples: int = Field(4, ge=1, le=4096, description="Samples per prompt.")
     split: Literal["val", "test"] = Field("val", description="Split of the held-out prompts.")
     allow_shared: bool = Field(
         False, description="Measure although training prompts come from the same motions: no held-out figures then."

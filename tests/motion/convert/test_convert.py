@@ -376,7 +376,7 @@ def test_a_mirror_image_must_not_be_called_like_another_clip(clips, tmp_path):
         (["none.bvh"], "there is no none.bvh"),
         ([__file__], "is in no format that is read here"),
         (["clips", "--caption-column", "x"], "add --captions CSV"),
-        (["clips", "--captions", "none.csv"], "none.csv cannot be read"),
+        (["clips", "--captions", "none.csv"], "none.csv does not exist"),
         (["clips", "--to", "tape"], "tape"),
     ],
     ids=["missing", "other", "column", "table", "format"],

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import errno
-import json
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, Caption, Clip, JointMotion, joints_to_features
-from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget, convert_file
+from motionkit.motion import HUMANML, Caption, Clip, JointMotion
+from motionkit.motion.convert import FileTarget, convert_file
 from motionkit.motion.convert._work import Job, work
-from motionkit.motion.formats.native import write_native
 
 from ..bodies import walker
-from ..bvh_files import write_bvh
-from ..mpl_files import exported, save, starter_motion
 
 
 def clip() -> Clip:
@@ -95,52 +89,3 @@ def test_a_disk_that_takes_no_file_stops_everything(tmp_path: Path, number: int)
 def test_ctrl_c_is_no_problem_of_a_clip(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         work(Job(Failing(KeyboardInterrupt()), FileTarget("npz"), tmp_path))
-
-
-def samples(folder: Path) -> list[tuple[str, Path]]:
-    """A sound file of each kind."""
-    write_bvh(folder / "a.bvh", 60, fps=20.0)
-    write_native(folder / "native.npz", clip())
-    np.save(folder / "joints.npy", walker(60).float().numpy())
-    np.save(folder / "features.npy", joints_to_features(walker(61), HUMANML).float().numpy())
-    results = {"motion": walker(60).permute(1, 2, 0)[None].numpy(), "text": ["x"], "lengths": np.array([60])}
-    np.save(folder / "results.npy", np.array(results, dtype=object))
-    save(folder / "a.json", exported(starter_motion("walk/normal", 60, 20.0), np.zeros(60)))
-    kinds = ("bvh", "motionkit", "joints", "features", "mdm-results", "unreal-json")
-    return list(zip(kinds, sorted(folder.iterdir(), key=lambda path: kinds.index(KIND[path.name])), strict=True))
-
-
-KIND = {
-    "a.bvh": "bvh", "native.npz": "motionkit", "joints.npy": "joints", "features.npy": "features",
-    "results.npy": "mdm-results", "a.json": "unreal-json",
-}  # fmt: skip
-
-
-def damaged(data: bytes, seed: int) -> bytes:
-    """Cut, repeat, overwrite or swap a piece, mostly near the beginning, where headers are."""
-    chance = random.Random(seed)
-    reach = len(data) if chance.random() < 0.3 else min(len(data), 400)
-    place, length = chance.randrange(reach), chance.choice((1, 1, 2, 8, 64))
-    noise = bytes(chance.randrange(256) for _ in range(length))
-    middle = chance.choice((b"", noise, data[place : place + length] * 2, b"9" * length, b"-1e308", b"nan"))
-    return data[:place] + middle + (b"" if chance.random() < 0.1 else data[place + length :])
-
-
-def test_a_damaged_file_never_stops_a_folder(tmp_path: Path) -> None:
-    """The seeds are fixed; each file is either converted or has a reason of one line."""
-    (tmp_path / "in").mkdir()
-    targets = [FileTarget("npz"), FeatureTarget(), FileTarget("bvh")]
-    converted = refused = 0
-    for kind, path in samples(tmp_path / "in"):
-        sound = path.read_bytes()
-        for seed in range(40):
-            path.write_bytes(damaged(sound, seed))
-            folder = tmp_path / f"{kind}-{seed}"
-            folder.mkdir()
-            outcome = work(Job(FileSource(path, "x", kind), targets[seed % 3], folder))
-            assert bool(outcome.pieces) != bool(outcome.problems)
-            assert all("\n" not in reason for reason in outcome.problems.values())
-            json.dumps(outcome.document())
-            converted, refused = converted + bool(outcome.pieces), refused + bool(outcome.problems)
-    assert converted > 20
-    assert refused > 100

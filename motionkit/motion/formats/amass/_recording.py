@@ -75,7 +75,8 @@ def read_recording(path: Path, fps: float) -> Recording:
         raise MotionkitError(f"{path}: trans has shape {list(places.shape)}; the poses need [{len(poses)}, 3].")
     check_size(len(poses), HUMANML.joints)
     rotations, roots = _doubles(poses).reshape(len(poses), HUMANML.joints, 3), _doubles(places)
-    finite = torch.isfinite(rotations).flatten(1).all(dim=-1) & torch.isfinite(roots).all(dim=-1)
+    angles = rotations.square().sum(dim=-1)  # 1e300 rad has no matrix
+    finite = torch.isfinite(angles).all(dim=-1) & torch.isfinite(roots).all(dim=-1)
     if not bool(finite.any()):
         raise MotionkitError(f"{path} has no frame whose values are all finite.")
     betas = _betas(data, path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import END, Motion
@@ -49,8 +50,9 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
     if options.up not in ("auto", "y", "z"):
         raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
+    data = _data(path)
     try:
-        motion, sound, warnings = _parse(_text(path))
+        motion, sound, warnings = _parse(_text(data))
     except MotionkitError as error:
         raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
     clean = only(motion, sound)
@@ -73,15 +75,15 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
 
 
-def _text(path: Path) -> str:
+def _data(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise MotionkitError(
-                f"it has more than {MAX_BYTES // 2**20} MB.", fix="cut the motion into several files when exporting it."
-            )
-        data = path.read_bytes()
+        with open_file(path, MAX_BYTES) as file:
+            return file.read()
     except OSError as error:
-        raise MotionkitError(f"it cannot be read: {error.strerror or error}.") from error
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _text(data: bytes) -> str:
     if not data.strip():
         raise MotionkitError("it is not a BVH file.", why="it is empty.")
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

@@ -122,7 +122,7 @@ class _Tables:
     def beside(cls, path: Path, options: ReadOptions) -> _Tables | None:
         places = [path.parent, path.parent / "config", path.parent.parent / "config"]
         found = {
-            name: given or next((place / name for place in places if (place / name).is_file()), None)
+            name: given or next((place / name for place in places if (place / name).exists()), None)
             for name, given in ((HIERARCHY, options.hierarchy), (OFFSETS, options.offsets))
         }
         parent: dict[str, str] = {}

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
 from motionkit.policies.mdm import MDMSettings
+from motionkit.trainers.pretrain._size import refuse_size
 
 
 class ModelSettings(Group):
@@ -16,21 +17,26 @@ class ModelSettings(Group):
     arch: Annotated[Literal["trans_enc", "trans_dec"], Cli("--model.arch")] = Field(
         default="trans_enc", description="Encoder with prefix tokens, or decoder with the text as memory."
     )
-    layers: Annotated[int, Cli("--model.layers")] = Field(default=4, ge=1, description="Transformer layers (8).")
-    latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
-        default=128, ge=2, description="Features per token (512)."
+    layers: Annotated[int, Cli("--model.layers")] = Field(
+        default=4, ge=1, le=256, description="Transformer layers (8)."
     )
-    num_heads: int = Field(default=4, ge=1, description="Attention heads (4).")
-    ff_size: int = Field(default=256, ge=1, description="Width of the feed-forward (1024).")
+    latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
+        default=128, ge=2, le=16384, description="Features per token (512)."
+    )
+    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (4).")
+    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (1024).")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
     emb_trans_dec: bool = Field(default=False, description="Time embedding as a prefix of the decoder's input.")
-    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(default=4, ge=1, description="Frames per token (1).")
+    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
+        default=4, ge=1, le=1024, description="Frames per token (1)."
+    )
     clause_frames: bool = Field(default=True, description="Each frame is told its own clause (no).")
-    diffusion_steps: int = Field(default=50, ge=2, description="Steps of the noise schedule (50 or 1000).")
+    diffusion_steps: int = Field(default=50, ge=2, le=10_000, description="Steps of the noise schedule (50 or 1000).")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        refuse_size(self.layers, self.latent_dim, self.ff_size)
         try:
             self.network(0.0)
         except ValidationError as error:
@@ -56,7 +62,7 @@ class TextSettings(Group):
 class TrainSettings(Group):
     """Batches and loss."""
 
-    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, description="Clips per step.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
     early: float = Field(
         default=0.5,

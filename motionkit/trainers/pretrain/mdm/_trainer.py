@@ -78,7 +78,8 @@ class PretrainMDM:
             self._start_from(settings.init, dataset)
 
     def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
-        given = open_policy(MDMOptions(checkpoint=checkpoint), device=self.device, dataset=dataset)
+        options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
+        given = open_policy(options, device=self.device, dataset=dataset)
         mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
         if odd := [key for key in mine if mine[key] != theirs[key] and key not in ("dropout", "cond_mask_prob")]:
             raise MotionkitError(

@@ -7,18 +7,23 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
+from motionkit.trainers.pretrain._size import refuse_size
 
 
 class ModelSettings(Group):
     """Shape of the encoders; the defaults are small, the published model's are in brackets."""
 
     latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
-        default=128, ge=2, description="Width of the joint space and of the transformers (256)."
+        default=128, ge=2, le=16384, description="Width of the joint space and of the transformers (256)."
     )
-    layers: Annotated[int, Cli("--model.layers")] = Field(default=3, ge=1, description="Transformer layers (6).")
-    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(default=4, ge=1, description="Frames per token (1).")
-    num_heads: int = Field(default=4, ge=1, description="Attention heads (4).")
-    ff_size: int = Field(default=256, ge=1, description="Width of the feed-forward (1024).")
+    layers: Annotated[int, Cli("--model.layers")] = Field(
+        default=3, ge=1, le=256, description="Transformer layers (6)."
+    )
+    patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
+        default=4, ge=1, le=1024, description="Frames per token (1)."
+    )
+    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (4).")
+    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (1024).")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
     variational: bool = Field(
         default=False,
@@ -26,7 +31,8 @@ class ModelSettings(Group):
     )
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> Self:
+    def _fits(self) -> Self:
+        refuse_size(self.layers, self.latent_dim, self.ff_size)
         if self.latent_dim % self.num_heads:
             raise ValueError(f"num_heads {self.num_heads} must divide latent_dim {self.latent_dim}.")
         return self
@@ -66,7 +72,7 @@ class LossSettings(Group):
 class TrainSettings(Group):
     """Batches, augmentation and what is measured."""
 
-    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=2, description="Clips per step.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=2, le=65536, description="Clips per step.")
     crop_share: float = Field(default=0.5, ge=0, le=1, description="Share of clips that are cropped at random.")
     crop_min: int = Field(default=32, ge=1, description="Shortest random crop in frames.")
     noise: float = Field(default=0.0, ge=0, description="Std of noise added to normalised motions, against jitter.")

@@ -1,0 +1,130 @@
+"""Turn what a plugin raises into an error that names the plugin.
+
+A plugin can raise anything, wherever it is imported or called: `SystemExit`, a `KeyboardInterrupt` of its own, the
+exception by which a command line library ends a program with code 0. All of these become a `PluginError`. What stays
+as it is: a `MotionkitError`, an `OSError` that names a file, and a stop by a real signal.
+
+Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback says whether
+the code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
+caught; ``motionkit plugins list --check`` imports plugins in other processes and reports those too.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from motionkit.errors import Interrupted, MotionkitError
+
+_LONGEST = 1000  # characters of an exception's text
+_SHARED = {"motionkit", "torch", "numpy", *sys.stdlib_module_names}
+"""Top-level modules that an entry point may name, and whose code still is not the plugin's."""
+
+
+class PluginError(MotionkitError):
+    """A plugin raised something that is not an error message for users; the cause holds it."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose code a module is.
+
+    Attributes:
+        title: The plugin in words: ``reward 'bounce' of package 'motionkit-reward-bounce'``.
+        package: Its package, or its file.
+    """
+
+    title: str
+    package: str
+
+
+_owners: dict[str, Owner] = {}
+"""Modules of the plugins that were asked for, by name; modules below them belong to the same plugin."""
+
+
+def claim(module: str, title: str, package: str) -> None:
+    """Note that the package which holds `module` is the code of a plugin.
+
+    Args:
+        module: Full name of a module.
+        title: The plugin in words.
+        package: Its package, or its file.
+    """
+    for name in {module, module.partition(".")[0]}:
+        if name.partition(".")[0] not in _SHARED:
+            known = _owners.setdefault(name, Owner(title, package))
+            if known.title != title:  # several of its plugins are in use
+                _owners[name] = Owner(f"a plugin of {package!r}", package)
+
+
+def in_use() -> list[str]:
+    """Return, in words, the foreign plugins that this process has asked for."""
+    return sorted({owner.title for owner in _owners.values()})
+
+
+@contextmanager
+def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
+    """Turn what a plugin raises in the block into a `PluginError`.
+
+    Args:
+        module: The module that the block imports or calls. When it is a plugin's, the plugin is to blame even if the
+            traceback shows none of its code, as with modules written in C.
+        code: Exit code of the error: 2 while nothing was started, 1 after.
+
+    Raises:
+        PluginError: Naming the plugin, the place in its code, and what it raised.
+    """
+    try:
+        yield
+    except MotionkitError:
+        raise
+    except BaseException as error:
+        if is_stop(error) or (isinstance(error, OSError) and error.filename is not None):
+            raise
+        frame, line = _last_frame(error)
+        owner = _owner(frame.f_globals.get("__name__") if frame is not None else module)
+        if owner is None:
+            raise
+        place = f"in {frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}." if frame is not None else ""
+        more = "--traceback shows the whole way" if code == 2 else "the lines above show the whole way"
+        fix = f"mend or update {owner.package}; {more} to the error."
+        raise PluginError(f"{owner.title} raised {in_words(error)}", why=place, fix=fix, code=code) from error
+
+
+def in_words(error: BaseException) -> str:
+    """Return the type and text of an exception, whatever its text is."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text cannot be read)"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether a signal raised `error`, rather than code that raised `KeyboardInterrupt` itself."""
+    # Where Python's own handler is in force, Ctrl-C is a plain KeyboardInterrupt.
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return isinstance(error, Interrupted) or (isinstance(error, KeyboardInterrupt) and usual)
+
+
+def _last_frame(error: BaseException) -> tuple[FrameType | None, int]:
+    found: tuple[FrameType | None, int] = (None, 0)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if _owner(frame.f_globals.get("__name__")) is not None:
+            found = frame, line
+    return found
+
+
+def _owner(module: object) -> Owner | None:
+    name = module if isinstance(module, str) else ""
+    while name:
+        if name in _owners:
+            return _owners[name]
+        name = name.rpartition(".")[0]
+    return None

@@ -1,0 +1,154 @@
+"""Import plugins in other processes, so that one that crashes, exits, hangs or eats memory is only reported."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motionkit.errors import MotionkitError
+from motionkit.plugins._discovery import Entry
+from motionkit.plugins._lookup import get
+
+SECONDS = 30.0
+"""Time for the import of a plugin's light half; one that imports torch, against the rules, takes about 5."""
+
+MEMORY = 4 * 2**30
+"""Bytes that the import may take, where the system can limit them."""
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the import of one plugin went.
+
+    Attributes:
+        problem: What went wrong; empty when it imports.
+        missing: Modules that its heavy half needs and that are not installed.
+        options: Names of its options.
+    """
+
+    problem: str = ""
+    missing: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass
+class _Child:
+    entries: list[Entry]
+    process: subprocess.Popen[bytes]
+    results: Path
+    end: float
+
+
+def try_imports(entries: Sequence[Entry]) -> dict[Entry, Outcome]:
+    """Import the light half of each entry, foreign ones in a process each, and those of motionkit in one together.
+
+    Returns:
+        How it went, by entry.
+    """
+    own = [entry for entry in entries if entry.builtin]
+    todo = [[entry] for entry in entries if not entry.builtin] + ([own] if own else [])
+    outcomes: dict[Entry, Outcome] = {}
+    running: list[_Child] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            while todo or running:
+                while todo and len(running) < _AT_ONCE:
+                    running.append(_start(todo.pop(0), Path(folder)))
+                time.sleep(0.01)
+                for child in list(running):
+                    if child.process.poll() is not None or time.monotonic() > child.end:
+                        running.remove(child)
+                        rest = _finish(child, outcomes)
+                        todo += [rest] if rest else []
+        finally:
+            for child in running:
+                _kill(child.process)
+    return outcomes
+
+
+def _start(entries: list[Entry], folder: Path) -> _Child:
+    results = folder / f"{entries[0].kind}-{time.monotonic_ns()}"
+    names = [(entry.kind, f"{entry.distribution}:{entry.name}") for entry in entries]
+    asked = json.dumps([sys.path, MEMORY, str(results), names])
+    line = [sys.executable, "-P", "-m", "motionkit.plugins._trial", asked]
+    no = subprocess.DEVNULL
+    process = subprocess.Popen(line, stdin=no, stdout=no, stderr=no, start_new_session=True)
+    return _Child(entries, process, results, time.monotonic() + SECONDS)
+
+
+def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
+    """Read what a child found; return the entries that it did not come to."""
+    code = child.process.poll()
+    _kill(child.process)
+    lines = child.results.read_text(encoding="utf-8").splitlines() if child.results.exists() else []
+    for entry, line in zip(child.entries, lines, strict=False):
+        found = json.loads(line)
+        outcomes[entry] = Outcome(found["problem"], tuple(found["missing"]), tuple(found["options"]))
+    rest = child.entries[len(lines) :]
+    if rest:
+        outcomes[rest[0]] = Outcome(f"its import {_ending(code)}")
+    return rest[1:]
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return f"did not end within {SECONDS:g} seconds"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"ended the process by {name}"
+    return f"ended the process with code {code}"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a child and what it started."""
+    with contextlib.suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
+
+
+def _main(path: list[str], memory: int, results: str, names: list[tuple[str, str]]) -> None:
+    sys.path[:] = path
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a KeyboardInterrupt comes from the plugin, then
+    _limit_memory(memory)
+    with Path(results).open("w", encoding="utf-8") as file:
+        for kind, name in names:
+            file.write(json.dumps(_try(kind, name)) + "\n")
+            file.flush()
+    os._exit(0)  # threads that a plugin has started do not keep it
+
+
+def _try(kind: str, name: str) -> dict[str, Any]:
+    try:
+        component = get(kind, name)
+        missing, options = component.missing(), list(component.options.model_fields)
+    except MotionkitError as error:
+        return {"problem": str(error), "missing": [], "options": []}
+    return {"problem": "", "missing": missing, "options": options}
+
+
+def _limit_memory(most: int) -> None:
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    except (ImportError, ValueError, OSError):  # Windows; or a lower limit is in force
+        return
+
+
+if __name__ == "__main__":
+    _main(*json.loads(sys.argv[1]))

@@ -1,0 +1,68 @@
+"""One process at a time in a folder: the lock, and whether the folder is still the one that was locked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+from motionkit.errors import MotionkitError
+
+LOCK = ".lock"
+"""Name of the lock in its folder."""
+
+
+def hold(folder: Path) -> IO[str]:
+    """Take the folder for this process until the returned file is closed; the system lets go when a process dies.
+
+    Raises:
+        MotionkitError: Another process is working in the folder.
+        OSError: The lock cannot be opened for writing.
+    """
+    file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "w", encoding="utf-8")
+    if not _lock(file.fileno(), shared=False):
+        file.close()
+        raise MotionkitError(
+            f"{folder} is in use by another process.",
+            why="two processes would mix their results.",
+            fix="wait or stop it",
+        )
+    return file
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether some process is working in the folder now; the folder need not be writable."""
+    try:
+        descriptor = _open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _lock(descriptor, shared=True)
+    finally:
+        os.close(descriptor)
+
+
+def still_holds(lock: IO[str], folder: Path) -> bool:
+    """Return whether the lock that `hold` returned is the one in `folder` now: not after the folder was emptied."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat())
+    except OSError:
+        return False
+
+
+def _open(folder: Path, flags: int) -> int:
+    # Neither through a link nor waiting for a writer: the folder may come from somebody else.
+    return os.open(folder / LOCK, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+def _lock(descriptor: int, *, shared: bool) -> bool:
+    """Try to lock an open file; True where the platform or a network disk has no such locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        pass
+    return True

@@ -1,0 +1,167 @@
+"""Which calls and states a pickle may have: those that real programs write, told by their arguments."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from motionkit.weights._names import STORAGES, TYPES
+from motionkit.weights._node import Node
+
+if TYPE_CHECKING:
+    from motionkit.weights._gate import Gate
+
+_CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
+"""Codes of dtypes: numbers, texts, objects. Nothing with fields, and no dates."""
+
+_SPREAD = 1 << 20
+_LAST_CHARACTER = 0x10FFFF
+
+
+def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
+    """Return what a call makes, or refuse it.
+
+    Args:
+        gate: The walk.
+        name: One of `NAMES`.
+        arguments: Numbers, texts, bytes and nodes.
+    """
+    match name, arguments:
+        case "torch._utils._rebuild_tensor_v2", (Node() as stored, at, size, stride, bool(), hooks) if _is_empty(hooks):
+            return _tensor(gate, stored, at, size, stride)
+        case "torch._utils._rebuild_tensor_v3", (
+            Node() as stored, at, size, stride, bool(), hooks, Node(kind="name", value=kind),
+        ) if _is_empty(hooks) and kind in TYPES:  # fmt: skip
+            return _tensor(gate, stored, at, size, stride, TYPES[kind].itemsize)
+        case "torch._utils._rebuild_tensor", (Node() as stored, at, size, stride):
+            return _tensor(gate, stored, at, size, stride)
+        case "torch._utils._rebuild_parameter", (Node(kind="tensor") as data, bool(), hooks) if _is_empty(hooks):
+            return data
+        case "collections.OrderedDict", ():
+            return Node("ordered dict", [])
+        case "numpy.core.multiarray._reconstruct", (
+            Node(value="numpy.ndarray"), Node(kind="tuple", value=(0,)), code,
+        ) if code in ("b", b"b"):  # fmt: skip
+            return Node("new array")
+        case "numpy.core.multiarray.scalar", (Node(kind="dtype", value=dtype), data):
+            _check_bytes(gate, dtype, (), data)
+            return Node("number")
+        case "numpy.core.numeric._frombuffer", (data, Node(kind="dtype", value=dtype), shape, str(), *axes):
+            if axes and sorted(_sizes(gate, *axes)) != list(range(len(_sizes(gate, shape)))):
+                gate.refuse("it turns an array round axes that it does not have")
+            _check_bytes(gate, dtype, _sizes(gate, shape), data)
+            return Node("array")
+        case "numpy.dtype", (str() as code, False | 0, True | 1) if _CODE.fullmatch(code):
+            return Node("new dtype", np.dtype(code))
+        case "builtins.bytes" | "builtins.bytearray", ():
+            return memoryview(b"")
+        case "builtins.bytearray", (memoryview() as raw,):
+            gate.charge(len(raw))
+            return raw
+        case ("_codecs.encode", (str() as text, "latin1")) | ("builtins.bytearray", (str() as text, "latin-1")):
+            gate.charge(len(text))
+            return memoryview(text.encode("latin-1"))
+        case "builtins.set" | "builtins.frozenset", (Node(kind="list") as items,):
+            gate.check_keys(items.value)
+            return gate.add(Node("set"), [items])
+        case "builtins.complex", (int() | float(), int() | float()):
+            return 0j
+        case "collections.defaultdict", () | (None | Node(kind="name"),):
+            return Node("dict", [])
+        case "collections.Counter", (Node(kind="dict") as items,):
+            return gate.add(Node("object"), [items])
+        case "torch.Size", (items,):
+            _sizes(gate, items)
+            return Node("object")
+        case "torch.device", (str(),) | (str(), int()):
+            return Node("object")
+    gate.refuse(f"it calls {name} as no program does")
+
+
+def build(gate: Gate, node: Node, state: Node) -> None:
+    """Give `node` a state, or refuse it."""
+    match node.kind, state.kind, state.value:
+        case "new dtype", "tuple", (3, str() as order, None, None, None, int() as size, int() as step, int() as flags):
+            own = node.value.__reduce__()[2]
+            if (size, step, flags) == own[5:] and order and order in ("|" if own[1] == "|" else "<>="):
+                node.kind, node.value = "dtype", node.value.newbyteorder(order)
+                return
+        case "new array", "tuple", (1, shape, Node(kind="dtype", value=dtype), bool() | 0 | 1, data):
+            sizes = _sizes(gate, shape)
+            if not dtype.hasobject:
+                _check_bytes(gate, dtype, sizes, data)
+            elif type(data) is not Node or data.kind != "list" or math.prod(sizes) != len(data.value):
+                gate.refuse("it gives an array of objects other contents than its shape has")
+            elif spreads(sizes, len(data.value)):
+                gate.refuse("it has a shape of rows without contents")
+            node.kind = "array"
+            return
+        case "ordered dict", "dict", ["_metadata"]:
+            return
+        case "namespace", "dict", names if all(type(name) is str for name in names):
+            return
+    gate.refuse(f"it gives a {node.kind} a state as no program does")
+
+
+def storage(gate: Gate, reference: Any) -> Node:
+    """Return what a reference to bytes outside the pickle stands for, or refuse it."""
+    match reference:
+        case Node(kind="tuple", value=("storage", Node(value=kind), str() as key, str(), int() as count, *view)) if (
+            kind in STORAGES and count >= 0 and view in ([], [None])
+        ):
+            known = (count, STORAGES[kind].itemsize)
+            if gate.storages.setdefault(key, known) == known:
+                return Node("storage", known, data=False)
+    gate.refuse("it refers to something outside itself that is no storage")
+
+
+def valid_texts(raw: Any, dtype: Any) -> bool:
+    """Tell whether bytes are texts of a dtype ``U``: numpy stores four bytes a character, of which not all are one."""
+    codes = np.frombuffer(raw, dtype=np.dtype("u4").newbyteorder(dtype.byteorder))
+    return not len(codes) or int(codes.max()) <= _LAST_CHARACTER
+
+
+def spreads(shape: tuple[int, ...], stored: int) -> bool:
+    """Tell whether a shape has many more rows or elements than are stored: rows of size 0, or one row repeated."""
+    return math.prod(max(size, 1) for size in shape) > max(stored, _SPREAD)
+
+
+def _is_empty(hooks: Any) -> bool:
+    return type(hooks) is Node and hooks.kind == "ordered dict" and hooks.weight == 1
+
+
+def _sizes(gate: Gate, shape: Any) -> tuple[int, ...]:
+    """Return the numbers of a shape."""
+    if type(shape) is not Node or shape.kind != "tuple" or len(shape.value) > 32:
+        gate.refuse("it has a shape that is none")
+    if not all(type(size) is int and size >= 0 for size in shape.value):
+        gate.refuse("it has a shape that is none")
+    return tuple(shape.value)
+
+
+def _check_bytes(gate: Gate, dtype: Any, shape: tuple[int, ...], data: Any) -> None:
+    """Refuse an array of numbers or texts whose bytes are not those of its shape."""
+    if isinstance(data, str):
+        data = memoryview(data.encode("latin-1"))
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not isinstance(data, memoryview) or len(data) != size or spreads(shape, size):
+        gate.refuse("it makes an array of other bytes than its shape has")
+    if dtype.kind == "U" and not valid_texts(data, dtype):
+        gate.refuse("it has characters that do not exist")
+    gate.charge(size)
+
+
+def _tensor(gate: Gate, stored: Node, at: Any, size: Any, stride: Any, width: int = 0) -> Node:
+    """Return a tensor of elements of `width` bytes, the storage's own where it is 0, or refuse it."""
+    if stored.kind != "storage" or type(at) is not int:
+        gate.refuse("it makes a tensor of something that is no storage")
+    count, own = stored.value
+    count = count * own // (width or own)
+    sizes, strides = _sizes(gate, size), _sizes(gate, stride)
+    last = at + sum((length - 1) * step for length, step in zip(sizes, strides, strict=True))
+    if at < 0 or (0 not in sizes and last >= count) or spreads(sizes, count):
+        gate.refuse("it makes a tensor larger than its storage")
+    return Node("tensor")

@@ -1,0 +1,160 @@
+"""The gate for pickles: it walks the opcodes of a pickle and refuses it before anything of it is built.
+
+A pickle is a program for a small machine with a stack. The gate runs that program on stand-ins (`Node`) that have a
+kind and a size but no contents, so what is refused has cost nothing. What it stops:
+
+- Code. A name outside `NAMES`; a call with other arguments than real programs write; a state for anything but an array,
+  its dtype, an ``OrderedDict`` or a ``Namespace``; opcodes that no program writes any more (`_opcodes`, `_calls`).
+- Forged dtypes. With fields, subarrays, dates or flags that are not its own, a dtype lets numpy take bytes of the file
+  for pointers; one that is not a copy changes numpy's own ``float64`` for the whole process.
+- Lengths. An opcode, an array or a tensor that asks for more bytes than are there; a place in the memo far beyond the
+  last, for which the unpickler takes memory.
+- Sharing. A tuple of itself and itself, 45 times over, is 2 ** 45 objects for a function that hashes, prints or copies
+  it: each object counts as often as it is referred to. Nothing can be added to what is already part of something else,
+  so nothing contains itself.
+- Depth. Nested deeper than a recursive function goes.
+- Hashes. Keys of dicts and sets are texts, numbers and flat tuples of them; all but texts can be made to collide, so
+  their number is bounded.
+- Number. Each opcode may make an object of a hundred bytes.
+
+After the gate, the C unpickler builds. What it does badly by itself, memory for announced lengths and for places in the
+memo, is among the above; the rest it does as the gate does, opcode by opcode.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import struct
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from motionkit.errors import MotionkitError
+from motionkit.weights._node import Node
+from motionkit.weights._opcodes import OPERATIONS
+
+_OBJECTS = 4_000_000
+"""Opcodes, and objects counted as often as they are referred to; 80 000 composite prompts have that many."""
+
+_DEPTH = 100
+_HASHED = 100_000
+_INT_KEY = 1 << 60
+"""Integers below this have different hashes."""
+
+
+class Gate:
+    """One walk over one pickle.
+
+    Args:
+        data: Bytes that hold the pickle.
+        origin: Name of the file for messages.
+        start: Where in `data` it begins.
+        tensors: Whether it may refer to bytes outside itself, as the pickles of ``torch.save`` do.
+
+    Attributes:
+        at: The place of the walk in `data`.
+        stack: What lies on the stack above the last mark: numbers, texts, bytes (as memoryview) and nodes.
+        marks: What lies below each mark.
+        memo: What was kept, by number.
+        storages: Key to number of elements and bytes of each, of what it refers to outside itself.
+    """
+
+    def __init__(self, data: memoryview, origin: str, start: int = 0, *, tensors: bool = False) -> None:
+        self.data = data
+        self.origin = origin
+        self.at = start
+        self.tensors = tensors
+        self.stack: list[Any] = []
+        self.marks: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+        self.storages: dict[str, tuple[int, int]] = {}
+        self._hashed = _HASHED
+        self._copied = 4 * (len(data) - start)
+
+    def walk(self) -> int:
+        """Walk to the end of the pickle.
+
+        Returns:
+            The position after it.
+
+        Raises:
+            MotionkitError: It is refused.
+            Exception: It is damaged.
+        """
+        collects = gc.isenabled()
+        gc.disable()  # Nothing here contains itself, and looking for what does doubles the time.
+        try:
+            return self._walk()
+        except (IndexError, KeyError, struct.error) as error:
+            raise EOFError("its pickle ends too early, or is no pickle.") from error
+        finally:
+            if collects:
+                gc.enable()
+
+    def _walk(self) -> int:
+        data, operations, stop = self.data, OPERATIONS, pickle.STOP[0]
+        for _ in range(_OBJECTS):
+            code = data[self.at]
+            self.at += 1
+            if code in operations:
+                operation, argument = operations[code]
+                operation(self, argument)
+            elif code == stop:
+                if len(self.stack) != 1 or self.marks or (type(self.stack[0]) is Node and not self.stack[0].data):
+                    self.refuse("it leaves parts unused")
+                return self.at
+            else:
+                self.refuse(f"it uses the opcode {bytes([code])!r}")
+        self.refuse(f"it has more than {_OBJECTS} opcodes")
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise the error for a pickle that does `what`."""
+        raise MotionkitError(
+            f"{self.origin} was not opened: {what}.",
+            why="no program that saves motions or weights writes that; nothing of it was built.",
+            fix="do not use this file, or save it again as plain arrays: np.savez.",
+        )
+
+    def add(self, node: Node, values: Iterable[Any]) -> Node:
+        """Count `values` as parts of `node`, and return it."""
+        weight, depth, data = node.weight, node.depth, node.data
+        for value in values:
+            if type(value) is Node:
+                value.held = True
+                weight += value.weight
+                if value.depth >= depth:
+                    depth = value.depth + 1
+                data = data and value.data
+            else:
+                weight += 1
+        if node.held:
+            self.refuse("it changes what is already part of something else")
+        if weight > _OBJECTS or depth > _DEPTH:
+            self.refuse(f"it makes more than {_OBJECTS} objects, or nests them more than {_DEPTH} deep")
+        if not data and node.kind != "tuple":
+            self.refuse("it stores a name that is only there to be called")
+        node.weight, node.depth, node.data = weight, depth, data
+        return node
+
+    def charge(self, size: int) -> None:
+        """Count bytes that a call copies; what is written in a file is passed on at most a few times."""
+        self._copied -= size
+        if self._copied < 0:
+            self.refuse("it copies the same contents again and again")
+
+    def check_keys(self, keys: Iterable[Any]) -> None:
+        """Refuse keys that cost much to hash or to compare."""
+        for key in keys:
+            if type(key) is not str:
+                self._hashed -= self._price(key)
+        if self._hashed < 0:
+            self.refuse(f"it has more than {_HASHED} keys that are no texts")
+
+    def _price(self, key: Any) -> int:
+        if key is None or isinstance(key, bool | float | memoryview) or (type(key) is int and abs(key) < _INT_KEY):
+            return 1
+        if type(key) is Node and key.kind == "number":
+            return 1
+        if type(key) is Node and key.kind == "tuple" and len(key.value) <= 10 and key.depth < 2:
+            return 10 + sum(self._price(item) for item in key.value if type(item) is not str)
+        self.refuse("it uses something else than texts and numbers as keys")

@@ -1,0 +1,30 @@
+"""What stands for an object while a pickle is walked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Node:
+    """What a pickle would make at some place of its stack, where it is more than a number, a text or bytes.
+
+    Attributes:
+        kind: tuple, list, dict, ordered dict, set, namespace, array, dtype (these two are new until their state is
+            there), tensor, number (numpy's), object (of which nothing more is made), storage, name.
+        value: What is known of it: the items of a tuple or list, the keys of a dict, a name's text, a numpy dtype, a
+            storage's number of elements and their bytes.
+        weight: Objects in it, each counted as often as it is referred to.
+        depth: Levels of containers in it.
+        data: Whether a finished object may contain it; a name or a storage is only there to be called with.
+        held: Whether something contains it; then nothing is added to it any more.
+    """
+
+    __slots__ = ("data", "depth", "held", "kind", "value", "weight")
+
+    def __init__(self, kind: str, value: Any = None, *, data: bool = True) -> None:
+        self.kind = kind
+        self.value = value
+        self.weight = 1
+        self.depth = 0
+        self.data = data
+        self.held = False

@@ -1,0 +1,114 @@
+"""Readers of policies, released MDM checkpoints and TMR models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from motionkit.encoders.tmr import ActorSizes, load_tmr, new_tmr, save_tmr
+from motionkit.motion import HUMANML, Normalizer
+from motionkit.nn import stock_keys
+from motionkit.policies.mdm import MDMOptions, MDMSettings
+from motionkit.policies.mdm.model import (
+    MDMPolicy,
+    export_checkpoint,
+    export_stock,
+    new_policy,
+    open_policy,
+    save_policy,
+)
+from motionkit.text import CachedEncoder, TextFeatures
+
+from .reader import Reader
+
+_TINY = {"layers": 1, "latent_dim": 4, "num_heads": 2, "ff_size": 8, "pos_embed_max_len": 300}
+
+
+class _Words:
+    """Stands for the text model, which is no part of these files."""
+
+    name = "stored"
+    fingerprint = "words"
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def encode(self, texts: list[str]) -> TextFeatures:
+        """Return zeros."""
+        return TextFeatures(torch.zeros(len(texts), 1, self.width), torch.ones(len(texts), 1, dtype=torch.bool))
+
+
+def tiny_policy(**shape: object) -> MDMPolicy:
+    """Return an untrained policy of a few thousand weights, for the text features of the starter."""
+    stats = Normalizer(torch.zeros(263), torch.ones(263))
+    source = SimpleNamespace(skeleton=HUMANML, fps=20.0, normalizer=stats, max_length=60)
+    settings = MDMSettings.model_validate({**_TINY, **shape})
+    return new_policy(settings, dataset=source, encoder=CachedEncoder(_Words(384)))
+
+
+def _make_policies(scratch: Path) -> None:
+    save_policy(tiny_policy(), scratch / "plain")
+    adapted = tiny_policy(clause_frames=True, patch_size=4)
+    adapted.adapt(r=2, alpha=4.0)
+    save_policy(adapted, scratch / "adapted")
+    run = scratch / "run"
+    save_policy(tiny_policy(), run / "policy", tensors=False)
+    save_policy(tiny_policy(), run / "checkpoints" / "step-00000003")
+    (run / "checkpoints" / "step-00000003" / "policy.json").unlink()
+    (run / "checkpoints" / "last").write_text("step-00000003\n")
+
+
+def _read_policy(folder: Path) -> None:
+    open_policy(MDMOptions(checkpoint=str(folder)))
+
+
+def _export_policy(folder: Path) -> None:
+    export_checkpoint(str(next(folder.glob("*.pt"), folder)), folder / "out")
+
+
+def _make_released(scratch: Path) -> None:
+    shapes = {"encoder": {}, "decoder": {"arch": "trans_dec", "emb_trans_dec": True}}
+    for name, shape in shapes.items():
+        policy = tiny_policy(**shape)
+        export_stock(policy.settings, policy.network, scratch / name, skeleton=HUMANML)
+    wrapped = scratch / "wrapped"
+    policy = tiny_policy()
+    path = export_stock(policy.settings, policy.network, wrapped, skeleton=HUMANML)
+    tensors = torch.load(path, weights_only=True)
+    torch.save({"model": tensors, "model_avg": tensors, "epoch": 3}, path)
+    args = json.loads((wrapped / "args.json").read_text())
+    (wrapped / "args.json").write_text(json.dumps({**args, "use_ema": True}))
+
+
+def _make_tmrs(scratch: Path) -> None:
+    sizes = ActorSizes(263, 4, 8, 1, 2)
+    model = new_tmr(sizes, torch.zeros(263), torch.ones(263), _Words(384), decoder=True)
+    save_tmr(scratch / "ours", model)
+    nets = {"text_encoder": model.text_encoder, "motion_encoder": model.motion_encoder}
+    tensors = {name: dict(stock_keys(net.state_dict())) for name, net in nets.items()}
+    config = {"model": {"motion_encoder": {"num_heads": 2}}, "data": {"text_to_token_emb": {"modelname": "x"}}}
+    for name in ("folder", "single"):
+        (scratch / name / "stats").mkdir(parents=True)
+        (scratch / name / "config.json").write_text(json.dumps(config))
+        for part, value in {"mean": np.zeros(263, "f4"), "std": np.linspace(1, 2, 263, dtype="f4")}.items():
+            np.save(scratch / name / "stats" / f"{part}.npy", value)
+    (scratch / "folder" / "last_weights").mkdir()
+    for name, part in tensors.items():
+        torch.save(part, scratch / "folder" / "last_weights" / f"{name}.pt")
+    flat = {f"{name}.{key}": value for name, part in tensors.items() for key, value in part.items()}
+    torch.save({"state_dict": flat, "pytorch-lightning_version": "2"}, scratch / "single" / "last.ckpt")
+
+
+def _read_tmr(folder: Path) -> None:
+    load_tmr(folder, text_model=_Words(384))
+
+
+READERS = (
+    Reader("policy", _make_policies, _read_policy),
+    Reader("released-mdm", _make_released, _export_policy),
+    Reader("tmr", _make_tmrs, _read_tmr),
+)

@@ -1,0 +1,126 @@
+"""Readers of motion files, and the conversion that stands behind them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import Caption, Clip, ReadOptions
+from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget
+from motionkit.motion.convert._work import Job, work
+from motionkit.motion.formats._table import FORMATS, TABLES, read_clips
+from motionkit.motion.formats.native import write_native
+from motionkit.motion.rigs._smpl_model import read_smpl_model
+
+from ..motion import mpl_files
+from ..motion.bvh_files import write_odd
+from ..motion.samples import write_sample
+from .reader import Reader
+
+_FRAMES = 45
+
+
+def _make_format(name: str, scratch: Path) -> None:
+    (scratch / "sample").mkdir()
+    write_sample(scratch / "sample", name, _FRAMES)
+    more = scratch / "more"
+    if name in ("bvh", "unreal-json", "mpl-npz", "amass", "motionkit"):
+        more.mkdir()
+    motion = mpl_files.starter_motion(frames=6)
+    document = mpl_files.exported(motion, np.linspace(0.0, 1.0, 6))
+    match name:
+        case "bvh":
+            write_odd(more / "a.bvh")
+        case "unreal-json":
+            mpl_files.save(more / "a.json", mpl_files.guide(document))
+            for file, content in zip(TABLES, mpl_files.tables(motion), strict=True):
+                mpl_files.save(more / file, content)
+            whole = mpl_files.save(scratch / "whole" / "a.json", document)
+            assert whole.is_file()
+        case "mpl-npz":
+            mpl_files.original_npz(more / "a.npz", document)
+        case "amass":
+            bodies = {"poses": np.zeros((20, 66)), "betas": np.zeros(10), "gender": np.array("female")}
+            np.savez(more / "a.npz", trans=np.zeros((20, 3)), mocap_frame_rate=30.0, **bodies)
+        case "motionkit":
+            captions = (Caption("a man walks", ("a/DET", "man/NOUN", "walk/VERB")),)
+            clip = Clip(motion, captions=captions, timed=(Caption("he stops", (), 0.1, 0.2),), group="g", split="val")
+            write_native(more / "a.npz", clip)
+        case _:
+            pass
+
+
+def _read_format(name: str, folder: Path) -> None:
+    path = folder / f"a{FORMATS[name].suffix}"
+    for clip in read_clips(path, ReadOptions(fps=60.0)):
+        finite = bool(clip.motion.positions().isfinite().all())
+        said = name == "motionkit" or any("not finite" in warning for warning in clip.warnings)
+        assert finite or said, "what is not finite goes unsaid"  # our own files hold what was said already
+
+
+def _format(name: str) -> Reader:
+    return Reader(name, lambda scratch: _make_format(name, scratch), lambda folder: _read_format(name, folder))
+
+
+_TARGETS = (FeatureTarget(), FileTarget("npz"), FileTarget("bvh"), FileTarget("mpl"), None)
+
+
+def _make_conversion(scratch: Path) -> None:
+    for name in FORMATS:
+        (scratch / name).mkdir()
+        path = write_sample(scratch / name, name, _FRAMES)
+        path.rename(path.with_name(f"{name}{path.suffix}"))
+
+
+def _convert(folder: Path) -> None:
+    """Convert as the workers of ``motionkit convert`` do: what is wrong is a problem of the clip, never unforeseen."""
+    (path,) = [path for path in folder.iterdir() if path.stem in FORMATS]
+    turn = path.lstat().st_size
+    out = folder / "out"
+    out.mkdir()
+    source = FileSource(path, path.stem, path.stem, ReadOptions(fps=60.0))
+    target = _TARGETS[turn % len(_TARGETS)]
+    outcome = work(Job(source, target, out, fix=bool(turn % 2)))
+    json.dumps(outcome.document())
+    reasons = list(outcome.problems.values())
+    assert all("unexpected" not in reason and "\n" not in reason for reason in reasons), reasons
+    assert target is None or outcome.pieces or reasons, "neither converted nor refused"
+    if reasons:
+        raise MotionkitError("; ".join(reasons))
+
+
+def _make_smpl(scratch: Path) -> None:
+    parents = [2**32 - 1, *_smpl_parents()]
+    arrays = {
+        "J_regressor": np.full((24, 30), 1 / 30),
+        "v_template": np.linspace(0, 1, 90).reshape(30, 3),
+        "shapedirs": np.zeros((30, 3, 4)),
+        "kintree_table": np.array([parents, range(24)], np.uint32),
+    }
+    for name in ("npz", "pkl"):
+        (scratch / name).mkdir()
+    np.savez(scratch / "npz" / "model.npz", **arrays)
+    import pickle
+
+    (scratch / "pkl" / "model.pkl").write_bytes(pickle.dumps(arrays, protocol=2))
+
+
+def _smpl_parents() -> list[int]:
+    from motionkit.motion import HUMANML
+
+    return [*HUMANML.parents[1:], 20, 21]
+
+
+def _read_smpl(folder: Path) -> None:
+    for path in folder.iterdir():
+        read_smpl_model(path)
+
+
+READERS = (
+    *map(_format, FORMATS),
+    Reader("conversion", _make_conversion, _convert),
+    Reader("smpl-model", _make_smpl, _read_smpl),
+)

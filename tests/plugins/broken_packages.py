@@ -1,0 +1,144 @@
+"""Packages that are broken in every way that was thought of, made by code.
+
+Light halves that fail, by the name of the reward they bring, and metadata that is no metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from motionkit.plugins import forget
+
+GOOD = """
+from motionkit.config import Group
+from motionkit.plugins import Component
+class Options(Group):
+    pass
+component = Component("It works.", Options, "{module}:Reward")
+"""
+
+HOG = "hog = []\nwhile True:\n    hog.append(bytearray(2**24))\n"
+"""Takes all memory, 16 MiB at a time."""
+
+NOISE = "import os, subprocess, sys\nprint('noise')\nos.write(1, b'noise')\nsubprocess.run(['echo', 'noise'])\n"
+"""Prints from Python, straight to descriptor 1, and from another process."""
+
+RAISING = {
+    "exits": ("raise SystemExit(0)", "SystemExit: 0"),
+    "leaves": ("import typer\nraise typer.Exit(0)", "Exit"),
+    "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "odd": ("class Odd(BaseException):\n    pass\nraise Odd('strange')", "Odd: strange"),
+    "mute": ("class Mute(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise Mute", "Mute: "),
+    "quiet": ("from motionkit.errors import MotionkitError\nraise MotionkitError('no.', code=0)", "no."),
+    "unwritten": ("def (", "SyntaxError: "),
+    "lost": ("import nonesuch_module", "ModuleNotFoundError: No module named 'nonesuch_module'"),
+    "empty": ("", "AttributeError: "),
+    "number": ("component = 3", "is a int, not a motionkit Component"),
+    "hollow": (
+        "from motionkit.plugins import Component\ncomponent = Component('x', None, 'a:b')",
+        "the options of hollow:component of package 'broken-hollow' cannot be None",
+    ),
+}
+"""Name, source of the light half, part of what is said."""
+
+ENDING = {
+    "exits-hard": ("import os\nos._exit(0)", "ended the process with code 0"),
+    "crashes": ("import ctypes\nctypes.string_at(0)", "ended the process by SIGSEGV"),
+    "hangs": ("import time\ntime.sleep(600)", "did not end within"),
+    "hogs": (HOG, "MemoryError"),
+}
+"""The same for what no process survives, or waits for."""
+
+VALUES = ("", ":", "..:..", "a.**:b", "a/../b:c", "/etc:passwd", "[x]:y", "\x1b[31m:z", "a:b:c", "x" * 5000)
+"""Odd values of entry points."""
+
+NAMES = ("\x1b]0;owned\x07", "[red]", "--help", "../up", "a.b.c", "ü\u202e", "x:y", "grpo")
+"""Odd names of entry points."""
+
+
+def install_raising(site: Any) -> None:
+    """Install a package for each of `RAISING`."""
+    for name, (source, _) in RAISING.items():
+        install(site, name, source)
+
+
+def install_ending(site: Any) -> None:
+    """Install a package for each of `ENDING`."""
+    for name, (source, _) in ENDING.items():
+        install(site, name, source)
+
+
+def install(site: Any, name: str, source: str) -> None:
+    """Install package ``broken-NAME`` with reward NAME, whose light half is `source`."""
+    module = name.replace("-", "_")
+    site.install(f"broken-{name}", f"[motionkit.rewards]\n{name} = {module}:component\n", **{module: source})
+
+
+def _binary(path: Path) -> None:
+    path.write_bytes(b"[motionkit.rewards]\n\xff\xfe\x00 = \x80\n")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        here = Path.cwd()
+        os.chdir(path.parent)  # the length of a socket's name is limited
+        try:
+            made.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def _huge(path: Path) -> None:
+    with path.open("w") as file:
+        file.write("[motionkit.rewards]\n")
+        file.truncate(2**32)
+
+
+METADATA: dict[str, Callable[[Path], None]] = {
+    "malformed": lambda path: path.write_text("[motionkit.rewards]\nno entry at all\n") and None,
+    "binary": _binary,
+    "folder": Path.mkdir,
+    "loop": _loop,
+    "pipe": os.mkfifo,
+    "socket": _socket,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "huge": _huge,
+}
+"""Ways to make an ``entry_points.txt`` that is none."""
+
+
+def install_metadata(site: Any) -> None:
+    """Install a package for each of `METADATA`, one whose METADATA is a pipe, and one without any."""
+    for name, make in METADATA.items():
+        path = site.install(f"odd-{name}", "") / "entry_points.txt"
+        path.unlink()
+        make(path)
+    good = "[motionkit.trainers]\nbare = json:component\n"
+    bare = site.install("odd-bare", good) / "METADATA"
+    bare.unlink()
+    piped = site.install("odd-piped", good) / "METADATA"
+    piped.unlink()
+    os.mkfifo(piped)
+    forget()
+
+
+def install_names(site: Any) -> None:
+    """Install packages whose entry points have odd names and values, and one that takes names of built-ins."""
+    lines = [f"{name} = {value}" for name in NAMES for value in VALUES[3:4]]
+    lines += [f"v{number} = {value}" for number, value in enumerate(VALUES)]
+    for kind in ("rewards", "trainers"):
+        site.install(f"odd-names-{kind}", f"[motionkit.{kind}]\n" + "\n".join(lines) + "\n")
+    shadows = {"rewards": ("physics", "tmr-dense"), "datasets": ("starter",), "policies": ("mdm",)}
+    text = "".join(
+        f"[motionkit.{kind}]\n" + "".join(f"{name} = shadow:component\n" for name in names)
+        for kind, names in shadows.items()
+    )
+    site.install("shadow", f"{text}[motionkit.trainers]\ngrpo = shadow:component\nplugins = shadow:component\n")
