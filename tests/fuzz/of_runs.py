@@ -219,7 +219,7 @@ def _scan(folder: Path) -> None:
         forget()
         found = scan()
         assert any(entry.builtin for entry in found.entries)
-        problems = [str(broken) for broken in found.broken] + [finding.text for finding in diagnose(load=False)]
+        problems = [str(broken) for broken in found.broken] + [finding.text for finding in diagnose(imports={})]
         if problems:
             raise MotionkitError("; ".join(problems))
     finally:
