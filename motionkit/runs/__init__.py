@@ -9,7 +9,7 @@ from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
-from motionkit.runs._resume import locate, refuse_command
+from motionkit.runs._resume import locate, refuse_command, resume_line
 from motionkit.runs._run import Listener, Run, open_run
 from motionkit.runs._writable import require_writable
 
@@ -30,6 +30,7 @@ __all__ = [
     "locate",
     "open_run",
     "refuse_command",
+    "resume_line",
     "require_writable",
     "restore_optimizer",
     "restore_random",

@@ -26,6 +26,7 @@ LAST = "last"
 NAME = re.compile(r"step-[0-9]{8,}")
 """What `name_of` returns."""
 
+_FIX = "take an earlier checkpoint of the run"
 _LIMIT = 64 << 20
 """Bytes of state.json."""
 _logger = logging.getLogger("motionkit.runs")
@@ -48,8 +49,17 @@ class Checkpoint:
     path: Path
 
     def restore_random(self) -> None:
-        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving."""
-        restore_random(self.tensors[RANDOM])
+        """Put the global random generators (torch CPU and CUDA, numpy, python) back to where they were at saving.
+
+        Raises:
+            MotionkitError: The checkpoint does not hold their states.
+        """
+        try:
+            restore_random(self.tensors[RANDOM])
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            raise MotionkitError(
+                f"{self.path} does not hold the states of the random generators.", why=str(error), fix=_FIX
+            ) from error
 
 
 def name_of(step: int) -> str:
@@ -98,25 +108,24 @@ def read_checkpoint(path: Path) -> Checkpoint:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    fix = "take an earlier checkpoint of the run"
     try:
         # In bulk: what trainers save may hold numbers of more than 64 bits, such as numpy's states.
         saved = _Saved.model_validate(read_json(path / STATE, dict, limit=_LIMIT, surrogates=True, bulk=True))
     except MotionkitError as error:
-        raise MotionkitError(f"{path} is not a complete checkpoint.", why=error.sentence(), fix=fix) from error
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=error.sentence(), fix=_FIX) from error
     except ValidationError as error:
         why = f"{STATE}: {first_problem(error)}"
-        raise MotionkitError(f"{path} is not a complete checkpoint.", why=why, fix=fix) from error
+        raise MotionkitError(f"{path} is not a complete checkpoint.", why=why, fix=_FIX) from error
     tensors = {}
     for name, expected in saved.files.items():
         file = path / name
         try:
             data = file.read_bytes() if file.is_file() and file.stat().st_size == expected.bytes else b""
             if hashlib.sha256(data).hexdigest() != expected.sha256:
-                raise MotionkitError(f"{file} is damaged.", why="its size or checksum is not what was saved.", fix=fix)
+                raise MotionkitError(f"{file} is damaged.", why="its size or checksum is not what was saved.", fix=_FIX)
             tensors[file.stem] = load(data)
         except (OSError, SafetensorError) as error:
-            raise MotionkitError(f"{file} is damaged.", why=str(error), fix=fix) from error
+            raise MotionkitError(f"{file} is damaged.", why=str(error), fix=_FIX) from error
     return Checkpoint(saved.step, tensors, saved.state, path)
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 RANDOM = "random"
 """Name of the tensor group in a checkpoint."""
 
+_WORDS = 624
+"""Words of a Mersenne twister."""
+
 
 def capture_random() -> dict[str, Tensor]:
     """Return the states of torch (CPU and each CUDA device), numpy and python.
@@ -36,7 +39,11 @@ def capture_random() -> dict[str, Tensor]:
 
 
 def restore_random(states: Mapping[str, Tensor]) -> None:
-    """Put back what `capture_random` returned; CUDA devices that are not here now are left out."""
+    """Put back what `capture_random` returned; CUDA devices that are not here now are left out.
+
+    Raises:
+        KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
+    """
     import numpy as np
     import torch
 
@@ -49,4 +56,6 @@ def restore_random(states: Mapping[str, Tensor]) -> None:
     random.setstate((3, tuple(states["python.words"].tolist()), None if stored != stored else stored))
     *words, position, has_normal = states["numpy.words"].tolist()
     keys = np.array(words, dtype=np.uint32)
+    if not 0 <= position <= _WORDS:  # numpy takes any, and then reads what lies beyond its words
+        raise ValueError(f"position {position} of numpy's generator")
     np.random.set_state(("MT19937", keys, position, has_normal, states["numpy.normal"].item()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def resume_line(command: str, directory: Path) -> str:
+    """Return the command line that continues a run, for a shell: both parts may come from a stranger's folder."""
+    return shlex.join(["motionkit", *command.replace(".", " ").split(), "--resume", str(directory)])
+
+
 def refuse_command(record: RunRecord, command: str | None, directory: Path) -> None:
     """Refuse to continue a run of another command.
 
@@ -89,7 +95,7 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
         raise MotionkitError(
             f"{directory} is a run of motionkit {made}, not of motionkit {command}.",
             why="their settings and checkpoints have nothing in common.",
-            fix=f"motionkit {made} --resume {directory}",
+            fix=resume_line(made, directory),
         )
 
 

@@ -25,6 +25,7 @@ from motionkit.runs._resume import (
     refuse_changes,
     refuse_command,
     refuse_links,
+    resume_line,
     same_inputs,
     without_place,
 )
@@ -210,8 +211,7 @@ class Run:
     @property
     def resume_command(self) -> str:
         """The command line that continues this run."""
-        words = f"motionkit {self.command.replace('.', ' ')} --resume {self.directory} {self._typed}"
-        return words.rstrip()
+        return f"{resume_line(self.command, self.directory)} {self._typed}".rstrip()
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint that this attempt continues from, or None for a fresh start."""

@@ -82,7 +82,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         model, info = kind.from_pretrained(
             folder if pickled is None else None,
             config=config,
-            state_dict=weights.find_tensors(weights.read(pickled)) if pickled is not None else None,
+            state_dict=_read_pickled(pickled) if pickled is not None else None,
             local_files_only=True,
             output_loading_info=True,
             dtype=torch.float32,
@@ -116,6 +116,13 @@ def _download(source: str, *, local: bool) -> Path:
     if not offline and not any(folder.glob("*.safetensors")):
         snapshot_download(source, allow_patterns=_PICKLED)
     return folder
+
+
+def _read_pickled(path: Path) -> dict[str, torch.Tensor]:
+    content = weights.read(path)
+    if (tensors := weights.find_tensors(content)) is None:
+        raise MotionkitError(f"{path} holds no weights: it is {weights.describe(content)}.", fix="copy it again.")
+    return tensors
 
 
 def _read_config(family: Family, folder: Path, kind: Any) -> Any:

@@ -25,13 +25,13 @@ def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
     """
     if isinstance(source, bytes):
         Gate(memoryview(source), origin).walk()
-        return build(in_memory(source), origin)
+        return unpickle(in_memory(source), origin)
     start = source.tell()
     Gate(mapped(source), origin, start).walk()
-    return build(source, origin)
+    return unpickle(source, origin)
 
 
-def build(file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None = None) -> Any:
+def unpickle(file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None = None) -> Any:
     """Build what the next pickle in a file describes, which has been through the gate.
 
     Args:

@@ -13,7 +13,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.weights._gate import Gate
-from motionkit.weights._pickles import build, in_memory, mapped
+from motionkit.weights._pickles import in_memory, mapped, unpickle
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _PICKLE = 64 << 20
@@ -47,7 +47,7 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
     found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
     if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
         raise _refused(origin, "its tensors have other bytes than their shapes")
-    return build(in_memory(data), origin, _Storages(file, found))
+    return unpickle(in_memory(data), origin, _Storages(file, found))
 
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
@@ -67,7 +67,7 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
         nonlocal at
         start, at = at, Gate(view, origin, at).walk()
         file.seek(start)
-        return build(file, origin)
+        return unpickle(file, origin)
 
     value = read_next()
     if type(value) is not int or value != _MAGIC:
@@ -83,7 +83,7 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
             raise _refused(origin, "its tensors have other bytes than their shapes")
         found[key] = (at + 8, count * width)
         at += 8 + count * width
-    return build(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
+    return unpickle(in_memory(view[start:middle].tobytes()), origin, _Storages(file, found))
 
 
 class _Storages:

@@ -353,9 +353,9 @@ def test_documents_of_a_run_that_are_none(file: str, text: str, tiny: Any, cli: 
     Path("run", file).write_text(text)
     for words in (
         ["runs", "show", "run"],
-        ["pretrain", "mdm", "--resume", "run", "--num-steps", 3],
         ["export", "run", "out"],
         ["generate", "a man walks", "out", "--policy.checkpoint", "run", "--durations", 2, "--overwrite"],
+        ["pretrain", "mdm", "--resume", "run", "--num-steps", 3],
     ):
         result = cli(*words)
         assert "Traceback" not in result.stderr

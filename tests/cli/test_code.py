@@ -127,3 +127,14 @@ def test_a_run_of_another_command_is_called_so(tiny: Any, cli: Cli) -> None:
     text = " ".join(result.stderr.split())
     assert f"{tiny.mdm} is a run of motionkit pretrain mdm, not of motionkit grpo." in text
     assert f"motionkit pretrain mdm --resume {tiny.mdm}" in text
+
+
+def test_a_command_line_to_copy_is_quoted(cli: Cli) -> None:
+    folder = run_folder(Path("a b; reboot"), {})
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "command": "grpo $(reboot)"}))
+    line = "motionkit grpo '$(reboot)' --resume 'a b; reboot'"
+    assert f"continue with: {line}" in cli("runs", "show", folder).stdout
+    result = cli("grpo", "--resume", folder)
+    assert result.exit_code == 2
+    assert line in " ".join(result.stderr.split())

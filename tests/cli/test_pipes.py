@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import pytest
@@ -16,20 +14,8 @@ from typer.testing import Result
 from ..motion.bvh_files import write_bvh
 
 Cli = Callable[..., Result]
-WAIT = 60
-"""Seconds; a command that opens a pipe waits for ever."""
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting() -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError("it waits for a pipe")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(WAIT)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.timeout(100)
+"""A command that opens a pipe waits for ever."""
 
 
 def pipe(name: str) -> None:

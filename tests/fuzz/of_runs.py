@@ -20,7 +20,7 @@ from motionkit.plugins._diagnose import diagnose
 from motionkit.runs._checkpoint import newest_checkpoint
 from motionkit.runs._folder import claim_new
 from motionkit.runs._random import RANDOM, capture_random
-from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command
+from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.trainers.grpo import GrpoSettings
 
 from .mutate import Files, Special
@@ -109,6 +109,7 @@ def _resume(folder: Path) -> None:
     directory, _, record, settings = runs.locate(place)
     refuse_command(record, "grpo", directory)
     refuse_changes(settings, _snapshot(), ("policy", "optim"), directory)
+    refuse_links(directory)
     resolve(GrpoSettings, Given(files=[place]), command="grpo")
     checkpoint = newest_checkpoint(directory / "checkpoints")
     cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)
@@ -218,7 +219,7 @@ def _scan(folder: Path) -> None:
         forget()
         found = scan()
         assert any(entry.builtin for entry in found.entries)
-        problems = [str(broken) for broken in found.broken] + [finding.text for finding in diagnose(load=False)]
+        problems = [str(broken) for broken in found.broken] + [finding.text for finding in diagnose(imports={})]
         if problems:
             raise MotionkitError("; ".join(problems))
     finally:

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run, _save, capture_random, restore_random
+from motionkit.runs import Checkpoint, Run, _save, capture_random, restore_random
 from motionkit.runs._atomic import sweep
 from motionkit.runs._checkpoint import newest_checkpoint, read_checkpoint
 from motionkit.runs._save import mend, save_checkpoint
@@ -69,6 +69,31 @@ def test_random_generators_continue_where_they_were(tmp_path: Path) -> None:
     assert draw() == expected
     read_checkpoint(path).restore_random()
     assert draw() == expected
+
+
+def test_states_of_generators_that_are_none_are_refused() -> None:
+    """Numpy takes any position, and crashes the process when it draws."""
+    good = capture_random()
+    words, position = good["numpy.words"][:-2].tolist(), good["numpy.words"][-2:].tolist()
+    bad: dict[str, list[object]] = {
+        "torch.cpu": [None, torch.zeros(3), torch.zeros(5056, dtype=torch.uint8)],
+        "python.words": [None, torch.tensor(1), torch.tensor([1]), torch.full((625,), -1), torch.full((625,), 2**40)],
+        "python.normal": [None, torch.tensor([1.0, 2.0])],
+        "numpy.words": [
+            *(None, torch.tensor(1.5), torch.tensor([1]), torch.tensor([2**40, *words[1:], *position])),
+            *(torch.tensor([*words, number, 0]) for number in (625, 10**9, -1)),
+        ],
+        "numpy.normal": [None, torch.tensor([1.0, 2.0])],
+    }
+    for name, values in bad.items():
+        for value in values:
+            states = {key: tensor for key, tensor in good.items() if key != name}
+            if isinstance(value, torch.Tensor):
+                states[name] = value
+            with pytest.raises(MotionkitError, match="does not hold the states of the random generators"):
+                Checkpoint(1, {"random": states}, {}, Path("step-00000001")).restore_random()
+    with pytest.raises(MotionkitError, match="does not hold the states of the random generators"):
+        Checkpoint(1, {}, {}, Path("step-00000001")).restore_random()
 
 
 def test_only_the_newest_are_kept(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -140,8 +141,10 @@ def test_pickled_weights_are_read_behind_our_guards(clip: Path, tmp_path: Path) 
     same, ours = (load_encoder("clip", model=str(folder)) for folder in (clip, tmp_path))
     assert torch.allclose(same.encode(["a man walks"]).tokens, ours.encode(["a man walks"]).tokens, atol=1e-6)
     assert same.fingerprint == ours.fingerprint
-    # torch's own reader makes a bytearray of any length.
-    torch.save({**tensors, "logit_scale": bytearray(8)}, tmp_path / "pytorch_model.bin")
+    torch.save({"note": "x" * 100_000}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(MotionkitError, match="holds no weights"):
+        load_encoder("clip", model=str(tmp_path))
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"note": "x" * 100_000, "x": Path.touch}))
     with pytest.raises(MotionkitError, match=r"pytorch_model\.bin was not opened"):
         load_encoder("clip", model=str(tmp_path))
 

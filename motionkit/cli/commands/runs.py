@@ -62,7 +62,7 @@ def show_run(
         write(f"error    {info.record.error}")
     table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
-        write(f"continue with: motionkit {info.command.replace('.', ' ')} --resume {info.directory}")
+        write(f"continue with: {runs.resume_line(info.command, info.directory)}")
 
 
 def _row(info: Any, *, problem: str = "") -> dict[str, Any]:

@@ -25,6 +25,10 @@ _ENDINGS = SUFFIXES | {".fbx", ".c3d", ".amc", ".txt", ".glb"}
 """What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
 
 
+_LIMIT = 64 << 20
+"""Bytes of a table; one of HumanML3D's 87,000 captions has 9 MB. A row of 9 bytes takes some 500 of memory."""
+
+
 @dataclass(frozen=True)
 class CaptionTable:
     """Rows by clip id.
@@ -55,7 +59,7 @@ class CaptionTable:
         return {clip: self.rows[name] for clip, name in matched.items()}, sorted(self.rows.keys() - matched.values())
 
 
-@dataclass
+@dataclass(slots=True)
 class _Row:
     """What the rows of one id say, while the table is read; captions are the keys, in order and without repeats."""
 
@@ -80,7 +84,7 @@ def read_caption_table(
     Raises:
         MotionkitError: The file cannot be read, a column is missing, or a split is none of train, val and test.
     """
-    records = read_csv(path)
+    records = read_csv(path, limit=_LIMIT)
     if (first := next(records, None)) is None:
         raise MotionkitError(f"{path} has no rows.", why="the first line names the columns, the others are clips.")
     header = list(first)

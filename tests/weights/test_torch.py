@@ -1,0 +1,163 @@
+"""Files of ``torch.save`` read as torch itself reads them."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import io
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.weights import read
+from motionkit.weights._names import STORAGES, TYPES
+
+from .hostile import archive, zip_pt
+from .hostile_pickles import pickled, tensor
+
+
+def lightning() -> dict[str, Any]:
+    """What a training program saves: weights, optimiser, schedule and settings."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.AdamW(network.parameters())
+    network(torch.randn(5, 3)).sum().backward()
+    optimizer.step()
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
+    return {
+        "epoch": 3,
+        "pytorch-lightning_version": "1.9.0",
+        "state_dict": network.state_dict(),
+        "optimizer_states": [optimizer.state_dict()],
+        "lr_schedulers": [schedule.state_dict()],
+        "hyper_parameters": {
+            "model": {"layers": [1, 2, {"x": None}], "type": torch.float16},
+            "args": argparse.Namespace(a=1),
+        },
+        "callbacks": {"best": {"score": torch.tensor(0.5), "path": "x"}},
+    }
+
+
+def contents() -> dict[str, Any]:
+    """Objects by what is special about them."""
+    base = torch.arange(12.0).reshape(3, 4)
+    return {
+        "lightning": lightning(),
+        "one tensor": base,
+        "parameter": torch.nn.Parameter(base.clone()),
+        "parameters": collections.OrderedDict(a=torch.nn.Parameter(base.clone(), requires_grad=False)),
+        "types": [torch.ones(3).to(dtype) for dtype in TYPES.values()],
+        "views": {"whole": base, "row": base[1], "column": base[:, 2], "turned": base.T, "cut": base[1:, 1:3]},
+        "repeated": torch.ones(1).expand(5, 4),
+        "empty": {"none": torch.zeros(0), "rows": torch.zeros(0, 3), "one": torch.tensor(3)},
+        "requires grad": torch.ones(2, requires_grad=True),
+        "arrays": {"a": np.arange(3.0), "b": np.array(["x"]), "c": np.float32(2), "d": np.int64(3), "e": b"\x00\xff"},
+        "random": {"torch": torch.get_rng_state(), "numpy": np.random.RandomState(0).get_state()},
+        "sizes": [torch.Size([1, 2]), torch.device("cpu"), torch.device("cuda", 1), torch.float32],
+        "plain": [1, 1 << 70, -5, 2.5, float("inf"), None, True, "é", (1, (2,)), {3, "x"}, {1: {2: 3}}, 1j],
+        "nothing": {},
+    }  # fmt: skip
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Compare everything: types, values, and how tensors lie in memory."""
+    assert type(found) is type(wanted)
+    if isinstance(wanted, torch.Tensor):
+        for name in ("dtype", "shape", "requires_grad", "is_leaf"):
+            assert getattr(found, name) == getattr(wanted, name)
+        assert (found.stride(), found.storage_offset()) == (wanted.stride(), wanted.storage_offset())
+        stored, expected = (torch.empty(0, dtype=torch.uint8).set_(one.untyped_storage()) for one in (found, wanted))
+        assert torch.equal(stored, expected)
+        assert found.data_ptr() % 64 == wanted.data_ptr() % 64, "aligned as torch's own"
+    elif isinstance(wanted, dict):
+        assert list(found) == list(wanted)
+        for key in wanted:
+            same(found[key], wanted[key])
+    elif isinstance(wanted, list | tuple):
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            same(one, other)
+    elif isinstance(wanted, argparse.Namespace):
+        same(vars(found), vars(wanted))
+    else:
+        np.testing.assert_equal(found, wanted)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_what_torch_saves(tmp_path: Path, zipped: bool, protocol: int) -> None:
+    for name, content in contents().items():
+        path = tmp_path / f"{name}.pt"
+        torch.save(content, path, pickle_protocol=protocol, _use_new_zipfile_serialization=zipped)
+        found = read(path)
+        # Of its newer types, torch does not read what it writes in the old format.
+        same(found, content if name == "types" and not zipped else torch.load(path, weights_only=False))
+        if name == "views":
+            found["whole"][1, 2] = 77
+            assert found["row"][2] == found["column"][1] == found["turned"][2, 1] == 77, "views of one storage"
+        if name == "lightning":
+            assert found["state_dict"]._metadata["1"] == {"version": 2}
+
+
+def test_recorded_checkpoints(shared: Path) -> None:
+    paths = [
+        path
+        for kind in ("mdm", "tmr")
+        for path in (shared / "fixtures" / kind).rglob("*")
+        if path.suffix in (".pt", ".ckpt")
+    ]
+    assert len(paths) > 10
+    for path in paths:
+        same(read(path), torch.load(path, weights_only=False, map_location="cpu"))
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_names_of_storages() -> None:
+    for name, dtype in STORAGES.items():
+        if name.count(".") == 1:
+            assert getattr(torch, name.removeprefix("torch."))(0).dtype == dtype
+    for name, dtype in TYPES.items():
+        assert getattr(torch, name.removeprefix("torch.")) == dtype
+
+
+def test_the_hostile_tensors_would_be_read_if_they_were_sound(tmp_path: Path) -> None:
+    (tmp_path / "x.pt").write_bytes(zip_pt(tensor(4, (2, 2), (2, 1))))
+    assert read(tmp_path / "x.pt").tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_of_other_machines_are_refused(tmp_path: Path, zipped: bool) -> None:
+    if zipped:
+        data = zip_pt(tensor(4, (4,), (1,)), **{"a/byteorder": b"big"})
+    else:
+        torch.save({}, out := io.BytesIO(), _use_new_zipfile_serialization=False)
+        data = out.getvalue().replace(pickle.dumps(True, 2)[2:3], pickle.dumps(False, 2)[2:3])
+    (tmp_path / "x.pt").write_bytes(data)
+    with pytest.raises(MotionkitError, match="another byte order"):
+        read(tmp_path / "x.pt")
+
+
+def test_a_later_entry_cannot_take_the_place_of_what_was_looked_at(tmp_path: Path) -> None:
+    """Two members of one name: torch reads the one, zipfile the other."""
+    first, second = pickled(tensor(4, (4,), (1,))), pickled(tensor(4, (2,), (1,)))
+    (tmp_path / "x.pt").write_bytes(archive([("a/data.pkl", first), ("a/data.pkl", second), ("a/data/0", b"\0" * 16)]))
+    with pytest.raises(MotionkitError, match="its members overlap"):
+        read(tmp_path / "x.pt")
+
+
+def test_repacked_files_say_so(tmp_path: Path) -> None:
+    torch.save({"w": torch.zeros(100)}, tmp_path / "x.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "x.pt") as source,
+        zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(MotionkitError, match="is packed"):
+        read(tmp_path / "y.pt")
