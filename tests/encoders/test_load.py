@@ -406,7 +406,7 @@ def test_a_token_table_of_other_types_is_no_traceback(tmp_path, values, slices):
     np.save(tmp_path / "m.npy", values)
     np.save(tmp_path / "m_slice.npy", slices)
     (tmp_path / "m_index.json").write_text('{"a": 0}')
-    with pytest.raises(MotionkitError, match="not a table of token embeddings|not numbers"):
+    with pytest.raises(MotionkitError, match=r"not a table of token embeddings|not numbers"):
         TokenFolder(tmp_path)
 
 
