@@ -79,7 +79,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
 
 
 def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
-    """Read a .npy file of one array of numbers.
+    """Read a .npy file of one array of numbers of a size that torch has; they come in the machine's byte order.
 
     Args:
         path: The file.
@@ -89,10 +89,10 @@ def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
         MotionkitError: As in `read_array`, or it holds anything else.
     """
     array = read_array(path, limit=limit)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise MotionkitError(f"{path} holds {kind}, not numbers.", fix="save it as one: np.save.")
-    return array
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
