@@ -73,7 +73,7 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
         parser = entrypoints.CaseSensitiveConfigParser(delimiters=("=",))
         text = HOME  # what cannot be read may well be a plugin
         try:
-            require_plain(path)
+            require_plain(path.parent, path.name)
             text = path.read_bytes().decode("utf-8", "replace")
             parser.read_string(path.read_text(encoding="utf-8"), str(path))
             for kind in KINDS:

@@ -102,21 +102,24 @@ def _scan(limit: str | None, path: tuple[str, ...]) -> Scan:
     malformed: list[Path] = []
     hide(())
     for distribution in metadata.distributions():
+        folder = folder_of(distribution)
         text, problem = entry_points_text(distribution)
         if problem or not usable(distribution, text):
-            malformed.append(folder_of(distribution))
+            malformed.append(folder)
         if HOME not in text and not problem:
             continue
         name, version, odd = name_and_version(distribution)
+        name = name or folder.stem.partition("-")[0] or "unknown"
         if normalise(name) in seen or (allowed is not None and name != HOME and normalise(name) not in allowed):
             continue
         seen.add(normalise(name))
         try:
             if problem := problem or odd:
                 raise ValueError(problem)
-            entries += _entries(distribution, name, version)
+            entries += _entries(distribution, name, version or "?")
         except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
-            broken.append(Broken(name, str(folder_of(distribution) / ENTRY_POINTS), _problem(error, text)))
+            broken.append(Broken(name, str(folder / ENTRY_POINTS), _problem(error, text)))
+            malformed.append(folder)
     hide(malformed)
     return Scan(tuple(entries), tuple(broken))
 

@@ -13,7 +13,6 @@ LARGEST = 4 * 2**20
 """Bytes of a metadata file; real ones have some thousands."""
 
 ENTRY_POINTS = "entry_points.txt"
-_ABOUT = ("METADATA", "PKG-INFO")
 
 _SHIELD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """What keeps ``import torch`` and ``import pydantic`` from reading all entry points in the processes we start."""
@@ -42,31 +41,32 @@ def _discover_others(**context: Any) -> Iterator[metadata.Distribution]:
 
 def folder_of(distribution: metadata.Distribution) -> Path:
     """Return the folder of its metadata files."""
-    # It has no public name; `locate_file` is relative to its parent.
-    return Path(str(getattr(distribution, "_path", "")))
+    # It has no public name, and is no `Path` in a zip file; `locate_file` is relative to its parent.
+    folder = getattr(distribution, "_path", "")
+    return folder if isinstance(folder, Path) else Path(str(folder))
 
 
-def require_plain(path: Path) -> None:
-    """Refuse metadata that is no file of ordinary size: reading a pipe or a device may wait for ever.
+def require_plain(folder: Path, name: str) -> None:
+    """Refuse a metadata file that is none of ordinary size: reading a pipe or a device may wait for ever.
 
     Raises:
         ValueError: It is no file, or too large.
         OSError: It cannot be looked at, as a link that leads to itself.
     """
     try:
-        found = path.stat()
+        found = os.stat(f"{folder}/{name}")  # noqa: PTH116 - for every package at every start; a Path takes longer
     except (FileNotFoundError, NotADirectoryError):  # there is none, or it is in a zip file
         return
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path.name} is not a file")
+        raise ValueError(f"{name} is not a file")
     if found.st_size > LARGEST:
-        raise ValueError(f"{path.name} has {found.st_size} bytes, more than {LARGEST}")
+        raise ValueError(f"{name} has {found.st_size} bytes, more than {LARGEST}")
 
 
 def entry_points_text(distribution: metadata.Distribution) -> tuple[str, str]:
     """Return the text of its entry points, and why they cannot be read."""
     try:
-        require_plain(folder_of(distribution) / ENTRY_POINTS)
+        require_plain(folder_of(distribution), ENTRY_POINTS)
         return distribution.read_text(ENTRY_POINTS) or "", ""
     except (OSError, ValueError) as error:
         return "", str(error)
@@ -75,22 +75,20 @@ def entry_points_text(distribution: metadata.Distribution) -> tuple[str, str]:
 def usable(distribution: metadata.Distribution, text: str) -> bool:
     """Whether the standard library's ``entry_points()`` survives it; `text` is that of its entry points."""
     try:
-        for file in _ABOUT:
-            require_plain(folder_of(distribution) / file)
         tuple(distribution.entry_points if text else ())
-        # A package whose folder has no name must have one in its metadata.
-        return getattr(distribution, "_normalized_name", "") is not None
     except Exception:  # whatever it is, other libraries would meet it too
         return False
+    folder = folder_of(distribution)  # NAME-VERSION.dist-info; else the name must be in its metadata
+    named = folder.suffix in (".dist-info", ".egg-info") and folder.stem.partition("-")[0] != ""
+    return named or name_and_version(distribution)[0] != ""
 
 
 def name_and_version(distribution: metadata.Distribution) -> tuple[str, str, str]:
-    """Return both from the metadata, or the name of its folder, and why the metadata cannot be read."""
-    name = version = problem = ""
+    """Return both from its metadata, or empty, and why that cannot be read."""
     try:
-        for file in _ABOUT:
-            require_plain(folder_of(distribution) / file)
-        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
+        for file in ("METADATA", "PKG-INFO"):
+            require_plain(folder_of(distribution), file)
+        about = distribution.metadata
+        return about["Name"] or "", about["Version"] or "", ""
     except Exception as error:  # whatever a foreign package's metadata does, it must not reach the others
-        problem = str(error)
-    return name or folder_of(distribution).name.removesuffix(".dist-info") or "unknown", version or "?", problem
+        return "", "", str(error)

@@ -92,7 +92,8 @@ def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
     """Read what a child found; return the entries that it did not come to."""
     code = child.process.poll()
     _kill(child.process)
-    lines = child.results.read_text(encoding="utf-8").splitlines() if child.results.exists() else []
+    text = child.results.read_text(encoding="utf-8") if child.results.exists() else ""
+    lines = text.split("\n")[:-1]  # the last one may have been cut
     for entry, line in zip(child.entries, lines, strict=False):
         found = json.loads(line)
         outcomes[entry] = Outcome(found["problem"], tuple(found["missing"]), tuple(found["options"]))

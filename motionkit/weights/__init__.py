@@ -4,9 +4,10 @@ from motionkit.weights._arrays import read_array, read_numbers
 from motionkit.weights._describe import components, describe
 from motionkit.weights._read import read
 from motionkit.weights._strict import build, load_strict
-from motionkit.weights._tensors import find_tensors, strip_prefix
+from motionkit.weights._tensors import as_tensor, find_tensors, strip_prefix
 
 __all__ = [
+    "as_tensor",
     "build",
     "components",
     "describe",

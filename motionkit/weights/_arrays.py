@@ -27,6 +27,9 @@ _LARGE, _PICKLE, _RATIO = 64 << 20, 1 << 20, 100
 """What unpacks to more bytes than the first (a pickle: than the second) and is packed tighter than the third holds
 nothing but repetition."""
 
+_KINDS = "biufcSUMmO"
+"""Numbers, texts, dates and objects; nothing with fields."""
+
 _HEADER = 10_000
 """Bytes of the header of an array, which numpy writes in 118."""
 
@@ -76,7 +79,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
 
 
 def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
-    """Read a .npy file of one array of numbers.
+    """Read a .npy file of one array of numbers of a size that torch has; they come in the machine's byte order.
 
     Args:
         path: The file.
@@ -86,10 +89,10 @@ def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
         MotionkitError: As in `read_array`, or it holds anything else.
     """
     array = read_array(path, limit=limit)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise MotionkitError(f"{path} holds {kind}, not numbers.", fix="save it as one: np.save.")
-    return array
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
@@ -127,10 +130,10 @@ def _check_size(path: Path, size: int, limit: int) -> None:
 def _read_one(file: IO[bytes], origin: str, size: int, packed: int | None = None) -> Any:
     """Read one array of a file, or of a member of an archive that packs its `size` bytes into `packed`."""
     shape, fortran, dtype = _read_header(file)
-    if dtype.kind == "V":
-        raise ValueError("it is a table of several types, where an array of numbers or texts belongs.")
+    if dtype.kind not in _KINDS:
+        raise ValueError(f"it holds {dtype}, where numbers or texts belong.")
     if dtype.hasobject:
-        _check_ratio(origin, size, packed or size, _PICKLE)
+        _check_ratio(origin, size, size if packed is None else packed, _PICKLE)
         value = read_pickle(file if packed is None else file.read(size), origin)
         return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     count = math.prod(shape)

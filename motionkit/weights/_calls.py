@@ -65,6 +65,7 @@ def call(gate: Gate, name: str, arguments: tuple[Any, ...]) -> Any:
             gate.charge(len(text))
             return memoryview(text.encode("latin-1"))
         case "builtins.set" | "builtins.frozenset", (Node(kind="list") as items,):
+            gate.charge(len(items.value))
             gate.check_keys(items.value)
             return gate.add(Node("set"), [items])
         case "builtins.complex", (int() | float(), int() | float()):
@@ -101,8 +102,10 @@ def build(gate: Gate, node: Node, state: Node) -> None:
             return
         case "ordered dict", "dict", ["_metadata"]:
             return
-        case "namespace", "dict", names if all(type(name) is str for name in names):
-            return
+        case "namespace", "dict", names:
+            gate.charge(len(names))
+            if all(type(name) is str for name in names):
+                return
     gate.refuse(f"it gives a {node.kind} a state as no program does")
 
 

@@ -9,6 +9,7 @@ kind and a size but no contents, so what is refused has cost nothing. What it st
   for pointers; one that is not a copy changes numpy's own ``float64`` for the whole process.
 - Lengths. An opcode, an array or a tensor that asks for more bytes than are there; a place in the memo far beyond the
   last, for which the unpickler takes memory.
+- Frames. Where an opcode crosses the end of a frame, the C unpickler goes on elsewhere than a reader byte by byte.
 - Sharing. A tuple of itself and itself, 45 times over, is 2 ** 45 objects for a function that hashes, prints or copies
   it: each object counts as often as it is referred to. Nothing can be added to what is already part of something else,
   so nothing contains itself.
@@ -52,7 +53,9 @@ class Gate:
         tensors: Whether it may refer to bytes outside itself, as the pickles of ``torch.save`` do.
 
     Attributes:
-        at: The place of the walk in `data`.
+        data: The same, up to the end of the frame that the walk is in.
+        whole: The same to its end.
+        at: The place of the walk in it.
         stack: What lies on the stack above the last mark: numbers, texts, bytes (as memoryview) and nodes.
         marks: What lies below each mark.
         memo: What was kept, by number.
@@ -60,7 +63,7 @@ class Gate:
     """
 
     def __init__(self, data: memoryview, origin: str, start: int = 0, *, tensors: bool = False) -> None:
-        self.data = data
+        self.data = self.whole = data
         self.origin = origin
         self.at = start
         self.tensors = tensors
@@ -92,9 +95,15 @@ class Gate:
                 gc.enable()
 
     def _walk(self) -> int:
-        data, operations, stop = self.data, OPERATIONS, pickle.STOP[0]
+        operations, stop = OPERATIONS, pickle.STOP[0]
         for _ in range(_OBJECTS):
-            code = data[self.at]
+            try:
+                code = self.data[self.at]
+            except IndexError:
+                if self.at != len(self.data):
+                    raise
+                self.data = self.whole
+                code = self.data[self.at]
             self.at += 1
             if code in operations:
                 operation, argument = operations[code]

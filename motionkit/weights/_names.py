@@ -14,9 +14,12 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 
+_LONGEST = 100
+
 
 def refusal(name: str, origin: str) -> MotionkitError:
     """Return the error for a pickle that refers to `name`, which is not on the list."""
+    name = name[:_LONGEST]
     module = name.rpartition(".")[0]
     runs = module.split(".")[0] in {
         "os",

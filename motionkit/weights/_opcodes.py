@@ -53,8 +53,12 @@ def _skip(gate: Gate, size: int) -> None:
 
 def _frame(gate: Gate, layout: struct.Struct) -> None:
     start = gate.at + layout.size
-    _length(gate, layout)
-    gate.at = start
+    end = start + layout.unpack_from(gate.data, gate.at)[0]
+    if gate.data is not gate.whole:
+        gate.refuse("it has a frame in a frame")
+    if end > len(gate.whole):
+        raise EOFError("it announces more bytes than there are.")
+    gate.at, gate.data = start, gate.whole[:end]
 
 
 def _mark(gate: Gate, _: None) -> None:

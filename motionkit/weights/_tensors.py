@@ -44,10 +44,19 @@ def find_tensors(obj: Any) -> dict[str, Tensor] | None:
 
 def flat_tensors(obj: Mapping[Any, Any]) -> dict[str, Tensor]:
     """Return `obj` itself as tensors when every value is a tensor or a numeric array and every key a name."""
-    if not obj or not all(isinstance(key, str) for key in obj):
+    if not all(isinstance(key, str) for key in obj):
         return {}
-    if not all(isinstance(value, (Tensor, np.ndarray)) for value in obj.values()):
-        return {}
-    if any(isinstance(value, np.ndarray) and value.dtype.hasobject for value in obj.values()):
-        return {}
-    return {key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value for key, value in obj.items()}
+    found = {key: tensor for key, value in obj.items() if (tensor := as_tensor(value)) is not None}
+    return found if len(found) == len(obj) else {}
+
+
+def as_tensor(value: object) -> Tensor | None:
+    """Return a tensor as it is and an array of numbers in any byte order as a tensor; None for anything else."""
+    if isinstance(value, np.ndarray) and is_numeric(value.dtype):
+        return torch.from_numpy(np.asarray(value, dtype=value.dtype.newbyteorder("="), order="C"))
+    return value if isinstance(value, Tensor) else None
+
+
+def is_numeric(dtype: np.dtype[Any]) -> bool:
+    """Whether torch has numbers of this type, apart from their byte order."""
+    return dtype.kind in "?bfiu" and dtype.itemsize <= 8

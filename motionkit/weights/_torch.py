@@ -120,7 +120,7 @@ def _read(file: IO[bytes], start: int, size: int) -> torch.Tensor:
 def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:
     """Return position and number of bytes of a member, which must be stored as it is."""
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        raise _refused(origin, f"{member.filename} is packed")
+        raise _refused(origin, f"its member {member.filename[:80]} is packed")
     file.seek(member.header_offset)
     header = file.read(30)
     if header[:4] != b"PK\x03\x04" or header[6] & 1:

@@ -206,8 +206,13 @@ def test_statistics(tiny, tmp_path):
     again = read_stats(tmp_path, 12)
     assert torch.equal(again[0], mean)
     assert torch.equal(again[1], std)
+    np.save(tmp_path / "mean.npy", mean.numpy().astype(">f8"))
+    assert torch.equal(read_stats(tmp_path, 12)[0], mean)
     with pytest.raises(MotionkitError, match="this TMR reads 263"):
         read_stats(tmp_path, 263)
+    np.save(tmp_path / "mean.npy", mean.numpy().astype("U"))
+    with pytest.raises(MotionkitError, match="has ndarray values"):
+        read_stats(tmp_path, 12)
     with pytest.raises(MotionkitError, match="holds no mean"):
         read_stats(tmp_path / "none", 12)
     shutil.copytree(tiny / "last_weights", tmp_path / "alone" / "a" / "b")
@@ -401,7 +406,18 @@ def test_a_token_table_of_other_types_is_no_traceback(tmp_path, values, slices):
     np.save(tmp_path / "m.npy", values)
     np.save(tmp_path / "m_slice.npy", slices)
     (tmp_path / "m_index.json").write_text('{"a": 0}')
-    with pytest.raises(MotionkitError, match="not a table of token embeddings"):
+    with pytest.raises(MotionkitError, match=r"not a table of token embeddings|not numbers"):
+        TokenFolder(tmp_path)
+
+
+def test_a_token_table_of_another_byte_order(tmp_path):
+    values = np.arange(8.0).reshape(2, 4)
+    np.save(tmp_path / "m.npy", values.astype(">f4"))
+    np.save(tmp_path / "m_slice.npy", np.array([[0, 2]], ">i8"))
+    (tmp_path / "m_index.json").write_text('{"a": 0}')
+    assert np.array_equal(TokenFolder(tmp_path).encode(["a"]).tokens[0].numpy(), values)
+    (tmp_path / "m_index.json").write_text('{"a": false}')
+    with pytest.raises(MotionkitError, match="no index of texts"):
         TokenFolder(tmp_path)
 
 

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 
 from motionkit.encoders.tmr import ActorSizes, load_tmr, new_tmr, save_tmr
+from motionkit.encoders.tmr import read_stats as read_tmr_stats
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import stock_keys
 from motionkit.policies.mdm import MDMOptions, MDMSettings
+from motionkit.policies.mdm._store import read_stats
 from motionkit.policies.mdm.model import (
     MDMPolicy,
     export_checkpoint,
@@ -107,8 +109,22 @@ def _read_tmr(folder: Path) -> None:
     load_tmr(folder, text_model=_Words(384))
 
 
+def _make_stats(scratch: Path) -> None:
+    for name in ("f4", ">f8"):
+        (scratch / name).mkdir()
+        for part in ("Mean", "Std"):
+            np.save(scratch / name / f"{part}.npy", np.linspace(1, 2, 263, dtype=name))
+
+
+def _read_stats(folder: Path) -> None:
+    """Read what --policy.stats and --reward.stats name."""
+    read_stats(folder)
+    read_tmr_stats(folder, 263)
+
+
 READERS = (
     Reader("policy", _make_policies, _read_policy),
     Reader("released-mdm", _make_released, _export_policy),
     Reader("tmr", _make_tmrs, _read_tmr),
+    Reader("statistics", _make_stats, _read_stats),
 )

@@ -53,6 +53,9 @@ def _torch(scratch: Path, *, zipped: bool) -> None:
 
 
 def _pickles(scratch: Path) -> None:
+    (scratch / "arrays").mkdir()
+    arrays = {"layer.weight": np.ones((3, 2), "f4"), "layer.bias": np.ones(3, ">f8"), "count": np.array(3)}
+    (scratch / "arrays" / "a.pkl").write_bytes(pickle.dumps(arrays, protocol=4))
     for protocol in (2, 3, 4, 5):
         (scratch / str(protocol)).mkdir()
         (scratch / str(protocol) / "a.pkl").write_bytes(pickle.dumps(_numpy(), protocol=protocol))

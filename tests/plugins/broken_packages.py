@@ -116,7 +116,7 @@ METADATA: dict[str, Callable[[Path], None]] = {
 
 
 def install_metadata(site: Any) -> None:
-    """Install a package for each of `METADATA`, one whose METADATA is a pipe, and one without any."""
+    """Install a package for each of `METADATA`, one with a pipe as METADATA, one without, one without a name."""
     for name, make in METADATA.items():
         path = site.install(f"odd-{name}", "") / "entry_points.txt"
         path.unlink()
@@ -127,6 +127,7 @@ def install_metadata(site: Any) -> None:
     piped = site.install("odd-piped", good) / "METADATA"
     piped.unlink()
     os.mkfifo(piped)
+    (site.folder / ".dist-info").mkdir()
     forget()
 
 

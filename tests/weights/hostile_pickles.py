@@ -132,6 +132,17 @@ PICKLES: dict[str, bytes] = {
     "memo": b"Nr" + struct.pack("<I", (1 << 32) - 1),
     "memo put": b"Np4294967295\n",
     "frame": b"\x95" + struct.pack("<Q", HUGE),
+    "frame in a frame": b"\x95" + struct.pack("<Q", 20) + b"\x95" + struct.pack("<Q", 1) + b"N" * 9,
+    "frame beyond an opcode": b"\x95" + struct.pack("<Q", 3) + b"N\x8c\x04abcd\x86",
+    # The unpickler drops what is left of the frame, and finds a dtype where the gate found the end of a text.
+    "frame that hides opcodes": b"\x95"
+    + struct.pack("<Q", 140_025)
+    + text("p" * 140_000)
+    + b"X"
+    + struct.pack("<I", 200_000)
+    + b"q" * 15
+    + b"q" * 199_985
+    + b"\x86.",
     "long4": b"\x8b" + struct.pack("<i", (1 << 31) - 1),
     "long text": b"L" + b"9" * 5000 + b"L\n",
     "bytes": b"B" + struct.pack("<I", (1 << 32) - 1),

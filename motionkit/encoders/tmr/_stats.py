@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from motionkit import weights
@@ -76,9 +74,9 @@ def read_stats(folder: Path, width: int, named: str = "") -> tuple[Tensor, Tenso
 
 
 def _vector(value: Any, path: Path, width: int) -> Tensor:
-    tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-    if not isinstance(tensor, Tensor) or tensor.numel() != width:
-        size = tensor.numel() if isinstance(tensor, Tensor) else type(value).__name__
+    tensor = weights.as_tensor(value)
+    if tensor is None or tensor.numel() != width:
+        size = type(value).__name__ if tensor is None else tensor.numel()
         raise MotionkitError(
             f"{path} has {size} values, this TMR reads {width} features.",
             fix="point --reward.stats at the statistics of this TMR.",

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,13 +48,13 @@ class TokenFolder:
         stem = tables[0].name.removesuffix("_slice.npy")
         self.name = stem
         self._origin = tables[0].parent / f"{stem}.npy"
-        values, slices = weights.read_array(self._origin), weights.read_array(tables[0])
+        values, slices = weights.read_numbers(self._origin), weights.read_numbers(tables[0])
         index_file = tables[0].parent / f"{stem}_index.json"
         index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
-        if not all(isinstance(row, int) for row in index.values()):
+        if not all(type(row) is int for row in index.values()):  # true and false are no numbers of rows
             raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
-        fits = isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind == "f"
-        if not fits or not isinstance(slices, np.ndarray) or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
+        fits = values.ndim == 2 and values.dtype.kind == "f"
+        if not fits or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):
             raise MotionkitError(f"{self._origin} and its slices are not a table of token embeddings.")
         inside = slices.size == 0 or (
             slices.min() >= 0 and slices.max() <= len(values) and (slices[:, 0] < slices[:, 1]).all()

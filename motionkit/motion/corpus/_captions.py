@@ -21,6 +21,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters but tab and line ends, and halves of characters: terminals obey the first, no file holds the last.
 """
 
+_NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What would break the line of a texts file apart, or is a control character."""
+
 
 @dataclass(frozen=True)
 class Caption:
@@ -30,7 +33,7 @@ class Caption:
 
     Attributes:
         text: The caption as written, control characters excepted.
-        tokens: ``word/POS``, lemmatised, as the evaluator reads them; without blanks and ``#``.
+        tokens: ``word/POS``, lemmatised, as the evaluator reads them; without line ends and ``#``.
         start: Seconds into the clip where the caption begins; 0 with `end` 0 means the whole clip.
         end: Seconds where it ends.
 
@@ -48,8 +51,10 @@ class Caption:
             raise MotionkitError(
                 f"a caption has {len(self.text)} characters: {self.text[:40]!r}...", why=f"at most {LONGEST} are read."
             )
-        object.__setattr__(self, "text", _CONTROL.sub(" ", self.text))
-        object.__setattr__(self, "tokens", tuple(clean_caption(" ".join(self.tokens)).split()))
+        if _CONTROL.search(self.text):
+            object.__setattr__(self, "text", _CONTROL.sub(" ", self.text))
+        if self.tokens and _NO_TOKEN.search(tokens := " ".join(self.tokens)):
+            object.__setattr__(self, "tokens", tuple(clean_caption(tokens).split()))
 
     @property
     def whole(self) -> bool:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
+_LINES = 500
+"""Lines of one statement; its end is found by parsing what begins it, so that time grows with the square."""
+
 
 def edit_toml(text: str, changes: Mapping[str, object]) -> str:
     """Return the text with keys set: values before the first table, tables as ``[name]`` at the end.
@@ -93,7 +96,7 @@ class _Layout:
         """Find the statements.
 
         Raises:
-            ValueError: A statement has no end.
+            ValueError: A statement has no end, or more than `_LINES` lines.
         """
         here = _Section()
         found = cls(lines, here, {})
@@ -104,7 +107,7 @@ class _Layout:
                 place += 1
                 continue
             stop = place + 1
-            while (parsed := _parsed(lines[place:stop])) is None and stop < len(lines):
+            while (parsed := _parsed(lines[place:stop])) is None and stop < min(len(lines), place + _LINES):
                 stop += 1
             if parsed is None:
                 raise ValueError(f"line {place + 1} cannot be told")

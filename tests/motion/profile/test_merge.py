@@ -152,7 +152,9 @@ def test_statistics_are_brought_up_to_date_and_other_keys_of_the_block_stay(tmp_
         ("a.toml", "epochs = 30\n[[freerun_stage_schedule]]\nrange = [1, 2] # why\n"),
         ("a.toml", "dataset_profile.n_clips = 1 # why\ndataset_profile.note = 2\n"),
         ("a.yaml", "{epochs: 30, list: [1, 2]} # why\n"),
+        ("a.toml", "list = [\n" + "1,\n" * 20_000 + "] # why\n"),
     ],
+    ids=["list of tables", "dots", "flow", "long"],
 )
 def test_what_cannot_be_edited_is_written_anew_beside_a_copy(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
