@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import os
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -116,7 +117,7 @@ def _load(entry: Entry) -> Component:
 @lru_cache(maxsize=32)
 def _from_file(name: str) -> Component:
     path_text, _, attribute = name.rpartition(":") if not name.endswith(".py") else (name, "", "component")
-    path = Path(path_text).expanduser().resolve()
+    path = Path(os.path.realpath(Path(path_text).expanduser()))
     if not path.is_file():
         raise MotionkitError(f"plugin file {path_text} does not exist.", fix="give ./file.py:attribute")
     module = _module_of(path)

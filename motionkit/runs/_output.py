@@ -34,7 +34,7 @@ class OutputFolder:
     """
 
     def __init__(self, path: Path, record: str, kind: str, *, overwrite: bool = False) -> None:
-        self.path = path.resolve()
+        self.path = Path(os.path.realpath(path))
         self._shown = path
         self._record, self._kind, self._overwrite = record, kind, overwrite
 

@@ -73,7 +73,7 @@ def spoil_array(array: np.ndarray[Any, Any], chance: Chance) -> np.ndarray[Any, 
             lambda: number.astype("i1"),
             lambda: np.array(["é\0\x1b" * 3, "\ud800"]), lambda: np.zeros(3, "M8[s]"),
             lambda: number * 0 + chance.choice((0, 7)),
-            lambda: np.broadcast_to(number.reshape(-1)[:1], (min(500_000, 10**chance.randrange(7)),)),
+            lambda: np.resize(number.reshape(-1)[:1], (min(500_000, 10**chance.randrange(7)),)),
         ]  # fmt: skip
         return chance.choice(changes)()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,7 +50,7 @@ class FileSource:
         files = [*beside, *(path for path in given if path is not None)]
         if (own := _state(self.path)) == "":
             return ""
-        said = f"{self.path.resolve()} {self.format} {self.texts} {self.splits} {self.group}"
+        said = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group}"
         words = [own, *map(_state, files), said]
         return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
 

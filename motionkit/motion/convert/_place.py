@@ -186,9 +186,9 @@ def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
     Raises:
         MotionkitError: One of them is `out`, or lies in it.
     """
-    place = out.resolve()
+    place = Path(os.path.realpath(out))
     for path in paths:
-        file = path.resolve()
+        file = Path(os.path.realpath(path))
         if place == file or place in file.parents or place in path.absolute().parents:
             raise MotionkitError(
                 f"{out} is an input itself."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     twins: dict[Path, Path] = {}
     for path in paths:
         for entry in _entries(path, aside):
-            first = found.setdefault(entry.path.resolve(), entry)
+            first = found.setdefault(Path(os.path.realpath(entry.path)), entry)
             if first.path.absolute() != entry.path.absolute():
                 twins[entry.path] = first.path
     files = [(entry.path, entry.base) for entry in found.values()]

@@ -32,7 +32,8 @@ def check_outputs(html: Path | None, config: Path | None) -> None:
         if html.is_dir():
             raise MotionkitError(f"{html} is a folder; the page is one file.", fix=f"--html {html / 'profile.html'}")
         require_writable(html)
-        if (config is not None and html.resolve() == config.resolve()) or (html.exists() and not is_profile_page(html)):
+        one_file = config is not None and os.path.realpath(html) == os.path.realpath(config)
+        if one_file or (html.exists() and not is_profile_page(html)):
             raise MotionkitError(
                 f"{html} would be replaced, and it is no page that profile made.", fix="choose another FILE for --html."
             )
