@@ -96,7 +96,7 @@ class Place:
             MotionkitError: The place was taken meanwhile, or the disk refuses (exit code 1); what was made is kept.
         """
         if os.name == "nt":
-            self._close()  # a folder with open files cannot be moved there, and there is no lock to lose
+            self._close()  # Windows moves no folder with open files, so the lock goes a moment too early there
         # The journal and the lock go last: until then no other process may take the folder for its own.
         self._output.settle(self.folder, record, leave=(JOURNAL, LOCK))
         self._finished = True
