@@ -1,4 +1,4 @@
-"""One process at a time in a folder: the lock, and whether the folder is still the one that was locked."""
+"""Lock a folder for one process, and check that the locked folder is still in its place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import IO
 from motionkit.errors import MotionkitError
 
 LOCK = ".lock"
-"""Name of the lock in its folder."""
+"""Name of the lock file."""
 
 
 def hold(folder: Path) -> IO[str]:
     """Lock the folder for this process until the returned file is closed; the system unlocks it when a process dies.
 
     Raises:
-        MotionkitError: Another process is working in the folder.
+        MotionkitError: Another process holds the folder.
         OSError: The lock cannot be opened for writing.
     """
     file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "w", encoding="utf-8")
@@ -31,7 +31,7 @@ def hold(folder: Path) -> IO[str]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether some process is working in the folder now; the folder need not be writable."""
+    """Return whether a process holds the folder now; the folder need not be writable."""
     # NFS grants an exclusive lock only to a file that is open for writing.
     flags = os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY
     try:
@@ -45,7 +45,7 @@ def is_held(folder: Path) -> bool:
 
 
 def still_holds(lock: IO[str], folder: Path) -> bool:
-    """Return whether the lock that `hold` returned is the one in `folder` now: not after the folder was emptied."""
+    """Return whether `lock`, from `hold`, is still the lock file in `folder`; False after the folder was emptied."""
     try:
         return os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat())
     except OSError:
