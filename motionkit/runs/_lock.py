@@ -1,4 +1,4 @@
-"""One process at a time in a folder: the lock, and whether the folder is still the one that was locked."""
+"""Lock a folder for one process, and check that the locked folder is still in its place."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import IO
 from motionkit.errors import MotionkitError
 
 LOCK = ".lock"
-"""Name of the lock in its folder."""
+"""Name of the lock file."""
 
 
 def hold(folder: Path) -> IO[str]:
-    """Take the folder for this process until the returned file is closed; the system lets go when a process dies.
+    """Lock the folder for this process until the returned file is closed; the system unlocks it when a process dies.
 
     Raises:
-        MotionkitError: Another process is working in the folder.
+        MotionkitError: Another process holds the folder.
         OSError: The lock cannot be opened for writing.
     """
     file = os.fdopen(_open(folder, os.O_RDWR | os.O_CREAT), "w", encoding="utf-8")
-    if not _lock(file.fileno(), shared=False):
+    if not _lock(file.fileno()):
         file.close()
         raise MotionkitError(
             f"{folder} is in use by another process.",
@@ -31,19 +31,21 @@ def hold(folder: Path) -> IO[str]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether some process is working in the folder now; the folder need not be writable."""
+    """Return whether a process holds the folder now; the folder need not be writable."""
+    # NFS grants an exclusive lock only to a file that is open for writing.
+    flags = os.O_RDWR if os.access(folder / LOCK, os.W_OK) else os.O_RDONLY
     try:
-        descriptor = _open(folder, os.O_RDONLY)
+        descriptor = _open(folder, flags)
     except OSError:
         return False
     try:
-        return not _lock(descriptor, shared=True)
+        return not _lock(descriptor)
     finally:
         os.close(descriptor)
 
 
 def still_holds(lock: IO[str], folder: Path) -> bool:
-    """Return whether the lock that `hold` returned is the one in `folder` now: not after the folder was emptied."""
+    """Return whether `lock`, from `hold`, is still the lock file in `folder`; False after the folder was emptied."""
     try:
         return os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat())
     except OSError:
@@ -51,18 +53,15 @@ def still_holds(lock: IO[str], folder: Path) -> bool:
 
 
 def _open(folder: Path, flags: int) -> int:
-    # Neither through a link nor waiting for a writer: the folder may come from somebody else.
+    # A link is refused and a pipe does not block: the folder may come from another user.
     return os.open(folder / LOCK, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
-def _lock(descriptor: int, *, shared: bool) -> bool:
-    """Try to lock an open file; True where the platform or a network disk has no such locks."""
-    try:
-        import fcntl
+def _lock(descriptor: int) -> bool:
+    """Try to lock an open file; True also where a network disk has no locks."""
+    from filelock import lock_descriptor
 
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        pass
-    return True
+    try:
+        return lock_descriptor(descriptor, blocking=False)
+    except OSError:
+        return True

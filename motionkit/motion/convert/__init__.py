@@ -1,4 +1,4 @@
-"""Whole folders from one format to another: many processes, one record, resumable."""
+"""Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
 from motionkit.motion.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
 from motionkit.motion.convert._file_source import FileSource

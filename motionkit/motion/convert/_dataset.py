@@ -1,4 +1,4 @@
-"""What a dataset needs besides its clips: names that do not clash, splits that do not leak, lists and statistics."""
+"""Write the parts of a dataset besides its clips: checked ids, splits without leaks, lists and statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motionkit.motion.corpus._splits import SPLITS, complete_splits
 
 
 def check_names(sources: Sequence[ClipSource], target: Target) -> None:
-    """Refuse a set in which a clip is called like another's mirror image (MotionkitError)."""
+    """Raise MotionkitError if the id of a clip is that of another clip's mirror image."""
     if not (isinstance(target, FeatureTarget) and target.mirrored):
         return
     keys = {source.key for source in sources}
@@ -28,7 +28,7 @@ def check_names(sources: Sequence[ClipSource], target: Target) -> None:
 
 
 def finish_dataset(folder: Path, target: FeatureTarget, pieces: Sequence[Piece], report: ConvertReport) -> None:
-    """Deal out splits and write lists and statistics."""
+    """Assign splits; write split lists and statistics."""
     groups = {piece.key: piece.group for piece in pieces}
     splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
     found: dict[str, set[str]] = {}

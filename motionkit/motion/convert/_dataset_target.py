@@ -1,4 +1,4 @@
-"""Writing clips as HumanML3D or KIT features: parts, mirror images, captions with tags."""
+"""Write clips as HumanML3D or KIT features: parts, mirror images, tagged captions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_FRAMES = 199
 
 
 class _Part(NamedTuple):
-    """What goes into the files of one id: features ``[T, D]`` and captions."""
+    """Contents of the files of one id: features ``[T, D]`` and captions."""
 
     key: str
     features: Tensor
@@ -40,8 +40,8 @@ class _Part(NamedTuple):
 class FeatureTarget:
     """A dataset folder in HumanML3D's layout.
 
-    Each clip is put onto the format's target bones, onto the floor, at the origin and facing +Z; features are
-    computed in float64. Clips that came as features of the same body are written as they are.
+    Each clip gets the format's target bone lengths, stands on the floor and starts at the origin, facing +Z; features
+    are computed in float64. Clips read from features of the same body are written unchanged.
 
     Attributes:
         body: ``humanml`` (22 joints, 20 fps) or ``kit`` (21 joints, 12.5 fps).
@@ -63,12 +63,12 @@ class FeatureTarget:
         return {"to": self.body, "mirrored": self.mirrored}
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
-        """Write a clip's parts, then their mirror images; parts that are too short are returned without files.
+        """Write a clip's parts, then their mirror images; a part that is too short is returned without files.
 
-        Either all of them are written or, when one cannot be, none.
+        If one cannot be written, none is.
         """
         ready = self._ready(clip)
-        # Rows were made of one frame more than they are; without it the mirror image would be a row shorter.
+        # T feature rows take T + 1 frames: without the last frame the mirror image would be one row shorter.
         joints = (
             to_body(clip.motion, self.skeleton, self.skeleton.fps)
             if ready is None
@@ -91,7 +91,7 @@ class FeatureTarget:
         return pieces
 
     def _ready(self, clip: Clip) -> Tensor | None:
-        """Return the clip's own features where they are of this body and at its rate."""
+        """Return the features that the clip was read from if they fit this body and frame rate, else None."""
         features = clip.features
         fits = features is not None and features.shape[-1] == self.skeleton.width
         return features if fits and clip.motion.fps == self.skeleton.fps else None
@@ -103,7 +103,7 @@ class FeatureTarget:
         bones = kit_bones() if self.skeleton is KIT else None
         for part in range(count):
             start, end = frames * part // count, frames * (part + 1) // count
-            # A part keeps the frame after its last one, which its velocities need; ready features have used it already.
+            # A part keeps one frame more, for the velocities of its last row; stored features were computed with it.
             features = (
                 joints_to_features(joints[start : end + 1].double(), self.skeleton, bones=bones).float()
                 if ready is None

@@ -1,4 +1,4 @@
-"""One motion file, with what its folder knows of it."""
+"""One motion file with the captions, splits and group found in its folder."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class FileSource:
         path: The file.
         key: Clip id.
         format: Name of its format.
-        options: What the reader must be told.
-        texts: Captions known from elsewhere in its folder.
+        options: Options of the reader.
+        texts: Captions from other files of its folder.
         texts_file: HumanML3D texts file with its captions, read with the clip.
-        splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak; the clip then
-            counts as the last of them, so that nothing held out is trained on, and carries a warning.
-        group: What its clips share with other files of the same take; empty where there are none.
+        splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak: the clip then
+            gets the last of them, so that no held-out clip is trained on, and a warning.
+        group: Name shared by all files of the same take; empty if there is only one.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class FileSource:
         return str(self.path)
 
     def fingerprint(self) -> str:
-        """Return what changes with anything that is read for the clips; empty when the file is gone."""
+        """Return a text that changes when any file read for the clips changes; empty if the file is missing."""
         beside = [self.path.parent / name for name in FORMATS[self.format].tables]
         given = (self.texts_file, self.options.hierarchy, self.options.offsets, self.options.smpl_model)
         files = [*beside, *(path for path in given if path is not None)]
@@ -55,7 +55,7 @@ class FileSource:
         return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
 
     def load(self) -> Sequence[Clip]:
-        """Read the file; the notes carry its hash, which outputs keep as their origin."""
+        """Read the file; its hash goes into the notes, and outputs record it as their origin."""
         clips = FORMATS[self.format].read(self.path, self.options)
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -80,7 +80,7 @@ class FileSource:
 
 
 def _state(path: Path) -> str:
-    """Return size and time of a file, or of all files of a folder; empty for what is not there."""
+    """Return size and modification time of a file, or of all files of a folder; empty if the path is missing."""
     try:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         return " ".join(f"{state.st_size}-{state.st_mtime_ns}" for state in map(Path.stat, files))

@@ -1,4 +1,4 @@
-"""Writing clips as single files."""
+"""Write clips as single files."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
 
     Args:
         path: The file.
-        kind: What it is.
-        clip: The clip, at the rate that is wanted.
+        kind: Its format.
+        clip: The clip, at the frame rate to write.
         unit: Unit of a BVH file.
 
     Returns:
-        ``residual_mean``, ``residual_max`` (metres) and ``flips`` where rotations had to be found for bare joints.
+        ``residual_mean``, ``residual_max`` (metres) and ``flips`` if rotations were solved from joint positions.
     """
     motion = clip.motion
     if kind in PICTURES:
@@ -71,7 +71,7 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
 
 
 def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
-    """Return a motion with rotations, and how well it fits where they had to be found."""
+    """Return the motion with rotations, and the residuals if they were solved from joint positions."""
     if isinstance(motion, Motion):
         return motion, {}
     from motionkit.motion.rigs import solve
@@ -86,7 +86,7 @@ def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]
 
 
 def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
-    """Show clips in one page or film, each with a title for where it has no caption."""
+    """Write clips as one page or film; a title stands where a clip has no caption."""
     from motionkit.motion.player import track_of, write_player
 
     tracks = [
@@ -107,6 +107,6 @@ def write_pictures(path: Path, shown: Sequence[tuple[Clip, str]]) -> None:
 
 
 def kind_of(path: Path) -> FileKind | None:
-    """Return what a file name asks for by its ending, or None for a folder."""
+    """Return the format of a file name's ending, or None for a folder."""
     by_suffix: dict[str, FileKind] = {SUFFIX[kind]: kind for kind in get_args(FileKind) if kind != "mpl"}
     return by_suffix.get(path.suffix.lower())

@@ -1,4 +1,4 @@
-"""What a folder made by ``motionkit generate`` says about its motions."""
+"""Captions of the motions in a folder made by ``motionkit generate``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIMIT = 64 << 20
 
 
 def generated_texts(folder: Path) -> Mapping[str, tuple[Caption, ...]]:
-    """Return the texts of a folder made by ``motionkit generate``: of each clip the whole, then its timed segments."""
+    """Return the captions of each clip of such a folder: of the whole clip, then of its timed segments."""
     try:
         document = read_json(folder / "motions.json", dict, limit=_LIMIT)
         fps = float(document["fps"])

@@ -1,4 +1,4 @@
-"""What files are called as clips, and which of them are the same take."""
+"""Clip ids of files, and groups of files of the same take."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from motionkit.motion.corpus._ids import plain_id
 
 _PART = re.compile(r"_p\d+$")
-"""How convert numbers the parts of a long clip."""
+"""Suffix of the parts of a long clip."""
 
 
 def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
-    """Return an id per file; ids differ by more than case, for the sake of file systems that do not.
+    """Return an id per file; ids differ by more than case, because some file systems ignore case.
 
-    An id is the file's name without ending. Files that share one get the folders between them and what was asked for
-    before it, then the name of that as well, and if all of that is the same, a number.
+    An id is the file's name without ending. Where several files have the same one, the folders below the given folder
+    are put before it, then the name of the given folder, and if they are still the same, a number is added.
 
     Args:
         files: Each file with the folder that was given to find it in (its own for a file that was given itself).
@@ -40,10 +40,10 @@ def unique_keys(files: Sequence[tuple[Path, Path]]) -> list[str]:
 
 
 def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
-    """Return a group per file for those that show one take: a clip, its mirror image ``M...``, its parts ``..._p0``.
+    """Return a group per file; files of one take share it: a clip, its mirror image ``M...``, its parts ``..._p0``.
 
-    Clips of one take never meet in two splits, whichever folder they come from. The group is called like the take's
-    first file; a file without relatives has none.
+    All clips of a group get the same split, whichever folders they come from. A group is named after its first file;
+    a file that is alone has none.
 
     Args:
         files: All files.
@@ -61,5 +61,5 @@ def shared_takes(files: Sequence[Path], keys: Sequence[str]) -> list[str]:
 
 
 def _inside(file: Path, base: Path) -> tuple[str, ...]:
-    # As they are written: a link may lead to somewhere else altogether.
+    # Paths as given, not resolved: a link may lead to another folder.
     return file.relative_to(base).with_suffix("").parts

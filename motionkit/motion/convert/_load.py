@@ -1,4 +1,4 @@
-"""Opening a source without letting whatever is wrong with it get further than its own clip."""
+"""Load a source; any error becomes a MotionkitError that concerns only its own clips."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def load_clips(source: ClipSource) -> Sequence[Clip]:
     """Load a source.
 
     Raises:
-        MotionkitError: It cannot be used. A file that a reader did not expect counts as such a file as well: one of a
-            thousand must not stop the others, and the message says that it was not foreseen.
+        MotionkitError: It cannot be used. Unexpected errors of a reader are converted too, because one damaged file
+            must not stop a folder; the message asks for a report.
     """
     try:
         return source.load()
@@ -27,7 +27,7 @@ def load_clips(source: ClipSource) -> Sequence[Clip]:
 
 
 def unforeseen(error: Exception, origin: str) -> MotionkitError:
-    """Return what an error of any kind means for the clip that caused it."""
+    """Return the MotionkitError for an unexpected error of a reader."""
     if isinstance(error, MemoryError):
         return MotionkitError(f"{origin} takes more memory than there is.", fix="cut it into shorter files.")
     words = " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""A place among the inputs that the system does not let in: one failure of its own, among sources that can be read."""
+"""A source that cannot be opened (permissions); its `load` fails, other sources are not affected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LockedSource:
     Attributes:
         path: Where it is.
         key: An id, as of a clip.
-        reason: What the system says.
+        reason: The error message of the system.
     """
 
     path: Path
@@ -30,10 +30,10 @@ class LockedSource:
         return str(self.path)
 
     def fingerprint(self) -> str:
-        """Return nothing: next time it may open."""
+        """Return an empty text: it is tried again next time."""
         return ""
 
     def load(self) -> Sequence[Clip]:
-        """Say that it cannot be read (MotionkitError)."""
+        """Raise a MotionkitError with the reason."""
         what = "; what is in it was not read" if self.path.suffix == "" else ""
         raise MotionkitError(f"{self.path}: {self.reason}{what}.", fix="check its permissions.")

@@ -1,4 +1,4 @@
-"""Checking one clip before it is written, and cutting out what would spoil the result."""
+"""Check a clip before it is written, and cut it where needed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from motionkit.motion.convert._targets import Target
 from motionkit.motion.corpus._captions import Caption, captions_within
 
 _LEAST, _LEAST_FPS = 41, 20.0
-"""Frames that HumanML3D's loaders need (40 rows of features take 41): what a check measures the length by."""
+"""Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
 
 
 def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, Found]:
-    """Check a clip; cut it to its longest clean run when that is asked for, and a rest pose where it would do harm.
+    """Check a clip; cut off a rest pose that a model would learn and, with `fix`, all but the longest clean run.
 
     Args:
         clip: The clip.
         key: Its id.
-        target: How it will be written; None only checks it.
+        target: Writer of the clip; None for a check.
         fix: Cut it to its longest clean run.
 
     Returns:
-        The clip, cut where it had to be, and what was found.
+        The clip, cut where needed, and the findings.
 
     Raises:
-        MotionkitError: Nothing of it can be used.
+        MotionkitError: No part of the clip can be used.
     """
     if clip.fault is not None:
         raise clip.fault
@@ -76,13 +76,13 @@ def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = Fals
 
 
 def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
-    """Check the motion and everything that goes with it frame by frame."""
+    """Check the motion and the arrays that belong to its frames."""
     motion, known = clip.motion, clip.features is not None
     sound = torch.ones(motion.frames, dtype=torch.bool)
     for values in (clip.features, *motion.tracks.values()):
         if values is not None and values.numel():
             sound &= sound_rows(values)
-    # The floor of features is at 0, and they hold a row less than the frames they were made of.
+    # Features have their floor at 0, and one row less than the frames that they were computed from.
     return check_motion(
         motion,
         sound=sound,
@@ -93,7 +93,7 @@ def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
 
 
 def _sound_captions(clip: Clip) -> tuple[Clip, list[str]]:
-    """Leave out captions of no part of the clip; return what a person should look at."""
+    """Drop captions whose time lies outside the clip; return warnings."""
     warnings = list(clip.warnings)
     seconds = clip.motion.frames / clip.motion.fps
     kept = []

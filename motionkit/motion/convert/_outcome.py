@@ -1,4 +1,4 @@
-"""What became of one source: plain data, so that it travels between processes and into the journal."""
+"""Result of converting one source: plain data, sent between processes and written to the journal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 _NUMBERS = ("frames", "fps", "joints")
-"""Notes of readers that are numbers."""
+"""Notes of readers whose value is a number."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Piece:
         frames: Frames written (feature rows for datasets).
         files: Paths of its files inside the output folder; empty when it was left out as too short.
         split: ``train``, ``val``, ``test`` or empty.
-        group: Clips of one group never meet in two splits.
+        group: All clips of a group are in the same split.
         captions: Number of captions.
         figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
-        clip: Id of the clip that it is, or is a part or the mirror image of.
+        clip: Id of the clip that it was made from, whole, in part or mirrored.
     """
 
     key: str
@@ -36,14 +36,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Found:
-    """What a clip is and what is wrong with it.
+    """Facts and findings of one clip that was read.
 
     Attributes:
         key: Its id.
         frames: Frames at the source's own rate.
         fps: That rate.
         notes: Facts for the record: format, unit.
-        warnings: What a person should look at.
+        warnings: Messages for the user.
         findings: Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
         kept: The longest clean run ``[start, stop)``, when the clip was cut to it.
     """
@@ -68,15 +68,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one source.
+    """Result of converting one source.
 
     Attributes:
         key: The source's id.
         origin: Where it is.
         fingerprint: State of the source when it was read.
-        clips: What was found in it.
-        pieces: What was written.
-        problems: Clip id (the source's own when it could not be read) to the reason it was not used.
+        clips: The clips read.
+        pieces: The clips written.
+        problems: Reason why a clip was not used, by clip id (the source's id if it could not be read).
     """
 
     key: str

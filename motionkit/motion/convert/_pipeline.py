@@ -1,4 +1,4 @@
-"""Converting and checking many sources on all cores."""
+"""Convert or check many sources in parallel."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def convert(
 ) -> ConvertReport:
     """Write a folder of clips in another format.
 
-    A clip that cannot be used is reported and does not stop the others. The folder is written beside its place and
-    moved there when it is whole; a conversion that was killed goes on where it was when it is started again.
+    A clip that cannot be used is reported and does not stop the others. The folder is written under another name and
+    renamed when it is complete; a conversion that was killed continues when the same command is run again.
 
     Args:
         sources: The clips.
         out: Folder to make.
-        target: How each is written.
-        table: Captions, splits and groups; they go before what a source brings itself.
+        target: Writer of each clip.
+        table: Captions, splits and groups; they take precedence over those of the source.
         fix: Cut each clip to its longest clean run.
-        overwrite: Replace what an earlier conversion wrote into `out`; nothing else in it is ever touched.
-        jobs: Worker processes; 1 works in this one. Files only: clips that are in memory stay here.
+        overwrite: Replace the files of an earlier conversion in `out`; other files in it are never touched.
+        jobs: Worker processes; 1 uses this process, and so do clips that are in memory.
         progress: Called with each source's id when it is done.
 
     Returns:
@@ -139,7 +139,7 @@ def _outcomes(
     fix: bool,
     jobs: int,
 ) -> Generator[tuple[ClipSource, Outcome, bool], None, None]:
-    """Yield what became of each source, in order, and whether it was done now."""
+    """Yield the outcome of each source, in order, and whether it was converted by this process."""
     old = {source.key: place.done(source.key) for source in sources}
     todo = [
         Job(source, target, place.folder, rows.get(source.key), fix) for source in sources if old[source.key] is None
@@ -159,13 +159,13 @@ def _outcomes(
 
 
 def _run(jobs: Sequence[Job], processes: int) -> Generator[Outcome, None, None]:
-    """Work through jobs in order; clips that are in memory stay in this process."""
+    """Run jobs in order; clips that are in memory are converted in this process."""
     files = all(isinstance(job.source, FileSource) for job in jobs)
     return in_processes(work, jobs, processes if files else 1)
 
 
 def _reasons(report: ConvertReport) -> list[str]:
-    """Return why nothing was left, three clips of each kind at most."""
+    """Return why no clip could be used, for at most three clips of each kind."""
     said = report.reasons()[:3]
     if report.short:
         listed = ", ".join(f"{key} ({frames} frames)" for key, frames in list(report.short.items())[:3])
@@ -174,6 +174,6 @@ def _reasons(report: ConvertReport) -> list[str]:
 
 
 def _cpu_seconds() -> float:
-    """Return processor time of this process and its finished children."""
+    """Return the CPU seconds of this process and its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -1,4 +1,4 @@
-"""A folder that is written beside its place, remembers what is done, and moves there when it is whole."""
+"""An output folder written under a temporary name, with a journal to resume from, and renamed when complete."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LIMIT = 256 << 20
 class Place:
     """Writes ``OUT`` as ``.OUT.part`` first.
 
-    Every finished source is a line of a journal there. When a process dies, the next one with the same plan goes on
-    after the last line; with another plan it starts again. What was made of a source that has changed since, or is no
-    longer asked for, is deleted before anything else. Leaving the ``with`` block before `finish` keeps the part
-    folder, unless the error says that nothing can come of it (exit code 2).
+    The journal there gets a line for each finished source. After a process died, the next one with the same plan
+    continues after the last line; with another plan it starts again. Files of a source that has changed since, or is
+    no longer among `sources`, are deleted first. Leaving the ``with`` block before `finish` keeps the part folder,
+    except after an error with exit code 2, which would occur again.
 
     Args:
         out: The folder to make.
         plan: Everything that the outputs depend on besides the sources; plain data.
-        sources: The id of every source, with its fingerprint; an empty one is never taken over.
-        overwrite: Replace what an earlier conversion wrote there; nothing else in it is ever touched.
+        sources: Fingerprint of each source by its id; a source with an empty one is always converted again.
+        overwrite: Replace the files of an earlier conversion; other files in the folder are never touched.
 
     Raises:
         MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
@@ -53,7 +53,7 @@ class Place:
         self._journal: IO[str] | None = None
 
     def __enter__(self) -> Place:
-        """Take the part folder.
+        """Make and lock the part folder.
 
         Raises:
             MotionkitError: It cannot be made, is no conversion's, or another process works in it.
@@ -82,29 +82,30 @@ class Place:
         self._close()
 
     def done(self, key: str) -> Outcome | None:
-        """Return what became of a source that an earlier, interrupted process finished and that has not changed."""
+        """Return the outcome of an unchanged source that an earlier, interrupted process finished, else None."""
         return self._done.get(key)
 
     def note(self, outcome: Outcome) -> None:
-        """Remember that a source is done."""
+        """Write the outcome of a finished source to the journal."""
         self._append({"outcome": outcome.document()})
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Move the folder into place, with its record ``convert.json``.
 
         Raises:
-            MotionkitError: The place was taken meanwhile, or the disk refuses (exit code 1); what was made is kept.
+            MotionkitError: Another process made OUT meanwhile, or it cannot be written (exit code 1); the part folder
+                stays.
         """
         if os.name == "nt":
-            self._close()  # a folder with open files cannot be moved there, and there is no lock to lose
-        # The journal and the lock go last: until then no other process may take the folder for its own.
+            self._close()  # Windows moves no folder with open files, so the lock goes a moment too early there
+        # The journal and the lock are deleted last: until then no other process may use the folder.
         self._output.settle(self.folder, record, leave=(JOURNAL, LOCK))
         self._finished = True
         for name in (JOURNAL, LOCK):
             (self._out / name).unlink(missing_ok=True)
 
     def _refuse_strangers(self) -> None:
-        """Refuse a folder that is called like ours and is not: what lies in it would be swept away."""
+        """Refuse a folder of that name without a journal: its files would be deleted."""
         names = {path.name for path in self.folder.iterdir()}
         if JOURNAL not in names and any(name != LOCK and not name.startswith(".tmp-") for name in names):
             raise MotionkitError(
@@ -114,7 +115,7 @@ class Place:
             )
 
     def _hold(self) -> IO[str]:
-        """Take the folder, and make sure that it is still in its place: another process may just have moved it."""
+        """Lock the folder and check that it is still there: another process may just have renamed it."""
         lock = hold(self.folder)
         try:
             if os.path.samestat(os.fstat(lock.fileno()), (self.folder / LOCK).stat()):
@@ -137,7 +138,7 @@ class Place:
         self._journal.flush()
 
     def _read_journal(self) -> None:
-        """Take over what an earlier process with the same plan made of the same sources; a torn last line is none."""
+        """Read the outcomes of an earlier process with the same plan and sources; skip an incomplete last line."""
         path = self.folder / JOURNAL
         try:
             # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
@@ -155,7 +156,7 @@ class Place:
         write_bytes_atomic(path, text.encode(errors="backslashreplace"))
 
     def _sweep(self) -> None:
-        """Delete what no finished source has written: leftovers of the process that died."""
+        """Delete files of no finished source: leftovers of the process that died."""
         known = {
             self.folder / file for outcome in self._done.values() for piece in outcome.pieces for file in piece.files
         }
@@ -177,7 +178,7 @@ def claim_folder(out: Path, *, overwrite: bool = False) -> OutputFolder:
 
 
 def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
-    """Refuse an output that would take the place of what it is made from.
+    """Refuse an output that would replace its own input.
 
     Args:
         out: File or folder to write.

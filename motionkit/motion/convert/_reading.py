@@ -1,4 +1,4 @@
-"""Refusing what readers are told where none of them would listen."""
+"""Refuse reading options that have no effect on the given files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _FLAGS = {
 
 
 def refuse_idle(options: ReadOptions, sources: Iterable[ClipSource]) -> None:
-    """Refuse options of reading that no reader of these sources looks at, and files that are not there.
+    """Refuse options that no reader of these sources uses, and files that do not exist.
 
     Raises:
-        MotionkitError: There is one; says which formats it is for.
+        MotionkitError: There is such an option (the message names its formats) or file.
     """
     names = {source.format for source in sources if isinstance(source, FileSource)}
     heard = {option for name in names for option in FORMATS[name].options}

@@ -1,4 +1,4 @@
-"""What a conversion or a check did, for people and for ``--json``."""
+"""Result of a conversion or a check, for the console and for ``--json``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from motionkit.motion.convert._outcome import Found, Outcome, Piece
 
 @dataclass
 class ConvertReport:
-    """What was done; nothing is left out without being listed.
+    """Result of a conversion; every clip that was left out is listed.
 
     Attributes:
-        to: What was written; empty for a check.
+        to: Format written; empty for a check.
         written: Ids of the clips written.
-        failed: Origin and reason of what could not be used.
+        failed: Origin and reason of each clip that could not be used.
         short: Ids of clips left out for being too short, with their number of frames.
         cut: Ids of clips longer than a dataset takes, with the number of parts they were cut into.
-        fixed: Ids of clips of which a part was kept, with its first frame and the one after its last.
-        clips: Everything known about every clip read: frames, fps, notes, findings.
+        fixed: Ids of clips that were cut to a clean run, with its frames ``[start, stop)``.
+        clips: Frames, fps, notes and findings of each clip read.
         uncaptioned: Ids written without a caption (datasets).
         motionless: Ids of the caption table that no clip has.
         skipped: Files that hold no motion, such as statistics and settings.
-        warnings: What a person should look at.
+        warnings: Messages for the user.
         splits: Number of clips per split (datasets).
         figures: Medians over the clips, such as ``skate`` (m/s) and ``jerk`` (m/s^3); ``residual_max`` is the largest.
         frames: Frames written.
@@ -55,7 +55,7 @@ class ConvertReport:
     cpu_seconds: float = 0.0
 
     def add(self, outcome: Outcome) -> list[Piece]:
-        """Take in what became of one source; return the pieces that were written."""
+        """Add the outcome of one source; return the pieces that were written."""
         for key, reason in outcome.problems.items():
             name = outcome.origin if key == outcome.key else f"{outcome.origin} ({key})"
             self.failed[name] = reason
@@ -70,21 +70,21 @@ class ConvertReport:
         return kept
 
     def conclude(self, pieces: Sequence[Piece]) -> None:
-        """Fill `figures` from all pieces written."""
+        """Compute `figures` from all pieces written."""
         names = {name for piece in pieces for name in piece.figures}
         for name in sorted(names):
             values = [piece.figures[name] for piece in pieces if name in piece.figures]
             self.figures[name] = max(values) if name in ("residual_max", "flips") else median(values)
 
     def reasons(self) -> list[str]:
-        """Return why clips were not used; most readers name the file themselves."""
+        """Return why clips were not used; the origin is added where a message lacks it."""
         return [reason if name in reason else f"{name}: {reason}" for name, reason in self.failed.items()]
 
     def failure(self, out: object) -> MotionkitError | None:
-        """Return the error that a conversion ends with when clips of it could not be used.
+        """Return the error at the end of a conversion in which clips could not be used.
 
         Args:
-            out: Where the others are.
+            out: Output of the other clips.
         """
         if not self.failed:
             return None
@@ -93,7 +93,7 @@ class ConvertReport:
         )
 
     def check_failure(self) -> MotionkitError | None:
-        """Return the error that a check ends with when something is wrong with a clip."""
+        """Return the error at the end of a check in which a clip has errors or could not be read."""
         bad = [clip for clip in self.clips if any(finding["severity"] == "error" for finding in clip["findings"])]
         if not (bad or self.failed):
             return None

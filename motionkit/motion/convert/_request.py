@@ -1,4 +1,4 @@
-"""What a conversion is asked to make: worked out of paths and options, refused before anything is read."""
+"""Decide from paths and options what to convert to, and refuse what cannot work before anything is read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FOREIGN = (".fbx", ".gltf", ".usd", ".usdz", ".c3d", ".obj", ".mov", ".avi", ".
 
 @dataclass(frozen=True)
 class Request:
-    """A conversion that can be run.
+    """A conversion whose options fit together.
 
     Attributes:
         out: File or folder to make.
-        target: How each clip of a folder is written; for a single file what it is.
-        file: The kind of the single file that `out` is; None for a folder.
-        wishes: What was wished for.
+        target: Writer of each clip of a folder; for a single file its options.
+        file: Format of `out` if it is a single file; None for a folder.
+        wishes: Output options.
     """
 
     out: Path
@@ -40,17 +40,17 @@ class Request:
 def plan_conversion(
     out: Path, inputs: Sequence[str], to: FileKind | DatasetKind | None = None, wishes: Wishes | None = None
 ) -> Request:
-    """Work out what is to be made.
+    """Choose the target and check the options.
 
     Args:
-        out: File or folder to make; without `to` its ending says what, and a folder becomes a HumanML3D dataset.
-        inputs: Names of what is read: an npz made of nothing but JSON is the predictor's.
-        to: What to make.
-        wishes: How.
+        out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
+        inputs: Names of the input files: an npz made from JSON files only has the predictor's layout.
+        to: Format to write.
+        wishes: Output options.
 
     Raises:
-        MotionkitError: `to` and the name of `out` contradict each other, nobody writes such files, or a wish could
-            not act.
+        MotionkitError: `to` and the name of `out` contradict each other, the format cannot be written, or an option
+            has no effect.
     """
     wishes = wishes or Wishes()
     kind = _kind(to, out, inputs)
@@ -71,10 +71,10 @@ def run_conversion(
     jobs: int = 1,
     progress: Callable[[str], None] = lambda key: None,
 ) -> ConvertReport:
-    """Make what was asked for; see `convert` and `convert_file`.
+    """Run a conversion; see `convert` and `convert_file`.
 
     Raises:
-        MotionkitError: A table was given for a single file, or what these two raise.
+        MotionkitError: A table was given for a single file; also as for these two.
     """
     wishes = request.wishes
     if request.file is None:
@@ -117,7 +117,7 @@ def _kind(to: FileKind | DatasetKind | None, out: Path, inputs: Sequence[str]) -
 
 
 def refuse_foreign(out: Path) -> None:
-    """Refuse a name that asks for a format nobody here writes: a folder of that name is not what was meant.
+    """Refuse a name with the ending of a format that is not written here, rather than make a folder of that name.
 
     Raises:
         MotionkitError: Its ending is one of those.

@@ -1,4 +1,4 @@
-"""A single file out: one clip in any format, or several clips in one page or film."""
+"""Write a single file: one clip in any format, or several clips in one page or film."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def convert_file(
     Args:
         sources: One clip; for pages and films several, which are shown side by side.
         out: The file.
-        kind: What it is.
+        kind: Its format.
         fps: As in `FileTarget`.
         unit: Unit of a BVH file.
         fix: Cut each clip to its longest clean run.
@@ -50,8 +50,8 @@ def convert_file(
         What was done.
 
     Raises:
-        MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. One of
-            several that cannot be used is in the report, and the others are shown.
+        MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. If only
+            some clips cannot be used, the report lists them and the others are written.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     require_file(out, kind, len(sources), overwrite=overwrite)
@@ -104,11 +104,11 @@ def convert_file(
 
 
 def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = False) -> None:
-    """Refuse, before any work, a file that could not be written.
+    """Refuse, before any work, a file that cannot be written.
 
     Args:
         out: The file.
-        kind: What it is.
+        kind: Its format.
         count: Clips to go into it, as far as that is known.
         overwrite: Whether a file that is there may be replaced.
 

@@ -1,4 +1,4 @@
-"""The clips that a list of paths stands for, under ids that are unique and fit for file names."""
+"""Find the clips of a list of paths and give them ids that are unique and valid file names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from motionkit.motion.formats._table import SUFFIXES, known, recognise
 
 @dataclass(frozen=True)
 class Opened:
-    """What a list of paths stands for.
+    """Result of `open_sources`.
 
     Attributes:
-        sources: The clips, in a fixed order; then whatever the system did not let in, whose `load` says so.
+        sources: The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
         skipped: Files of a known ending that hold no motion, as statistics and settings do not.
-        made: Folders inside the given ones that `convert` wrote; they hold the same motions again and were passed over.
+        made: Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
         twins: Links to a file that is among the sources under another name, with that name.
     """
 
@@ -68,7 +68,7 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
 
 def _entries(path: Path, aside: Aside) -> Sequence[Found]:
-    """Return what a path stands for (MotionkitError when that is nothing)."""
+    """Return the motion files of a path (MotionkitError if there are none)."""
     if path.is_dir():
         before = len(aside.locked)
         entries = _in_folder(path, aside)
@@ -86,7 +86,7 @@ def _entries(path: Path, aside: Aside) -> Sequence[Found]:
 
 
 def _in_folder(path: Path, aside: Aside) -> list[Found]:
-    """Return what is in a folder: what `convert` made of it is passed over, unless it is all there is."""
+    """Return the motion files of a folder; output of `convert` is skipped unless there is nothing else."""
     before = len(aside.made)
     if found := list(walk(path, aside)):
         return found

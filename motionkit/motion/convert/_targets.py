@@ -1,4 +1,4 @@
-"""What writes the clips of a folder, and one file for each."""
+"""The protocol of clip writers, and the writer of one file for each clip."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from motionkit.motion.corpus._ids import plain_id
 
 
 class Target(Protocol):
-    """Writes clips; it is sent to worker processes, so it pickles."""
+    """Writes clips; sent to worker processes, so it must pickle."""
 
     @property
     def for_training(self) -> bool:
-        """Return whether a rest pose before the motion would spoil it."""
+        """Return whether models train on the files: a rest pose before the motion is then cut off."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that its files depend on besides the clips, as plain data."""
+        """Return all that the files depend on besides the clips, as plain data."""
         ...
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
@@ -32,7 +32,7 @@ class Target(Protocol):
 
         Raises:
             MotionkitError: The clip cannot be written in this way.
-            OSError: The disk refuses.
+            OSError: The files cannot be written.
         """
         ...
 
@@ -42,8 +42,8 @@ class FileTarget:
     """One file per clip.
 
     Attributes:
-        kind: What is written.
-        fps: Frames per second; 0 keeps the clip's own, except for ``joints``, whose files do not say and get 20.
+        kind: Format of the files.
+        fps: Frames per second; 0 keeps the clip's own; ``joints`` get 20, because their files do not store it.
         unit: Unit of BVH files.
         min_frames: Shorter clips are left out.
     """
@@ -55,7 +55,7 @@ class FileTarget:
 
     @property
     def for_training(self) -> bool:
-        """Return whether a model will learn from the file; otherwise it keeps every frame of the source."""
+        """Return whether models train on the file; otherwise it keeps every frame of the source."""
         return self.kind in ("mpl", "joints")
 
     @property

@@ -1,4 +1,4 @@
-"""Finding motion files in folders, with the captions and splits that lie beside them."""
+"""Find motion files in folders, with the captions and splits beside them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from motionkit.motion.corpus._splits import SPLITS
 from motionkit.motion.formats._table import FORMATS, SUFFIXES, Format, recognise
 
 _OWN = ("convert.json", "motions.json")
-"""What motionkit itself leaves beside motions."""
+"""Files that motionkit writes beside motions."""
 
 _LIMIT = 256 << 20
-"""Bytes of a convert.json, which notes up to a kilobyte for each clip, and of a list of clips."""
+"""Largest convert.json (up to a kilobyte for each clip) and largest list of clips, in bytes."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A motion file that was come upon.
+    """A motion file found in a folder.
 
     Attributes:
         path: The file.
         base: The folder that was given to find it in.
         format: Its format.
-        texts: Captions that are known of it.
+        texts: Its captions.
         texts_file: Its file of captions.
         splits: The splits that list it.
     """
@@ -43,12 +43,12 @@ class Found:
 
 @dataclass
 class Aside:
-    """What a walk comes upon besides motions; nothing of it goes unsaid.
+    """Files and folders that hold no motion to read; all are reported.
 
     Attributes:
         skipped: Files of a known ending that hold no motion, as statistics and settings do not.
-        made: Folders that `convert` wrote; what is in them is passed over.
-        locked: Files and folders that the system does not let in, with its reason.
+        made: Folders that `convert` wrote; their files are skipped.
+        locked: Files and folders that cannot be opened, with the error message of the system.
     """
 
     skipped: list[Path] = field(default_factory=list)
@@ -59,11 +59,11 @@ class Aside:
 def walk(top: Path, aside: Aside) -> Iterator[Found]:
     """Walk a folder; sub-folders with features, or with joints and their captions or splits, are read as such.
 
-    A link that leads nowhere, or a pipe, counts as a file: its reader says what is wrong with it.
+    A dangling link or a pipe counts as a file: its reader reports the error.
 
     Args:
         top: The folder.
-        aside: Takes what is no motion.
+        aside: Gets everything that is no motion.
 
     Raises:
         MotionkitError: The list of a split is no text.
@@ -75,7 +75,7 @@ def walk(top: Path, aside: Aside) -> Iterator[Found]:
             if path.is_dir():
                 state = path.stat()
                 if (place := (state.st_dev, state.st_ino)) in seen:
-                    continue  # a link that leads back up would be followed for ever
+                    continue  # a link to a parent folder would be followed without end
                 seen.add(place)
                 if path != top and _is_conversion(path):
                     aside.made.append(path)
@@ -96,7 +96,7 @@ def walk(top: Path, aside: Aside) -> Iterator[Found]:
 
 
 def _motions_of(folder: Path) -> Path | None:
-    """Return the folder of a dataset's motions: features, else joints that captions or splits lie beside."""
+    """Return a dataset's folder of features, else its folder of joints if there are captions or splits."""
     if (features := folder / "new_joint_vecs").is_dir():
         return features
     lists = any((folder / f"{split}.txt").is_file() for split in SPLITS)
@@ -105,7 +105,7 @@ def _motions_of(folder: Path) -> Path | None:
 
 
 def _is_conversion(folder: Path) -> bool:
-    """Whether `convert` wrote a folder."""
+    """Return whether `convert` wrote a folder."""
     try:
         record = read_json(folder / "convert.json", dict, limit=_LIMIT, surrogates=True)
     except MotionkitError:

@@ -1,4 +1,4 @@
-"""How something is to be written, and refusing what could not act."""
+"""Output options of `convert`, and checks for options that have no effect."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _RATES = {"humanml": HUMANML.fps, "kit": KIT.fps}
 
 @dataclass(frozen=True)
 class Wishes:
-    """How something is to be written; each acts where its description says and is refused elsewhere.
+    """Output options; each is refused where it has no effect.
 
     Attributes:
-        fps: Frames per second; 0 keeps each clip's own, joints get 20. Datasets have their own.
+        fps: Frames per second; 0 keeps each clip's own, joints get 20. Datasets have a fixed rate.
         bvh_unit: Unit of BVH files.
         min_frames: Shorter clips are left out of a folder of files.
         mirror: Datasets: also each clip's mirror image.
         fix: Cut each clip to its longest clean run.
-        overwrite: Replace the file, or what an earlier conversion wrote into the folder.
+        overwrite: Replace the file, or the files of an earlier conversion in the folder.
     """
 
     fps: float = 0.0
@@ -36,7 +36,7 @@ class Wishes:
 
 
 def refuse_for_datasets(kind: DatasetKind, wishes: Wishes) -> None:
-    """Refuse wishes that do not act on datasets (MotionkitError)."""
+    """Raise MotionkitError for options that have no effect on datasets."""
     rate = _RATES[kind]
     if wishes.fps not in (0.0, rate):
         raise MotionkitError(f"--fps {wishes.fps:g}: {kind} has {rate:g} frames per second.", fix="leave --fps out.")
@@ -47,7 +47,7 @@ def refuse_for_datasets(kind: DatasetKind, wishes: Wishes) -> None:
 
 
 def refuse_for_files(kind: FileKind, wishes: Wishes, *, single: bool) -> None:
-    """Refuse wishes that do not act on files of a kind, or on a single one (MotionkitError)."""
+    """Raise MotionkitError for options that have no effect on this format, or on a single file."""
     if wishes.mirror:
         raise MotionkitError(f"--mirror does not act with --to {kind}.", fix="it belongs to humanml and kit.")
     if wishes.bvh_unit != "cm" and kind != "bvh":
@@ -61,7 +61,7 @@ def refuse_for_files(kind: FileKind, wishes: Wishes, *, single: bool) -> None:
 
 
 def refuse_for_check(given: Mapping[str, object]) -> None:
-    """Refuse options of writing beside ``--check``.
+    """Refuse output options together with ``--check``.
 
     Args:
         given: Options to their values; those that are empty, 0 or False were not given.

@@ -1,4 +1,4 @@
-"""What a report says to people."""
+"""Console messages and tables of a report."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _FIGURES = {
 
 
 def check_messages(report: ConvertReport) -> list[Message]:
-    """Return what was not read, and what a person should look at."""
+    """Return the messages of a check: what was not read, and warnings."""
     return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
 
 
 def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
-    """Return everything that a conversion did besides writing clips as they are.
+    """Return the messages of a conversion: clips left out, cut or changed, and warnings.
 
     Args:
-        report: What it did.
-        fixed: Whether it was asked to cut clips to their longest clean run.
+        report: Its result.
+        fixed: Whether clips are cut to their longest clean run (``--fix``).
     """
     said = check_messages(report)
     said += _grouped(
@@ -65,7 +65,7 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
 
 
 def summary_line(report: ConvertReport) -> str:
-    """Return in one line what became of a single clip: its length, and how well rotations fit where they were found."""
+    """Return a line on a single clip: its length, and the residual of solved rotations."""
     said = [f"{report.frames} frames"]
     if "residual_max" in report.figures:
         mean, most = (f"{1000 * report.figures[name]:.1f}" for name in ("residual_mean", "residual_max"))
@@ -75,7 +75,7 @@ def summary_line(report: ConvertReport) -> str:
 
 
 def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
-    """Return the numbers of a conversion, each with its name; residuals in millimetres."""
+    """Return the rows of a table of a conversion's numbers; residuals in millimetres."""
     return [
         ("clips", len(report.written)),
         *report.splits.items(),
@@ -91,7 +91,7 @@ def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
 
 
 def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
-    """Return warnings; one that several clips have in the same words becomes one, with their ids."""
+    """Return warnings; equal warnings of several clips are merged into one with their ids."""
     clips = {clip["clip"] for clip in report.clips}
     groups: dict[str, list[str]] = {}
     for warning in warnings:
@@ -108,7 +108,7 @@ def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
 
 
 def _counted(report: ConvertReport, keys: Collection[str]) -> str:
-    """Return how many clips there are among some ids, mirror images and parts of long clips by themselves."""
+    """Return the numbers of clips, mirror images and parts of long clips among ids, in words."""
     clips = {clip["clip"] for clip in report.clips}
     own = sum(key in clips for key in keys)
     images = sum(key not in clips and original(key, clips) in clips for key in keys)
@@ -117,7 +117,7 @@ def _counted(report: ConvertReport, keys: Collection[str]) -> str:
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:
-    """Return names with commas, and an ellipsis where there are more of them than are shown."""
+    """Return names joined by commas, with an ellipsis if not all are shown."""
     return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
 
 
@@ -125,7 +125,7 @@ FINDING_COLUMNS = ("clip", "frames", "fps", "format", "finding", "where", "what"
 
 
 def finding_rows(report: ConvertReport) -> list[tuple[object, ...]]:
-    """Return what was found in each clip, a row per finding under `FINDING_COLUMNS`."""
+    """Return the findings of all clips, a row each with the columns `FINDING_COLUMNS`."""
     return [row for clip in report.clips for row in _of_clip(clip)]
 
 

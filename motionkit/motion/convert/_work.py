@@ -1,4 +1,4 @@
-"""What a worker process does with one source: load, check, cut, write."""
+"""Convert one source in a worker process: load, check, cut, write."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from motionkit.motion.convert._targets import Target
 from motionkit.motion.corpus._caption_row import CaptionRow
 
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
-"""What is wrong with the disk and would be wrong for every other clip too; anything else is about one file."""
+"""Errors of the disk, which every other clip would meet too; other errors concern one file."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One source and what is to be done with it.
+    """One source and how to convert it.
 
     Attributes:
         source: Where the clips come from.
-        target: How they are written; None only looks.
-        folder: Where to.
-        row: What a table says about them; goes before what the source brings itself.
+        target: Writer of the clips; None only checks them.
+        folder: Output folder.
+        row: Their row of the caption table; it takes precedence over what the source holds.
         fix: Cut each clip to its longest clean run.
     """
 
@@ -38,7 +38,7 @@ class Job:
 
 
 def work(job: Job) -> Outcome:
-    """Do it. What is wrong with the source or one of its clips becomes part of the outcome.
+    """Run a job; errors of the source or of one of its clips become part of the outcome.
 
     Raises:
         OSError: The disk is full, read-only or broken.

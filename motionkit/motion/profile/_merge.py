@@ -1,4 +1,4 @@
-"""Putting suggested settings into a file that people edit, without destroying what they wrote."""
+"""Write suggested settings into a settings file and keep what the user wrote there."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from motionkit.motion.profile._settings_file import Format, format_of, read_sett
 from motionkit.runs import write_bytes_atomic
 
 BLOCK = "dataset_profile"
-"""Key under which the statistics go; it is the program's own and always brought up to date."""
+"""Key of the statistics; motionkit owns it and always updates it."""
 
 
 @dataclass
 class Merged:
-    """What became of each suggestion.
+    """Result of `merge_settings`.
 
     Attributes:
         path: The file.
@@ -41,7 +41,7 @@ class Merged:
     text: str = ""
 
     def document(self) -> dict[str, object]:
-        """Return it for JSON."""
+        """Return the result as a JSON document."""
         return {
             "path": str(self.path),
             "created": self.created,
@@ -63,9 +63,9 @@ def merge_settings(
     anew and a copy of it is left as ``FILE.bak`` (``FILE.bak2``, ... when that is taken). A missing file is made.
 
     Args:
-        path: The file; its ending tells the format.
+        path: The file; its ending decides the format.
         settings: Keys of the top level.
-        block: Statistics, for the key `BLOCK`; keys in it that are not ours stay.
+        block: Statistics, for the key `BLOCK`; other keys in it stay.
         overwrite: Replace values that differ.
 
     Returns:
@@ -111,7 +111,7 @@ def merge_settings(
 
 
 def _edited(format_: Format, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
-    """Return the text edited in place, empty when that does not give what is wanted."""
+    """Return the text edited in place; empty if its values would not be those of `wanted`."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     body = text.removeprefix(mark)
     windows = "\r\n" in body and body.count("\r\n") == body.count("\n")
@@ -125,7 +125,7 @@ def _edited(format_: Format, text: str, changes: Mapping[str, Any], wanted: dict
 
 
 def _free(path: Path) -> Path:
-    """Return a path that nothing has: an older copy is somebody's too."""
+    """Return `path`, with a number if it exists: an older copy is kept."""
     number = 2
     free = path
     while free.exists():

@@ -1,4 +1,4 @@
-"""Settings files that people edit, in JSON, TOML and YAML: reading them, and what writes each."""
+"""Read, edit and write settings files in JSON, TOML and YAML."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from motionkit.motion.profile._edit_yaml import dump_yaml, edit_yaml
 
 @dataclass(frozen=True)
 class Format:
-    """How a kind of settings file is read and written.
+    """Functions that read and write one format of settings files.
 
     Attributes:
-        parse: Text and its origin to a document.
-        edit: Text and values to set to the text with them; ValueError where it cannot be edited in place.
-        dump: A table to a text of its own.
-        empty: What a new file holds before the first edit.
+        parse: Parses a text; the second argument is its origin, for messages.
+        edit: Returns a text with values set; ValueError if it cannot be edited in place.
+        dump: Writes a table as a new text.
+        empty: Text of an empty file.
     """
 
     parse: Callable[[str, str], dict[str, Any]]
@@ -34,7 +34,7 @@ class Format:
 
 
 def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read a settings file; a file that is not there is empty.
+    """Read a settings file; a missing file counts as empty.
 
     Raises:
         MotionkitError: The ending is unknown, or the file is malformed or no table of keys.
@@ -47,7 +47,7 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that a file's ending tells.
+    """Return the format of a file's ending.
 
     Raises:
         MotionkitError: The ending is unknown.

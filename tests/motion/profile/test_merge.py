@@ -230,6 +230,8 @@ def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> 
         ("a.yaml", "1: a\n", "key that is no text: 1"),
         ("a.yaml", "on: 1\n", "key that is no text: True"),
         ("a.toml", "a = ", "not valid TOML"),
+        ("a.toml", "a" + ".a" * 20_000 + " = 1", "key of more than 100 parts"),
+        ("a.toml", "a = " + "[" * 101 + "]" * 101, "nested too deep"),
         ("a.json", b"\xff\xfe\x00", "not a text file"),
     ],
 )
