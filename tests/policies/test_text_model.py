@@ -12,7 +12,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy, open_reference, save_policy
+from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy, open_reference
 
 Make = Callable[..., MDMPolicy]
 
@@ -27,7 +27,7 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def trained(make_policy: Make, clip: Path, tmp_path: Path) -> Path:
     """A policy folder."""
-    return save_policy(make_policy(encoder=open_encoder("clip", str(clip))), tmp_path / "policy")
+    return make_policy(encoder=open_encoder("clip", str(clip))).save(tmp_path / "policy")
 
 
 def test_the_folder_it_was_trained_with_is_used_again(trained: Path, clip: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_reference_of_another_text_model_is_refused(make_policy: Make, trained
 def test_a_text_model_that_is_gone_is_said_so(make_policy: Make, clip: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"
     shutil.copytree(clip, place)
-    folder = save_policy(make_policy(encoder=open_encoder("clip", str(place))), tmp_path / "policy")
+    folder = make_policy(encoder=open_encoder("clip", str(place))).save(tmp_path / "policy")
     place.rename(tmp_path / "moved")
     with pytest.raises(MotionkitError, match="there is no such folder") as error:
         open_policy(MDMOptions(checkpoint=str(folder)))
