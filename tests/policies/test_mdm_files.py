@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import KIT, Normalizer
+from motionkit.motion import KIT
 from motionkit.nn import stock_keys
 from motionkit.policies.mdm import MDMOptions, MDMSettings
 from motionkit.policies.mdm import _factory as factory
@@ -28,7 +28,6 @@ from motionkit.policies.mdm.model import (
     export_checkpoint,
     export_stock,
     open_policy,
-    open_reference,
     read_released,
 )
 from motionkit.text import CachedEncoder, Prompt
@@ -428,22 +427,6 @@ def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) 
     other = SimpleNamespace(**{**vars(source), "skeleton": KIT})
     with pytest.raises(MotionkitError, match="humanml body"):
         open_policy(MDMOptions(checkpoint=str(path)), dataset=other)
-
-
-def test_reference(make_policy: Make, tmp_path: Path) -> None:
-    policy = make_policy()
-    for name, other in {"same": make_policy(seed=1), "wide": make_policy(latent_dim=32)}.items():
-        other.save(tmp_path / name)
-    reference = open_reference(MDMOptions(reference=str(tmp_path / "same")), policy)
-    assert torch.equal(_ask(reference), _ask(make_policy(seed=1)))
-    assert not any(parameter.requires_grad for parameter in reference.network.parameters())
-    with pytest.raises(MotionkitError, match="latent_dim is 32, not 16"):
-        open_reference(MDMOptions(reference=str(tmp_path / "wide")), policy)
-    shifted = make_policy(seed=1)
-    shifted.normalizer = Normalizer(policy.normalizer.mean + 1, policy.normalizer.std)
-    shifted.save(tmp_path / "shifted")
-    with pytest.raises(MotionkitError, match="other Mean and Std"):
-        open_reference(MDMOptions(reference=str(tmp_path / "shifted")), policy)
 
 
 def test_saved_names_are_stable(make_policy: Make) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy, open_reference
+from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy
+from motionkit.trainers.grpo._reference import Reference
 
 Make = Callable[..., MDMPolicy]
 
@@ -62,8 +63,10 @@ def test_the_same_model_at_another_place_is_the_same(trained: Path, clip: Path, 
 
 def test_a_reference_of_another_text_model_is_refused(make_policy: Make, trained: Path, other_clip: Path) -> None:
     policy = make_policy(encoder=open_encoder("clip", str(other_clip)))
-    with pytest.raises(MotionkitError, match="another clip text model"):
-        open_reference(MDMOptions(reference=str(trained)), policy)
+    with pytest.raises(MotionkitError, match="it has another text model") as error:
+        Reference(policy, open_policy(MDMOptions(checkpoint=str(trained))))
+    assert error.value.code == 2
+    Reference(open_policy(MDMOptions(checkpoint=str(trained))), open_policy(MDMOptions(checkpoint=str(trained))))
 
 
 def test_a_text_model_that_is_gone_is_said_so(make_policy: Make, clip: Path, tmp_path: Path) -> None:

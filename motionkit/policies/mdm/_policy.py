@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.nn import adapters_off, add_adapters
+from motionkit.nn import add_adapters
 from motionkit.policies.mdm._condition import MDMCondition
 from motionkit.policies.mdm._document import KIND
 from motionkit.policies.mdm._network import MDMNetwork
@@ -79,14 +79,6 @@ class MDMPolicy:
         """Add LoRA adapters and freeze the rest; see `motionkit.nn.add_adapters`."""
         add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
         self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
-
-    @contextmanager
-    def reference(self) -> Iterator[None]:
-        """Be the policy without its adapters for the duration: what KL is measured to."""
-        if self.lora is None:
-            raise ValueError("the reference of a policy without adapters is a copy of it, made before training")
-        with adapters_off(self.network):
-            yield
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the policy except its tensors."""

@@ -7,7 +7,6 @@ from motionkit.policies.mdm._factory import (
     new_policy,
     open_encoder,
     open_policy,
-    open_reference,
 )
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
@@ -24,6 +23,5 @@ __all__ = [
     "new_policy",
     "open_encoder",
     "open_policy",
-    "open_reference",
     "read_released",
 ]
