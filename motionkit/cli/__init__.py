@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import Any
+
+from motionkit.cli._leave import leave
 
 
 def get_app() -> Any:
@@ -28,9 +29,4 @@ def main() -> None:
         sys.stdout = sys.stderr  # what other code prints while Python ends is no result
 
 
-def leave(number: int, frame: object) -> None:
-    """End the process at Ctrl-C before a command has begun and after it has ended, when nothing is left to say."""
-    os._exit(128 + number)
-
-
-__all__ = ["get_app", "leave", "main"]
+__all__ = ["get_app", "main"]

@@ -13,7 +13,8 @@ from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli import _streams, output
 from motionkit.cli._errors import report
-from motionkit.cli._lazy import CommandTree, command_line, debug, shadowed
+from motionkit.cli._lazy import CommandTree, debug, shadowed
+from motionkit.cli._line import command_line
 from motionkit.cli._stop import hearing_signals, report_stop
 from motionkit.errors import MotionkitError
 

@@ -14,7 +14,6 @@ import difflib
 import importlib
 import os
 from collections.abc import Callable
-from contextvars import ContextVar
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -25,15 +24,10 @@ from typer.main import get_command as build_command
 
 from motionkit import plugins
 from motionkit.cli._help import show_whole_names
+from motionkit.cli._line import raw_arguments
 from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
-
-raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default=())
-"""Arguments of the command that is being built."""
-
-command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
-"""Everything after ``motionkit`` as it was typed, for the record."""
 
 Register = Callable[[typer.Typer], None]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from motionkit import cli
 from motionkit.cli import _streams
 from motionkit.cli._errors import print_json
+from motionkit.cli._leave import leave
 from motionkit.cli.progress import bar
 from motionkit.errors import Interrupted
 
@@ -61,7 +61,7 @@ def hearing_signals() -> Iterator[None]:
     before = {}
     if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
         for number, usual in (
-            (signal.SIGINT, (signal.default_int_handler, cli.leave)),
+            (signal.SIGINT, (signal.default_int_handler, leave)),
             (signal.SIGTERM, (signal.SIG_DFL,)),
         ):
             if signal.getsignal(number) in usual:

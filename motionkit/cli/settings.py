@@ -12,7 +12,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._flags import Flag, flags
-from motionkit.cli._lazy import raw_arguments
+from motionkit.cli._line import raw_arguments
 from motionkit.config import Given, Group, Resolved, leaves, resolve
 from motionkit.config._choose import chosen_names
 from motionkit.config._resolve import gather

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from motionkit.config._group import Group
+from pydantic import BaseModel
+
 from motionkit.config._problems import Problem, suggest
 from motionkit.config._slots import slot_of
 from motionkit.config._sources import Layer
@@ -25,7 +26,7 @@ class Draft:
         problems: Unknown keys found on the way.
     """
 
-    model: type[Group]
+    model: type[BaseModel]
     prefix: tuple[str, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
@@ -42,7 +43,12 @@ class Draft:
         self._lay(self.model, layer.table, layer, (), self.values)
 
     def _lay(
-        self, model: type[Group], table: Mapping[str, Any], layer: Layer, path: tuple[str, ...], into: dict[str, Any]
+        self,
+        model: type[BaseModel],
+        table: Mapping[str, Any],
+        layer: Layer,
+        path: tuple[str, ...],
+        into: dict[str, Any],
     ) -> None:
         for name, value in table.items():
             here = (*path, str(name))

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from motionkit.config._group import Group
+from motionkit import plugins
 from motionkit.errors import MotionkitError
 
 
@@ -33,20 +33,16 @@ class Chosen:
 
     kind: str
     name: str
-    options: Group
+    options: BaseModel
     weight: float = 1.0
 
     @property
     def label(self) -> str:
         """Short name for logs and dotted keys."""
-        from motionkit import plugins
-
         return plugins.label(self.name)
 
     def build(self, **runtime: Any) -> Any:
         """Import the plugin's heavy half and call it with the options and `runtime`."""
-        from motionkit import plugins
-
         return plugins.get(self.kind, self.name).build(self.options, **runtime)
 
 
@@ -120,8 +116,6 @@ class Slot:
         return self._make(name, rest, number(rest.pop("weight", 1.0)))
 
     def _make(self, name: str, options: Mapping[str, Any], weight: float) -> Chosen:
-        from motionkit import plugins
-
         if plugins.is_file(name):  # the value may come from a file
             raise MotionkitError(
                 f"{name} is code, and {self.kind} are not taken from code here.",

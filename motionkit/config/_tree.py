@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from motionkit.config._group import Cli, Group
@@ -41,7 +42,7 @@ class Leaf:
     path: tuple[str, ...]
     field: FieldInfo
     default: Any
-    group: type[Group]
+    group: type[BaseModel]
 
     @property
     def key(self) -> str:
@@ -70,7 +71,7 @@ def group_of(field: FieldInfo) -> type[Group] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Group) else None
 
 
-def field_default(name: str, field: FieldInfo, parent: Group | None) -> Any:
+def field_default(name: str, field: FieldInfo, parent: BaseModel | None) -> Any:
     """Return the default of a field: the parent's default instance decides, not the field's own class."""
     if parent is not None:
         return getattr(parent, name)
@@ -79,7 +80,7 @@ def field_default(name: str, field: FieldInfo, parent: Group | None) -> Any:
     return field.get_default(call_default_factory=True, validated_data={})
 
 
-def leaves(model: type[Group], parent: Group | None = None, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def leaves(model: type[BaseModel], parent: BaseModel | None = None, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """Yield every leaf of `model` in the order of declaration.
 
     Args:
@@ -95,7 +96,7 @@ def leaves(model: type[Group], parent: Group | None = None, path: tuple[str, ...
             yield Leaf((*path, name), field, default, model)
 
 
-def default_table(model: type[Group], parent: Group | None = None) -> dict[str, Any]:
+def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> dict[str, Any]:
     """Return the defaults of `model` as nested tables; slots and required fields are left out."""
     table: dict[str, Any] = {}
     for name, field in model.model_fields.items():

@@ -10,13 +10,12 @@ from motionkit.motion.corpus._captions import Caption, caption_lines, clean_capt
 from motionkit.motion.corpus._ids import original, plain_id
 from motionkit.motion.corpus._splits import assign_splits
 from motionkit.motion.corpus._tagger import tag_caption, tag_words
-from motionkit.motion.features._crop import crop_range
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._facing import facing
 from motionkit.motion.features._files import read_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
 from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text
-from motionkit.motion.features._recover import features_to_joints, features_to_joints_rot, root_trajectory
+from motionkit.motion.features._recover import features_to_joints, root_trajectory
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
 from motionkit.motion.formats.bvh import read_bvh
@@ -43,13 +42,11 @@ __all__ = [
     "caption_lines",
     "check_width",
     "clean_caption",
-    "crop_range",
     "facing",
     "feature_layout",
     "feature_stats",
     "feature_width",
     "features_to_joints",
-    "features_to_joints_rot",
     "joints_to_features",
     "map_body",
     "mirror",

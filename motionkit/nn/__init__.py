@@ -4,11 +4,9 @@ from motionkit.nn._ema import EMA
 from motionkit.nn._keys import native_keys, stock_keys
 from motionkit.nn._lora import (
     adapter_parameters,
-    adapter_state,
     adapters_off,
     add_adapters,
     has_adapters,
-    load_adapters,
     merged_state,
 )
 from motionkit.nn._positions import sinusoid, sinusoidal_table
@@ -19,11 +17,9 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "adapter_parameters",
-    "adapter_state",
     "adapters_off",
     "add_adapters",
     "has_adapters",
-    "load_adapters",
     "merged_state",
     "native_keys",
     "sinusoid",

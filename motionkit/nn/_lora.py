@@ -5,7 +5,7 @@ The adapted module stays the same object, so "the reference policy" is that modu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -96,37 +96,6 @@ def adapters_off(module: nn.Module) -> Iterator[None]:
 def adapter_parameters(module: nn.Module) -> list[nn.Parameter]:
     """Return the adapters' parameters in a fixed order; empty when there are none."""
     return [parameter for name, parameter in module.named_parameters() if _MARK in name]
-
-
-def adapter_state(module: nn.Module) -> dict[str, Tensor]:
-    """Return the adapters' tensors by name."""
-    return {name: value for name, value in module.state_dict().items() if _MARK in name}
-
-
-def load_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Load what `adapter_state` returned into a module with adapters of the same shape.
-
-    Raises:
-        MotionkitError: A tensor is missing, unknown, or has another shape.
-    """
-    own = adapter_state(module)
-    problems: Sequence[str] = [
-        *(f"{name} is missing" for name in sorted(own.keys() - tensors.keys())),
-        *(f"{name} is not part of this model" for name in sorted(tensors.keys() - own.keys())),
-        *(
-            f"{name} has shape {tuple(tensors[name].shape)}, not {tuple(own[name].shape)}"
-            for name in sorted(own.keys() & tensors.keys())
-            if own[name].shape != tensors[name].shape
-        ),
-    ]
-    if problems:
-        raise MotionkitError(
-            f"the LoRA tensors do not fit: {problems[0]} ({len(problems)} such in all).",
-            fix="use the adapter settings (r, targets) it was trained with.",
-        )
-    with torch.no_grad():
-        for name, value in tensors.items():
-            own[name].copy_(value)
 
 
 @torch.no_grad()

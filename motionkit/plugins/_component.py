@@ -11,7 +11,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins._guard import catching
 
 if TYPE_CHECKING:  # listing plugins must not pay for pydantic
-    from motionkit.config import Group
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Component:
     """
 
     summary: str
-    options: type[Group]
+    options: type[BaseModel]
     factory: str
     needs: tuple[str, ...] = ()
     extra: str = ""
@@ -57,7 +57,7 @@ class Component:
                 f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check"
             ) from error
 
-    def build(self, options: Group, /, **runtime: Any) -> Any:
+    def build(self, options: BaseModel, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects its kind is given.
 
         Raises:

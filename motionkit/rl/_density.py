@@ -1,9 +1,8 @@
 """Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
 
-Everything starts as nats per frame (``[M, T]``, padding exactly 0) and is then reduced: ``_nats`` sums over frames and
-features, ``_per_dim`` divides that by the sample's own number of valid values, so that long and short motions compare.
-`weights` ``[M, T]`` scales frames before either sum and never enters the divisor. Padding may hold NaN: neither values
-nor gradients can see it.
+Everything starts as nats per frame (``[M, T]``, padding exactly 0); ``_nats`` sums that over frames. Divided by
+`valid_dims`, the number of the sample's valid values, long and short motions compare. Padding may hold NaN: neither
+values nor gradients can see it.
 """
 
 from __future__ import annotations
@@ -73,11 +72,6 @@ def valid_dims(mask: Tensor, width: int) -> Tensor:
     return (mask.sum(-1) * width).clamp(min=1).to(torch.float32)
 
 
-def sum_frames(frames: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Sum ``[M, T]`` nats per frame to ``[M]``, frame by frame times `weights` where given."""
-    return frames.sum(-1) if weights is None else (frames * weights).sum(-1)
-
-
 def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
     """Return log N(x_next; mean, sigma^2) in nats per frame.
 
@@ -99,19 +93,9 @@ def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *
     return frames
 
 
-def log_prob_nats(
-    x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, weights: Tensor | None = None, normaliser: bool = True
-) -> Tensor:
+def log_prob_nats(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
     """Return the step's log-probability ``[M]``, summed over valid values (see `log_prob_frames`)."""
-    return sum_frames(log_prob_frames(x_next, mean, sigma, mask, normaliser=normaliser), weights)
-
-
-def log_prob_per_dim(
-    x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, weights: Tensor | None = None, normaliser: bool = True
-) -> Tensor:
-    """Return the step's log-probability ``[M]``, averaged over valid values (see `log_prob_frames`)."""
-    total = log_prob_nats(x_next, mean, sigma, mask, weights=weights, normaliser=normaliser)
-    return total / valid_dims(mask, x_next.shape[-1])
+    return log_prob_frames(x_next, mean, sigma, mask, normaliser=normaliser).sum(-1)
 
 
 def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,19 +123,9 @@ def log_ratio_frames(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tenso
     return sensitivity[:, None] * along - (0.5 * sensitivity.square())[:, None] * square
 
 
-def log_ratio_nats(
-    x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
-) -> Tensor:
+def log_ratio_nats(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
     """Return the exact log-ratio ``[M]`` summed over valid values (see `log_ratio_frames`)."""
-    return sum_frames(log_ratio_frames(x0, x0_old, eps, sensitivity, mask), weights)
-
-
-def log_ratio_per_dim(
-    x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
-) -> Tensor:
-    """Return the exact log-ratio ``[M]`` averaged over valid values (see `log_ratio_frames`)."""
-    total = log_ratio_nats(x0, x0_old, eps, sensitivity, mask, weights=weights)
-    return total / valid_dims(mask, eps.shape[-1])
+    return log_ratio_frames(x0, x0_old, eps, sensitivity, mask).sum(-1)
 
 
 def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
@@ -172,15 +146,6 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
     return (0.5 * sensitivity.square())[:, None] * square
 
 
-def kl_nats(
-    x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
-) -> Tensor:
+def kl_nats(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
     """Return the step's KL ``[M]`` summed over valid values (see `kl_frames`)."""
-    return sum_frames(kl_frames(x0, x0_reference, sensitivity, mask), weights)
-
-
-def kl_per_dim(
-    x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor, *, weights: Tensor | None = None
-) -> Tensor:
-    """Return the step's KL ``[M]`` averaged over valid values (see `kl_frames`)."""
-    return kl_nats(x0, x0_reference, sensitivity, mask, weights=weights) / valid_dims(mask, x0.shape[-1])
+    return kl_frames(x0, x0_reference, sensitivity, mask).sum(-1)

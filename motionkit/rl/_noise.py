@@ -119,20 +119,20 @@ class NoiseSource:
 
     Args:
         seed: Run seed.
-        initial: ``independent`` start per sample, one per ``pair`` (samples 2k and 2k + 1), one per ``group``
-            (all samples of a prompt), or ``antithetic`` (2k + 1 starts at minus 2k's).
-        antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. With ``initial="pair"`` the first noisy step
-            of the pair then differs by the sign alone. Every sample keeps its own right distribution.
+        initial: ``independent`` start per sample, one per ``group`` (all samples of a prompt), or ``antithetic``
+            (sample 2k + 1 starts at minus sample 2k's).
+        antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. Every sample keeps its own right
+            distribution.
     """
 
     seed: int
-    initial: Literal["independent", "pair", "group", "antithetic"] = "independent"
+    initial: Literal["independent", "group", "antithetic"] = "independent"
     antithetic: bool = False
 
     def __post_init__(self) -> None:
-        if self.initial not in ("independent", "pair", "group", "antithetic"):
+        if self.initial not in ("independent", "group", "antithetic"):
             raise MotionkitError(
-                f"unknown initial noise {self.initial!r}.", fix="use independent, pair, group or antithetic."
+                f"unknown initial noise {self.initial!r}.", fix="use independent, group or antithetic."
             )
 
     def start(self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -147,10 +147,10 @@ class NoiseSource:
         Returns:
             ``[N, T, D]`` float32 on the device of `prompts`.
         """
-        paired = self.initial in ("pair", "antithetic")
-        ids = samples // 2 if paired else torch.zeros_like(samples) if self.initial == "group" else samples
+        mirrored = self.initial == "antithetic"
+        ids = samples // 2 if mirrored else torch.zeros_like(samples) if self.initial == "group" else samples
         drawn = gaussian(noise_key(self.seed, step, _INITIAL, prompts, ids), shape)
-        return _flip_odd(drawn, samples) if self.initial == "antithetic" else drawn
+        return _flip_odd(drawn, samples) if mirrored else drawn
 
     def at(self, step: int, prompts: Tensor, samples: Tensor, timestep: int, shape: tuple[int, ...]) -> Tensor:
         """Draw the noise of the sampler step that leaves `timestep`; otherwise as `start`."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.rl._credit import segment_frames
-from motionkit.rl._density import frame_sum, kl_frames, log_ratio_frames, step_products, sum_frames, valid_dims
+from motionkit.rl._density import frame_sum, kl_frames, log_ratio_frames, step_products, valid_dims
 from motionkit.rl._rollout import Transitions
 
 _LARGE = 20.0  # exp stays finite in float32; beyond it the ratio grows linearly, so that a pull back survives
@@ -104,7 +104,6 @@ class Objective:
         total: int,
         bounds: Tensor | None = None,
         x0_reference: Tensor | None = None,
-        weights: Tensor | None = None,
     ) -> Terms:
         """Score M pairs.
 
@@ -116,7 +115,6 @@ class Objective:
             total: Pairs of the whole update (all micro-batches): what the means divide by.
             bounds: ``[M, K, 2]`` int64 frame ranges of the segments.
             x0_reference: ``[M, T, D]`` reference predictions at the same states, for the KL.
-            weights: ``[M, T]`` further weight of each frame in the policy term.
 
         Raises:
             MotionkitError: The states carry a graph (their gradient would cancel the policy's), a KL is asked
@@ -129,11 +127,9 @@ class Objective:
         along, square = step_products(x0, rows.x0_old, rows.eps, mask)
         # On policy d = 0, where the quadratic term has neither value nor gradient.
         frames = linear[:, None] * along if self.on_policy else linear[:, None] * along + quadratic[:, None] * square
-        if weights is not None:
-            frames = frames * weights
         power = _POWERS[self.reduction]
         if bounds is None:
-            log_ratio, part = sum_frames(frames)[:, None] / dims[:, None] ** power, torch.ones_like(dims)[:, None]
+            log_ratio, part = frames.sum(-1)[:, None] / dims[:, None] ** power, torch.ones_like(dims)[:, None]
             advantage = advantage[:, None]
         else:
             owned = segment_frames(bounds, x0.shape[1]) & mask[:, None]
@@ -154,7 +150,7 @@ class Objective:
         sums["policy"] = policy.detach() * total
         loss = policy
         if x0_reference is not None:
-            nats = sum_frames(kl_frames(x0, x0_reference, rows.sensitivity, mask))
+            nats = kl_frames(x0, x0_reference, rows.sensitivity, mask).sum(-1)
             kl = (nats / dims).sum() / total
             if self.kl_coef > 0:
                 loss = loss + self.kl_coef * kl
@@ -209,11 +205,11 @@ def _exact(rows: Transitions, along: Tensor, square: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _reference(rows: Transitions, x0_reference: Tensor, mask: Tensor) -> Tensor:
-    return sum_frames(log_ratio_frames(x0_reference, rows.x0_old, rows.eps, rows.sensitivity, mask))
+    return log_ratio_frames(x0_reference, rows.x0_old, rows.eps, rows.sensitivity, mask).sum(-1)
 
 
 @torch.no_grad()
 def _log_prob_old(rows: Transitions, mask: Tensor, dims: Tensor) -> Tensor:
     """Log-density of the sampled step under the policy that took it, which only eps and sigma decide."""
-    noise = sum_frames(frame_sum(rows.eps.square(), mask))
+    noise = frame_sum(rows.eps.square(), mask).sum(-1)
     return -0.5 * noise / dims - rows.sigma.log() - 0.5 * math.log(2 * math.pi)

@@ -127,7 +127,7 @@ class StepPlan:
             scored, c_x0 / torch.where(scored, sigma, torch.ones_like(sigma)), torch.zeros_like(sigma)
         )
         trainable = tuple(int(position) for position in scored.nonzero().flatten())
-        return cls(schedule.timestep_map[index], c_x0, c_xt, sigma, sensitivity, trainable)
+        return cls(index, c_x0, c_xt, sigma, sensitivity, trainable)
 
     def __len__(self) -> int:
         return len(self.timesteps)

@@ -20,13 +20,12 @@ class Schedule:
 
     Args:
         betas: ``[T]`` variances in (0, 1].
-        timestep_map: Trained index that each position stands for; ``0..T-1`` unless the schedule was respaced.
 
     Raises:
         MotionkitError: A beta lies outside (0, 1].
     """
 
-    def __init__(self, betas: Tensor, timestep_map: Tensor | None = None) -> None:
+    def __init__(self, betas: Tensor) -> None:
         betas = betas.detach().to("cpu", torch.float64)
         if betas.ndim != 1 or not len(betas) or not bool(((betas > 0) & (betas <= 1)).all()):
             raise MotionkitError(
@@ -36,7 +35,6 @@ class Schedule:
                 fix="use more diffusion steps, or the cosine schedule.",
             )
         self.betas = betas
-        self.timestep_map = torch.arange(len(betas)) if timestep_map is None else timestep_map.to("cpu", torch.int64)
         self._on_device: dict[tuple[str, torch.device], Tensor] = {}
 
     @classmethod
@@ -95,16 +93,6 @@ class Schedule:
         return (1.0 - self.alphas_cumprod).sqrt()
 
     @cached_property
-    def sqrt_recip_alphas_cumprod(self) -> Tensor:
-        """``[T]`` ``1 / sqrt(alpha-bar)``."""
-        return (1.0 / self.alphas_cumprod).sqrt()
-
-    @cached_property
-    def sqrt_recipm1_alphas_cumprod(self) -> Tensor:
-        """``[T]`` ``sqrt(1 / alpha-bar - 1)``."""
-        return (1.0 / self.alphas_cumprod - 1.0).sqrt()
-
-    @cached_property
     def snr(self) -> Tensor:
         """``[T]`` signal-to-noise ratio ``alpha-bar / (1 - alpha-bar)``."""
         return self.alphas_cumprod / (1.0 - self.alphas_cumprod)
@@ -133,20 +121,6 @@ class Schedule:
     def posterior_mean_coef2(self) -> Tensor:
         """``[T]`` weight of x_t in the posterior mean."""
         return (1.0 - self.alphas_cumprod_prev) * (1.0 - self.betas).sqrt() / (1.0 - self.alphas_cumprod)
-
-    def respace(self, timesteps: Sequence[int]) -> Schedule:
-        """Return the schedule that visits only `timesteps`, with the same marginals at each of them.
-
-        Args:
-            timesteps: Trained positions of this schedule, any order, without repeats.
-
-        Raises:
-            MotionkitError: A timestep was never trained or is given twice.
-        """
-        kept = torch.tensor(self.checked(timesteps)[::-1])
-        alphas = self.alphas_cumprod[kept]
-        before = torch.cat([torch.ones(1, dtype=torch.float64), alphas[:-1]])
-        return Schedule(1.0 - alphas / before, self.timestep_map[kept])
 
     def checked(self, timesteps: Sequence[int]) -> list[int]:
         """Return `timesteps` from noisy to clean after checking that each was trained, once."""

@@ -12,7 +12,11 @@ from motionkit.runs._atomic import is_temporary, sweep, temporary
 from motionkit.runs._lock import LOCK, hold
 from motionkit.runs._record import RECORD, RunRecord, read_record
 
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", "report.html", "policy", "tmr")
+_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers")
+"""What every run has, besides run.json."""
+
+_UNLISTED = ("policy", "tmr")
+"""What trainers wrote before their records listed it."""
 
 
 def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
@@ -52,7 +56,7 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
 
 def own_names(record: RunRecord) -> set[str]:
     """Return what motionkit may replace in a run's folder, besides run.json and the lock."""
-    return {*_OWN, *record.artifacts} - {RECORD, LOCK}
+    return {*_OWN, *(record.artifacts or _UNLISTED)} - {RECORD, LOCK}
 
 
 def _refuse_or_clear(folder: Path, overwrite: bool) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from motionkit.weights._gate import Gate
 from motionkit.weights._names import STORAGES, TYPES
 from motionkit.weights._node import Node
-
-if TYPE_CHECKING:
-    from motionkit.weights._gate import Gate
 
 _CODE = re.compile(r"[<>|=]?(?:[?bhilqBHILQefdgFDGO]|[biufcO]\d{1,2}|[SU]\d{0,6})")
 """Codes of dtypes: numbers, texts, objects. Nothing with fields, and no dates."""

@@ -24,17 +24,13 @@ memo, is among the above; the rest it does as the gate does, opcode by opcode.
 
 from __future__ import annotations
 
-import gc
-import pickle
-import struct
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from motionkit.errors import MotionkitError
 from motionkit.weights._node import Node
-from motionkit.weights._opcodes import OPERATIONS
 
-_OBJECTS = 4_000_000
+OBJECTS = 4_000_000
 """Opcodes, and objects counted as often as they are referred to; 80 000 composite prompts have that many."""
 
 _DEPTH = 100
@@ -74,48 +70,6 @@ class Gate:
         self._hashed = _HASHED
         self._copied = 4 * (len(data) - start)
 
-    def walk(self) -> int:
-        """Walk to the end of the pickle.
-
-        Returns:
-            The position after it.
-
-        Raises:
-            MotionkitError: It is refused.
-            Exception: It is damaged.
-        """
-        collects = gc.isenabled()
-        gc.disable()  # Nothing here contains itself, and looking for what does doubles the time.
-        try:
-            return self._walk()
-        except (IndexError, KeyError, struct.error) as error:
-            raise EOFError("its pickle ends too early, or is no pickle.") from error
-        finally:
-            if collects:
-                gc.enable()
-
-    def _walk(self) -> int:
-        operations, stop = OPERATIONS, pickle.STOP[0]
-        for _ in range(_OBJECTS):
-            try:
-                code = self.data[self.at]
-            except IndexError:
-                if self.at != len(self.data):
-                    raise
-                self.data = self.whole
-                code = self.data[self.at]
-            self.at += 1
-            if code in operations:
-                operation, argument = operations[code]
-                operation(self, argument)
-            elif code == stop:
-                if len(self.stack) != 1 or self.marks or (type(self.stack[0]) is Node and not self.stack[0].data):
-                    self.refuse("it leaves parts unused")
-                return self.at
-            else:
-                self.refuse(f"it uses the opcode {bytes([code])!r}")
-        self.refuse(f"it has more than {_OBJECTS} opcodes")
-
     def refuse(self, what: str) -> NoReturn:
         """Raise the error for a pickle that does `what`."""
         raise MotionkitError(
@@ -138,8 +92,8 @@ class Gate:
                 weight += 1
         if node.held:
             self.refuse("it changes what is already part of something else")
-        if weight > _OBJECTS or depth > _DEPTH:
-            self.refuse(f"it makes more than {_OBJECTS} objects, or nests them more than {_DEPTH} deep")
+        if weight > OBJECTS or depth > _DEPTH:
+            self.refuse(f"it makes more than {OBJECTS} objects, or nests them more than {_DEPTH} deep")
         if not data and node.kind != "tuple":
             self.refuse("it stores a name that is only there to be called")
         node.weight, node.depth, node.data = weight, depth, data

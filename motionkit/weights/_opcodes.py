@@ -5,15 +5,13 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.weights import _calls
+from motionkit.weights._gate import Gate
 from motionkit.weights._names import NAMES, TYPES, refusal
 from motionkit.weights._node import Node
-
-if TYPE_CHECKING:
-    from motionkit.weights._gate import Gate
 
 _MEMO_GAP = 1000
 """Numbers of the memo that may be left out; programs count up."""
@@ -208,7 +206,7 @@ def _storage(gate: Gate, _: None) -> None:
 
 _BYTE, _SHORT, _UNSIGNED = struct.Struct("<B"), struct.Struct("<H"), struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
-_Operation = Callable[["Gate", Any], None]
+_Operation = Callable[[Gate, Any], None]
 _TABLE: dict[bytes, tuple[_Operation, Any]] = {
     pickle.PROTO: (_skip, 1),
     pickle.FRAME: (_frame, _LENGTH),

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from motionkit.weights._gate import Gate
 from motionkit.weights._names import NAMES, refusal
+from motionkit.weights._walk import walk
 
 
 def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
@@ -24,10 +25,10 @@ def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
         Exception: It is damaged.
     """
     if isinstance(source, bytes):
-        Gate(memoryview(source), origin).walk()
+        walk(Gate(memoryview(source), origin))
         return unpickle(in_memory(source), origin)
     start = source.tell()
-    Gate(mapped(source), origin, start).walk()
+    walk(Gate(mapped(source), origin, start))
     return unpickle(source, origin)
 
 

@@ -14,6 +14,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.weights._gate import Gate
 from motionkit.weights._pickles import in_memory, mapped, unpickle
+from motionkit.weights._walk import walk
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
 _PICKLE = 64 << 20
@@ -43,7 +44,7 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
         raise _foreign(origin)
     data = _read(file, *spans[name]).numpy().tobytes()
     gate = Gate(memoryview(data), origin, tensors=True)
-    gate.walk()
+    walk(gate)
     found = {key: spans[f"{root}data/{key}"] for key in gate.storages}
     if any(found[key][1] != count * width for key, (count, width) in gate.storages.items()):
         raise _refused(origin, "its tensors have other bytes than their shapes")
@@ -65,7 +66,7 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
 
     def read_next() -> Any:
         nonlocal at
-        start, at = at, Gate(view, origin, at).walk()
+        start, at = at, walk(Gate(view, origin, at))
         file.seek(start)
         return unpickle(file, origin)
 
@@ -75,7 +76,7 @@ def read_pickles(file: IO[bytes], origin: str) -> Any:
     if read_next() != _VERSION or read_next()["little_endian"] is not True:
         raise _foreign(origin)
     gate = Gate(view, origin, start := at, tensors=True)
-    at = middle = gate.walk()
+    at = middle = walk(gate)
     found = {}
     for key in read_next():
         count, width = gate.storages[key]

@@ -102,13 +102,6 @@ def test_single_prompts_are_the_clips_captions(dataset) -> None:
     assert set(captions()) >= {p.text for p in prompts}
 
 
-def test_reference_composites_follow_their_prompts(dataset) -> None:
-    prompts = dataset.prompts("val")[:6]
-    motions = dataset.reference_composites(prompts)
-    assert [len(motion) for motion in motions] == [prompt.length for prompt in prompts]
-    assert all(torch.isfinite(motion).all() for motion in motions)
-
-
 def test_a_damaged_or_unwritable_cache_is_no_error(tmp_path, monkeypatch) -> None:
     options = StarterOptions(**{**SMALL, "clips": 8})
     monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path))

@@ -21,7 +21,6 @@ from motionkit.policies.mdm.model import (
     export_stock,
     new_policy,
     open_policy,
-    save_policy,
 )
 from motionkit.text import CachedEncoder, TextFeatures
 
@@ -53,13 +52,13 @@ def tiny_policy(**shape: object) -> MDMPolicy:
 
 
 def _make_policies(scratch: Path) -> None:
-    save_policy(tiny_policy(), scratch / "plain")
+    tiny_policy().save(scratch / "plain")
     adapted = tiny_policy(clause_frames=True, patch_size=4)
     adapted.adapt(r=2, alpha=4.0)
-    save_policy(adapted, scratch / "adapted")
+    adapted.save(scratch / "adapted")
     run = scratch / "run"
-    save_policy(tiny_policy(), run / "policy", tensors=False)
-    save_policy(tiny_policy(), run / "checkpoints" / "step-00000003")
+    tiny_policy().save(run / "policy", tensors=False)
+    tiny_policy().save(run / "checkpoints" / "step-00000003")
     (run / "checkpoints" / "step-00000003" / "policy.json").unlink()
     (run / "checkpoints" / "last").write_text("step-00000003\n")
 

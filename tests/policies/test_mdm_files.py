@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import KIT, Normalizer
+from motionkit.motion import KIT
 from motionkit.nn import stock_keys
 from motionkit.policies.mdm import MDMOptions, MDMSettings
 from motionkit.policies.mdm import _factory as factory
@@ -28,9 +28,7 @@ from motionkit.policies.mdm.model import (
     export_checkpoint,
     export_stock,
     open_policy,
-    open_reference,
     read_released,
-    save_policy,
 )
 from motionkit.text import CachedEncoder, Prompt
 
@@ -143,7 +141,7 @@ def test_export_reads_back(make_policy: Make, tmp_path: Path, source: SimpleName
 @pytest.mark.parametrize("shape", [{}, {"patch_size": 4, "clause_frames": True}, {"arch": "trans_dec"}])
 def test_native_round_trip(make_policy: Make, tmp_path: Path, shape: dict[str, object]) -> None:
     policy = make_policy(**shape)
-    save_policy(policy, tmp_path)
+    policy.save(tmp_path)
     back = open_policy(MDMOptions(checkpoint=str(tmp_path)))
     assert torch.equal(_ask(back), _ask(policy))
     assert (back.fps, back.max_length, back.skeleton.name, back.settings) == (20.0, 60, "humanml", policy.settings)
@@ -163,7 +161,7 @@ def _tuned(make_policy: Make) -> MDMPolicy:
 
 def test_adapted_policy_round_trip(make_policy: Make, tmp_path: Path) -> None:
     policy = _tuned(make_policy)
-    save_policy(policy, tmp_path)
+    policy.save(tmp_path)
     assert (_ask(open_policy(MDMOptions(checkpoint=str(tmp_path)))) - _ask(policy)).abs().max() <= 1e-5
     tensors = safetensors.torch.load_file(tmp_path / "model.safetensors")
     tensors.pop(next(name for name in tensors if "lora_A" in name))
@@ -175,7 +173,7 @@ def test_adapted_policy_round_trip(make_policy: Make, tmp_path: Path) -> None:
 
 def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
     policy = make_policy()
-    save_policy(policy, tmp_path / "policy", tensors=False)
+    policy.save(tmp_path / "policy", tensors=False)
     with pytest.raises(MotionkitError, match="no checkpoint yet"):
         open_policy(MDMOptions(checkpoint=str(tmp_path)))
     step = tmp_path / "checkpoints" / "step-00000003"
@@ -186,7 +184,7 @@ def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
     for path in (tmp_path, step):
         assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(path)))), _ask(policy))
     final = make_policy(seed=1)
-    save_policy(final, tmp_path / "policy")
+    final.save(tmp_path / "policy")
     assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(tmp_path)))), _ask(final))
     assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(step)))), _ask(policy))
 
@@ -196,7 +194,7 @@ def test_run_folder_and_checkpoint(make_policy: Make, tmp_path: Path) -> None:
 )
 def test_last_names_a_checkpoint_of_the_run_and_nothing_else(last: str, make_policy: Make, tmp_path: Path) -> None:
     policy = make_policy()
-    save_policy(policy, tmp_path / "run" / "policy", tensors=False)
+    policy.save(tmp_path / "run" / "policy", tensors=False)
     (tmp_path / "run" / "checkpoints").mkdir()
     (tmp_path / "run" / "checkpoints" / "last").write_text(last)
     for folder in (tmp_path, tmp_path / "run", tmp_path / "other"):
@@ -208,7 +206,7 @@ def test_last_names_a_checkpoint_of_the_run_and_nothing_else(last: str, make_pol
 
 def test_export_of_a_run(make_policy: Make, tmp_path: Path) -> None:
     policy = make_policy(**STOCK)
-    save_policy(policy, tmp_path / "run" / "policy")
+    policy.save(tmp_path / "run" / "policy")
     (tmp_path / "run" / "checkpoints").mkdir()
     (tmp_path / "run" / "checkpoints" / "last").write_text("step-00000042\n")
     path, obstacles = export_checkpoint(str(tmp_path / "run"), tmp_path / "out")
@@ -339,7 +337,7 @@ def test_what_cannot_be_loaded_is_named(
 def test_a_description_that_does_not_fit_its_tensors_takes_no_memory(
     make_policy: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str
 ) -> None:
-    save_policy(make_policy(), tmp_path)
+    make_policy().save(tmp_path)
     content = json.loads((tmp_path / "policy.json").read_text())
     for key, value in change.items():
         content[key] = {**content[key], **value} if isinstance(value, dict) and content[key] else value
@@ -429,22 +427,6 @@ def test_statistics(make_policy: Make, tmp_path: Path, source: SimpleNamespace) 
     other = SimpleNamespace(**{**vars(source), "skeleton": KIT})
     with pytest.raises(MotionkitError, match="humanml body"):
         open_policy(MDMOptions(checkpoint=str(path)), dataset=other)
-
-
-def test_reference(make_policy: Make, tmp_path: Path) -> None:
-    policy = make_policy()
-    for name, other in {"same": make_policy(seed=1), "wide": make_policy(latent_dim=32)}.items():
-        save_policy(other, tmp_path / name)
-    reference = open_reference(MDMOptions(reference=str(tmp_path / "same")), policy)
-    assert torch.equal(_ask(reference), _ask(make_policy(seed=1)))
-    assert not any(parameter.requires_grad for parameter in reference.network.parameters())
-    with pytest.raises(MotionkitError, match="latent_dim is 32, not 16"):
-        open_reference(MDMOptions(reference=str(tmp_path / "wide")), policy)
-    shifted = make_policy(seed=1)
-    shifted.normalizer = Normalizer(policy.normalizer.mean + 1, policy.normalizer.std)
-    save_policy(shifted, tmp_path / "shifted")
-    with pytest.raises(MotionkitError, match="other Mean and Std"):
-        open_reference(MDMOptions(reference=str(tmp_path / "shifted")), policy)
 
 
 def test_saved_names_are_stable(make_policy: Make) -> None:

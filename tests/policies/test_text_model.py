@@ -12,7 +12,8 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy, open_reference, save_policy
+from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy
+from motionkit.trainers.grpo._reference import Reference
 
 Make = Callable[..., MDMPolicy]
 
@@ -27,7 +28,7 @@ def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def trained(make_policy: Make, clip: Path, tmp_path: Path) -> Path:
     """A policy folder."""
-    return save_policy(make_policy(encoder=open_encoder("clip", str(clip))), tmp_path / "policy")
+    return make_policy(encoder=open_encoder("clip", str(clip))).save(tmp_path / "policy")
 
 
 def test_the_folder_it_was_trained_with_is_used_again(trained: Path, clip: Path) -> None:
@@ -62,14 +63,16 @@ def test_the_same_model_at_another_place_is_the_same(trained: Path, clip: Path, 
 
 def test_a_reference_of_another_text_model_is_refused(make_policy: Make, trained: Path, other_clip: Path) -> None:
     policy = make_policy(encoder=open_encoder("clip", str(other_clip)))
-    with pytest.raises(MotionkitError, match="another clip text model"):
-        open_reference(MDMOptions(reference=str(trained)), policy)
+    with pytest.raises(MotionkitError, match="it has another text model") as error:
+        Reference(policy, open_policy(MDMOptions(checkpoint=str(trained))))
+    assert error.value.code == 2
+    Reference(open_policy(MDMOptions(checkpoint=str(trained))), open_policy(MDMOptions(checkpoint=str(trained))))
 
 
 def test_a_text_model_that_is_gone_is_said_so(make_policy: Make, clip: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"
     shutil.copytree(clip, place)
-    folder = save_policy(make_policy(encoder=open_encoder("clip", str(place))), tmp_path / "policy")
+    folder = make_policy(encoder=open_encoder("clip", str(place))).save(tmp_path / "policy")
     place.rename(tmp_path / "moved")
     with pytest.raises(MotionkitError, match="there is no such folder") as error:
         open_policy(MDMOptions(checkpoint=str(folder)))

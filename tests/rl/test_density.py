@@ -13,14 +13,11 @@ from motionkit.rl import (
     Schedule,
     StepPlan,
     kl_nats,
-    kl_per_dim,
     length_mask,
     log_prob_frames,
     log_prob_nats,
-    log_prob_per_dim,
     log_ratio_frames,
     log_ratio_nats,
-    log_ratio_per_dim,
     rollout,
     valid_dims,
 )
@@ -42,7 +39,6 @@ def test_log_prob_is_the_masked_sum_of_normal_log_probs() -> None:
     each = Normal(mean, sigma.view(-1, 1, 1).expand_as(mean)).log_prob(x)
     expected = (each * MASK[..., None]).sum((1, 2))
     torch.testing.assert_close(log_prob_nats(x, mean, sigma, MASK), expected, rtol=1e-6, atol=0)
-    torch.testing.assert_close(log_prob_per_dim(x, mean, sigma, MASK), expected / (LENGTHS * 4), rtol=1e-6, atol=0)
     frames = log_prob_frames(x, mean, sigma, MASK)
     torch.testing.assert_close(frames, each.sum(-1) * MASK, rtol=1e-5, atol=1e-5)
     bare = log_prob_nats(x, mean, sigma, MASK, normaliser=False)
@@ -58,7 +54,7 @@ def test_padding_is_invisible_to_the_bit_in_values_and_gradients() -> None:
         leaf = new.clone().requires_grad_()
         values = [
             log_prob_nats(x, leaf, sigma, MASK),
-            log_ratio_per_dim(leaf, old, eps, sigma, MASK),
+            log_ratio_nats(leaf, old, eps, sigma, MASK),
             kl_nats(leaf, old, sigma, MASK),
         ]
         torch.stack(values).sum().backward()
@@ -98,19 +94,13 @@ def test_recorded_transitions_carry_the_same_ratio_in_float32() -> None:
     assert trajectory is not None
     rows = trajectory.pairs(torch.arange(trajectory.num_pairs))
     new, where = 0.81 * rows.x_t, mask[rows.sample]
-    exact = log_ratio_per_dim(new, rows.x0_old, rows.eps, rows.sensitivity, where)
-    now, then = (log_prob_per_dim(rows.x_next, rows.mean(x0), rows.sigma, where) for x0 in (new, rows.x0_old))
-    torch.testing.assert_close(exact, now - then, rtol=1e-4, atol=1e-6)
+    dims = valid_dims(where, 4)
+    exact = log_ratio_nats(new, rows.x0_old, rows.eps, rows.sensitivity, where)
+    now, then = (log_prob_nats(rows.x_next, rows.mean(x0), rows.sigma, where) for x0 in (new, rows.x0_old))
+    torch.testing.assert_close(exact / dims, (now - then) / dims, rtol=1e-4, atol=1e-6)
 
 
-def test_frame_weights_scale_frames_and_leave_the_divisor() -> None:
-    new, old, eps = (normal(3, 7, 4, seed=seed) for seed in range(3))
-    s, weights = torch.tensor([0.5, 1.0, 1.4]), normal(3, 7, seed=4)
-    frames = log_ratio_frames(new, old, eps, s, MASK)
-    torch.testing.assert_close(
-        log_ratio_per_dim(new, old, eps, s, MASK, weights=weights), (frames * weights).sum(-1) / (LENGTHS * 4)
-    )
-    torch.testing.assert_close(log_ratio_nats(new, old, eps, s, MASK, weights=MASK.float()), frames.sum(-1))
+def test_valid_dims_count_frames_times_features() -> None:
     assert valid_dims(MASK, 4).tolist() == [28, 12, 20]
 
 
@@ -129,7 +119,6 @@ def test_kl_equals_torch_distributions() -> None:
         got = kl_nats(new, reference, s.expand(1), mask)[0]
         torch.testing.assert_close(got, kl_divergence(one, other).sum(), rtol=1e-6, atol=0)
         torch.testing.assert_close(kl_nats(reference, new, s.expand(1), mask)[0], got, rtol=1e-12, atol=0)
-        torch.testing.assert_close(kl_per_dim(new, reference, s.expand(1), mask)[0], got / 28, rtol=1e-12, atol=0)
 
 
 def standard_errors(samples: Tensor) -> tuple[float, float]:

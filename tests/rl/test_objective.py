@@ -21,6 +21,7 @@ from motionkit.rl import (
     Transitions,
     audit_ratio,
     clipped_surrogate,
+    frame_sum,
     group_std,
     kl_nats,
     leave_one_out,
@@ -31,6 +32,7 @@ from motionkit.rl import (
     require_eval,
     rollout,
     spread_to_frames,
+    valid_dims,
 )
 
 from .toys import transitions
@@ -190,10 +192,13 @@ def test_segment_credit_is_frame_weights() -> None:
             terms = objective(
                 rows, x0, SEGMENT_ADVANTAGE[rows.sample], mask, total=len(rows), bounds=BOUNDS[rows.sample]
             )
+            loss = terms.loss
         else:
+            # On policy with snr and root: minus <eps, x0 - x0_old> per frame, times that frame's advantage.
             weights = spread_to_frames(SEGMENT_ADVANTAGE, BOUNDS, 6)[rows.sample]
-            terms = objective(rows, x0, torch.ones(len(rows)), mask, total=len(rows), weights=weights)
-        terms.loss.backward()
+            frames = frame_sum((x0 - rows.x0_old) * rows.eps, mask) * weights
+            loss = -(frames.sum(-1) / valid_dims(mask, x0.shape[-1]).sqrt()).sum() / len(rows)
+        loss.backward()
         grads.append(gradient(network))
     torch.testing.assert_close(grads[0], grads[1], rtol=1e-4, atol=1e-7)
 

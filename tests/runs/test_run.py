@@ -98,6 +98,19 @@ def test_an_existing_run_is_replaced_only_when_told(tmp_path: Path) -> None:
     assert (run.directory / "my notes.txt").read_text() == "precious"
 
 
+@pytest.mark.parametrize(("listed", "left"), [([], []), (["tmr"], ["policy"])])
+def test_what_trainers_wrote_goes_with_runs_that_do_not_list_it(listed: list[str], left: list[str], tmp_path: Path) -> None:
+    """Records of earlier versions list nothing; those of today list everything, so that the rest is the user's."""
+    with Run.create("grpo", snapshot(), out=tmp_path / "run") as run:
+        for name in ("policy", "tmr"):
+            (run.directory / name).mkdir()
+        for name in listed:
+            run.artifact(name)
+    with Run.create("grpo", snapshot(), out=tmp_path / "run", overwrite=True):
+        pass
+    assert [name for name in ("policy", "tmr") if (run.directory / name).exists()] == left
+
+
 @pytest.mark.parametrize("content", ["thesis.tex", "run.json"])
 def test_overwrite_never_touches_a_folder_that_is_no_run(content: str, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()

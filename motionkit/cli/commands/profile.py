@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from motionkit.cli import _inputs
-from motionkit.cli._lazy import command_line
+from motionkit.cli._line import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.output import JsonFlag, finish, say, table, warn
 from motionkit.errors import MotionkitError

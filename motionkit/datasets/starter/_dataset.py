@@ -22,7 +22,6 @@ from motionkit.starter import CATALOGUE, Order, perform
 from motionkit.text import Prompt
 
 _BATCH = 128
-_BLEND = 4
 _LEAST_SKATE = 0.1
 """m/s. Procedural feet stand still to the bit; captured ones do not (walks of the CMU library: 0.5 m/s)."""
 
@@ -102,43 +101,6 @@ class Starter:
 
         skate, jerk = kept(f"physics {self._train_key}", make, keep=o.cache)
         return float(skate), float(jerk)
-
-    def reference_composites(self, prompts: Sequence[Prompt], *, seed: int = 0) -> list[Tensor]:
-        """Return a rough motion for each prompt: its actions performed one after the other, cross-faded over 4 frames.
-
-        A bound from above, of sorts, for rewards of composites: every segment is right, transitions are crude.
-
-        Args:
-            prompts: Made of this dataset's captions.
-            seed: Another seed, other performances.
-
-        Returns:
-            ``[T, 263]`` features each, not normalised; T = the prompt's length.
-
-        Raises:
-            MotionkitError: A segment is not one of the starter's captions.
-        """
-        names = {text: entry.name for entry in CATALOGUE for text in entry.captions}
-        orders, last = [], []
-        for number, prompt in enumerate(prompts):
-            for k, (text, frames) in enumerate(zip(prompt.segments, prompt.frames, strict=True)):
-                if text not in names:
-                    fix = "motionkit.starter.captions() lists them."
-                    raise MotionkitError(f"{text!r} is not one of the starter's captions.", fix=fix)
-                last.append(k == len(prompt.segments) - 1)
-                extra = 1 if last[-1] else 1 + _BLEND
-                orders.append(Order(names[text], frames + extra, (seed << 32) + (3 << 28) + 8 * number + k))
-        rows, out, done = _features(orders), [], 0
-        for prompt in prompts:
-            parts = rows[done : done + len(prompt.segments)]
-            done += len(parts)
-            motion = parts[0]
-            for part in parts[1:]:
-                weight = torch.linspace(0, 1, _BLEND + 2)[1:-1, None]
-                mixed = motion[-_BLEND:] * (1 - weight) + part[:_BLEND] * weight
-                motion = torch.cat([motion[:-_BLEND], mixed, part[_BLEND:]])
-            out.append(motion)
-        return out
 
     @property
     def _train_key(self) -> str:

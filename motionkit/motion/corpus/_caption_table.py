@@ -13,7 +13,6 @@ from motionkit.motion.corpus._caption_row import CaptionRow
 from motionkit.motion.corpus._captions import clean_caption
 from motionkit.motion.corpus._row_match import match_rows
 from motionkit.motion.corpus._splits import SPLIT_NAMES
-from motionkit.motion.formats._table import SUFFIXES
 
 _USUAL = {
     "id": ("id", "clip", "clip_id", "motion_id", "name", "file", "filename"),
@@ -21,7 +20,7 @@ _USUAL = {
     "split": ("split",),
     "group": ("group",),
 }
-_ENDINGS = SUFFIXES | {".fbx", ".c3d", ".amc", ".txt", ".glb"}
+_ENDINGS = {".bvh", ".json", ".npy", ".npz", ".fbx", ".c3d", ".amc", ".txt", ".glb"}
 """What is cut off an id: endings that are read here, and those of files that a table may have been made for."""
 
 

@@ -1,13 +1,12 @@
 """HumanML3D and KIT features: from joints, back to joints, mirrored, normalised."""
 
 from motionkit.motion.features._after import frame_after, with_frame_after
-from motionkit.motion.features._crop import crop_range
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._facing import facing
 from motionkit.motion.features._files import read_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
 from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text
-from motionkit.motion.features._recover import features_to_joints, features_to_joints_rot, root_trajectory
+from motionkit.motion.features._recover import features_to_joints, root_trajectory
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
 
@@ -16,13 +15,11 @@ __all__ = [
     "Normalizer",
     "canonicalise",
     "check_width",
-    "crop_range",
     "facing",
     "feature_layout",
     "feature_stats",
     "feature_width",
     "features_to_joints",
-    "features_to_joints_rot",
     "frame_after",
     "joints_to_features",
     "mirror",

@@ -1,16 +1,13 @@
-"""From features back to joints: by stored positions (ric) or by stored rotations (rot)."""
+"""From features back to joints, by the stored positions."""
 
 from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from motionkit import kernels
-from motionkit.errors import MotionkitError
-from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, yaw_matrix
-from motionkit.kernels.recovery import finish, root_path, sanitise
+from motionkit.kernels.recovery import root_path, sanitise
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width, feature_layout
 from motionkit.motion.features._stats import Normalizer
@@ -55,47 +52,6 @@ def features_to_joints(
         std=None if normalizer is None else normalizer.std,
         backend=backend,
     )
-
-
-def features_to_joints_rot(
-    features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None, *, offsets: Tensor | None = None
-) -> Tensor:
-    """Recover joint positions by forward kinematics on the stored rotations (HumanML3D's ``recover_from_rot``).
-
-    Same arguments, shapes, NaN and gradient rules as `features_to_joints`.
-
-    Args:
-        features: ``[..., T, D]``, not normalised.
-        skeleton: Body of the features.
-        lengths: ``[...]`` int64, optional.
-        offsets: ``[J, 3]`` rest-pose bones in metres; the skeleton's target when None.
-
-    Returns:
-        ``[..., T, J, 3]`` metres.
-
-    Raises:
-        MotionkitError: Wrong feature width, or a body without published bones and no `offsets`.
-    """
-    check_width(features, skeleton)
-    if offsets is None:
-        if skeleton.target_offsets is None:
-            raise MotionkitError(
-                f"the {skeleton.name} body has no published bone lengths.", fix="pass offsets, or recover by positions."
-            )
-        offsets = features.new_tensor(skeleton.target_offsets)
-    layout = feature_layout(skeleton)
-    clean, broken = sanitise(features[..., : layout.rotations.stop], lengths)
-    angle, root = root_path(clean)
-    six = clean[..., layout.rotations].reshape(*clean.shape[:-1], -1, 6)
-    # Frames of zeros have no rotation to orthonormalise; the identity keeps their gradients finite.
-    empty = (six == 0).all(dim=-1, keepdim=True)
-    six = torch.where(empty, six.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), six)
-    # Chains start from the turn of the world into the heading frame (not from its inverse): see `_extract._rotations`.
-    local = torch.cat([yaw_matrix(-angle)[..., None, :, :], matrix_from_6d(six)], dim=-3)
-    rotations = accumulate_rotations(local, skeleton.rotation_parents)
-    bones = (rotations @ (offsets.to(clean) / skeleton.unit)[..., None]).squeeze(-1)
-    joints = positions_from_bones(torch.cat([root[..., None, :], bones[..., 1:, :]], dim=-2), skeleton.parents)
-    return finish(joints, broken, skeleton.unit)
 
 
 def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:

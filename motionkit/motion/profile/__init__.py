@@ -7,7 +7,7 @@ from motionkit.motion.profile._measure import Measure, measure
 from motionkit.motion.profile._merge import BLOCK, Merged, merge_settings
 from motionkit.motion.profile._notes import Note, notes
 from motionkit.motion.profile._outliers import FEWEST, Outlier, find_outliers, uncompared
-from motionkit.motion.profile._profile import Profile, profile_clips
+from motionkit.motion.profile._profile import Profile
 from motionkit.motion.profile._ranges import JointRange, RigSums
 from motionkit.motion.profile._result import ProfileResult
 from motionkit.motion.profile._row import Rig, Row
@@ -39,7 +39,6 @@ __all__ = [
     "measure",
     "merge_settings",
     "notes",
-    "profile_clips",
     "profile_document",
     "profile_page",
     "profile_sources",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from motionkit.motion._clip import Clip
 from motionkit.motion.profile._captions import CaptionCount
 from motionkit.motion.profile._contact_count import Contacts
 from motionkit.motion.profile._course import SPEED_BINS, YAW_BINS
-from motionkit.motion.profile._measure import Measure, measure
+from motionkit.motion.profile._measure import Measure
 from motionkit.motion.profile._moments import Circle, Counts, Moments
 from motionkit.motion.profile._outliers import Outlier, find_outliers
 from motionkit.motion.profile._ranges import RigSums
@@ -131,16 +129,3 @@ class Profile:
             for kind, severity in {(finding.kind, finding.severity) for finding in row.findings}:
                 found.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
         return dict(sorted(found.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
-
-
-def profile_clips(clips: Iterable[tuple[str, Clip]], failed: Mapping[str, str] | None = None) -> Profile:
-    """Profile clips that are loaded already.
-
-    Args:
-        clips: Id and clip.
-        failed: What could not be read, for the record.
-    """
-    profile = Profile(failed=dict(failed or {}))
-    for key, clip in clips:
-        profile.add(measure(clip, key, key))
-    return profile

@@ -2,7 +2,7 @@
 
 from motionkit.motion.rigs._body import to_body
 from motionkit.motion.rigs._bodymap import BodyMap, map_body
-from motionkit.motion.rigs._kit import body_to_kit, clip_bones, kit_bones
+from motionkit.motion.rigs._kit import body_to_kit, kit_bones
 from motionkit.motion.rigs._rest import Rig, rest_rig
 from motionkit.motion.rigs._solve import Solved, solve
 from motionkit.motion.rigs._solve_fit import fit_rig
@@ -13,7 +13,6 @@ __all__ = [
     "Rig",
     "Solved",
     "body_to_kit",
-    "clip_bones",
     "count_flips",
     "fit_rig",
     "kit_bones",

@@ -8,9 +8,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from motionkit.geometry import bones_from_positions
 from motionkit.motion._motion import END
-from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.motion._skeleton import HUMANML, KIT
 
 _TRUNK = {
     "BP": (("left_hip", 0.09), ("right_hip", 0.09), ("spine1", 0.82)),
@@ -116,14 +115,3 @@ def kit_bones() -> Tensor:
         joint = KIT.index(name)
         lengths[[joint, KIT.mirror_order[joint]]] = length * KIT.unit
     return lengths
-
-
-def clip_bones(joints: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return the bone lengths ``[J]`` of a motion's first frame ``[T, J, 3]``, to serve as another's target.
-
-    HumanML3D took its own target from a clip in this way; give features of your own KIT clip's body by passing these
-    as ``bones`` to `joints_to_features`.
-    """
-    bones: Tensor = bones_from_positions(joints[0], skeleton.parents).norm(dim=-1)
-    bones[0] = 0.0
-    return bones

@@ -85,45 +85,6 @@ def open_policy(
     return policy.to(device)
 
 
-def open_reference(options: MDMOptions, policy: MDMPolicy, *, device: torch.device | str = "cpu") -> MDMPolicy:
-    """Open ``options.reference`` as the policy that KL is measured to.
-
-    Raises:
-        MotionkitError: It has another architecture, schedule or statistics than `policy`.
-    """
-    parts = _read(options.reference)
-    if parts.settings != policy.settings:
-        mine, theirs = policy.settings.model_dump(), parts.settings.model_dump()
-        name = next(key for key in mine if mine[key] != theirs[key])
-        raise MotionkitError(
-            f"the reference {options.reference} is another model: its {name} is {theirs[name]}, not {mine[name]}.",
-            why="KL compares the two step by step in one feature space.",
-            fix="use a reference of the same architecture, or leave --reference out.",
-        )
-    stats = policy.normalizer.to("cpu")
-    if parts.normalizer is not None and not (
-        torch.equal(parts.normalizer.mean, stats.mean) and torch.equal(parts.normalizer.std, stats.std)
-    ):
-        raise MotionkitError(
-            f"the reference {options.reference} was trained with other Mean and Std.",
-            why="KL compares the two step by step in one feature space.",
-            fix="use a reference of the same dataset, or leave --reference out.",
-        )
-    parts.text.require(policy.encoder, origin=parts.origin, option=_TEXT_OPTION)
-    reference = MDMPolicy(
-        parts.settings,
-        parts.network,
-        normalizer=policy.normalizer,
-        skeleton=policy.skeleton,
-        encoder=policy.encoder,
-        fps=policy.fps,
-        max_length=policy.max_length,
-        padding=policy.padding,
-    )
-    reference.network.requires_grad_(False)
-    return reference.to(device)
-
-
 def new_policy(
     settings: MDMSettings,
     *,

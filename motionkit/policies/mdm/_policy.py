@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -13,15 +13,14 @@ from torch import Tensor
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.nn import adapters_off, add_adapters
+from motionkit.nn import add_adapters
 from motionkit.policies.mdm._condition import MDMCondition
+from motionkit.policies.mdm._document import KIND
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
+from motionkit.policies.mdm._store import STATS, write_policy
 from motionkit.rl import Schedule
-from motionkit.text import Prompt, TextEncoder, proof
-
-STATS = "normalizer."
-"""Prefix of the statistics among a policy's tensors."""
+from motionkit.text import Prompt, TextEncoder, TextRecord, proof
 
 
 class MDMPolicy:
@@ -81,13 +80,19 @@ class MDMPolicy:
         add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
         self.lora = {"r": r, "alpha": alpha, "dropout": dropout, "targets": list(targets)}
 
-    @contextmanager
-    def reference(self) -> Iterator[None]:
-        """Be the policy without its adapters for the duration: what KL is measured to."""
-        if self.lora is None:
-            raise ValueError("the reference of a policy without adapters is a copy of it, made before training")
-        with adapters_off(self.network):
-            yield
+    def document(self) -> dict[str, Any]:
+        """Return the content of policy.json: everything about the policy except its tensors."""
+        return {
+            "schema": 1,
+            "kind": KIND,
+            "settings": self.settings.model_dump(mode="json"),
+            "skeleton": self.skeleton.name,
+            "fps": self.fps,
+            "max_length": self.max_length,
+            "padding": self.padding,
+            "text": TextRecord.of(self.encoder).model_dump(),
+            "lora": None if self.lora is None else dict(self.lora),
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Return everything a checkpoint needs: the network's tensors (adapters beside their base), the statistics."""
@@ -107,10 +112,16 @@ class MDMPolicy:
         weights.load_strict(self.network, own, "the checkpoint")
 
     def save(self, folder: Path, *, tensors: bool = True) -> Path:
-        """Write the policy as a folder that `motionkit.load_policy` opens; see `save_policy`."""
-        from motionkit.policies.mdm._store import save_policy  # the store builds policies, so it imports this module
+        """Write the policy as a folder that `motionkit.load_policy` opens.
 
-        return save_policy(self, folder, tensors=tensors)
+        Args:
+            folder: Made when it is missing.
+            tensors: False writes policy.json only, for a run whose checkpoints hold the tensors.
+
+        Returns:
+            `folder`.
+        """
+        return write_policy(folder, self.document(), self.tensors() if tensors else None)
 
     @property
     def inputs(self) -> dict[str, str]:

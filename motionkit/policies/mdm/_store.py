@@ -4,57 +4,45 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
-from motionkit.policies.mdm._document import KIND, PolicyDocument, read_document
+from motionkit.policies.mdm._document import PolicyDocument, read_document
 from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.policies.mdm._policy import STATS, MDMPolicy
 from motionkit.runs import last_checkpoint, write_bytes_atomic
-from motionkit.text import TextRecord
 
 DOCUMENT = "policy.json"
 TENSORS = "model.safetensors"
+STATS = "normalizer."
+"""Prefix of the statistics among a policy's tensors."""
 _STEP = re.compile(r"step-\d{1,12}")
 
 
-def policy_document(policy: MDMPolicy) -> dict[str, Any]:
-    """Return what policy.json says: everything about the policy except its tensors."""
-    return {
-        "schema": 1,
-        "kind": KIND,
-        "settings": policy.settings.model_dump(mode="json"),
-        "skeleton": policy.skeleton.name,
-        "fps": policy.fps,
-        "max_length": policy.max_length,
-        "padding": policy.padding,
-        "text": TextRecord.of(policy.encoder).model_dump(),
-        "lora": None if policy.lora is None else dict(policy.lora),
-    }
-
-
-def save_policy(policy: MDMPolicy, folder: Path, *, tensors: bool = True) -> Path:
+def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
     """Write a policy.
 
     Args:
-        policy: What to write.
         folder: Made when it is missing.
-        tensors: False writes policy.json only, for a run whose checkpoints hold the tensors.
+        document: Content of policy.json, see `PolicyDocument`.
+        tensors: The network's tensors, and the statistics under the prefix `STATS`. With None only policy.json is
+            written, for a run whose checkpoints hold the tensors.
 
     Returns:
         `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(policy_document(policy), indent=2) + "\n").encode())
-    if tensors:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in policy.tensors().items()}
+    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    if tensors is not None:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
     return folder
 

@@ -7,13 +7,11 @@ from motionkit.policies.mdm._factory import (
     new_policy,
     open_encoder,
     open_policy,
-    open_reference,
 )
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._stock import export_stock
-from motionkit.policies.mdm._store import policy_document, save_policy
 
 __all__ = [
     "MDMCondition",
@@ -25,8 +23,5 @@ __all__ = [
     "new_policy",
     "open_encoder",
     "open_policy",
-    "open_reference",
-    "policy_document",
     "read_released",
-    "save_policy",
 ]

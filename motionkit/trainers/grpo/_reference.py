@@ -25,7 +25,7 @@ class Reference:
         other: A reference of its own.
 
     Raises:
-        MotionkitError: `other` has another feature space or schedule.
+        MotionkitError: `other` has another feature space, schedule, size or text model.
     """
 
     def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None) -> None:
@@ -71,9 +71,12 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
     )
     if not problems and ours != theirs:
         problems.append("a network of another size")
+    # What stands at the same option, such as the text model; a policy may have nothing to compare.
+    marks, others = (getattr(side, "inputs", {}) for side in (policy, other))
+    problems += [f"another {name.replace('_', ' ')}" for name in marks if marks[name] != others.get(name, marks[name])]
     if problems:
         raise MotionkitError(
             f"the reference does not match the policy: it has {' and '.join(problems)}.",
             why="KL compares two predictions of the same state, so both must speak of the same space.",
-            fix="give --reference a checkpoint of the same architecture and statistics, or leave it out.",
+            fix="give --reference a checkpoint of the same architecture, statistics and text model, or leave it out.",
         )

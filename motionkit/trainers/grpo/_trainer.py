@@ -149,7 +149,7 @@ class GrpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
-        self.policy.save(run.directory / "policy", tensors=False)
+        self.policy.save(run.artifact("policy"), tensors=False)
         if self.shared:
             _logger.warning("%s", describe_shared(self.shared))
             run.annotate(heldout_shared_motions=self.shared)
@@ -181,7 +181,7 @@ class GrpoTrainer:
         summary: dict[str, object] = {"metrics": last}
         if finished:
             with self.grpo.averaged():
-                self.policy.save(run.directory / "policy")
+                self.policy.save(run.artifact("policy"))
             if before is not None:
                 after = self._measure()
                 _keep_shown(run, after, "after")

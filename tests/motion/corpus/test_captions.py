@@ -15,7 +15,6 @@ from motionkit.motion import (
     CaptionTable,
     assign_splits,
     clean_caption,
-    crop_range,
     read_caption_table,
     read_captions,
     tag_words,
@@ -104,41 +103,6 @@ def test_agreement_with_public_tags(shared: Path, record_property):
     sys.stdout.write(f"tags that agree: {agree} of {total} ({agree / total:.1%})\n")
     assert total > 100
     assert agree / total >= 0.93
-
-
-class Fixed:
-    """Returns the largest start."""
-
-    def randint(self, low: int, high: int) -> int:
-        assert low == 0
-        return high
-
-    def randrange(self, count: int) -> int:
-        return 0
-
-
-@pytest.mark.parametrize(
-    ("frames", "double", "expected"),
-    [
-        (40, False, (0, 40)),
-        (43, False, (3, 40)),
-        (43, True, (7, 36)),
-        (199, False, (3, 196)),
-        (300, True, (108, 192)),
-        (3, True, (0, 3)),
-    ],
-)
-def test_crops(frames, double, expected):
-    assert crop_range(frames, Fixed(), double=lambda: double) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(4, 400), st.randoms(use_true_random=False))
-def test_crops_lie_inside(frames, rng):
-    start, length = crop_range(frames, rng)
-    assert length % 4 == 0
-    assert 4 <= length <= 196
-    assert 0 <= start <= frames - length
 
 
 def table(path: Path, text: str) -> Path:

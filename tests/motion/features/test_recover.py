@@ -7,18 +7,30 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.geometry import accumulate_rotations, matrix_from_6d, positions_from_bones, yaw_matrix
 from motionkit.motion import (
     HUMANML,
     KIT,
     MotionBatch,
+    Skeleton,
     canonicalise,
     features_to_joints,
-    features_to_joints_rot,
     joints_to_features,
     root_trajectory,
 )
+from motionkit.motion.features._layout import feature_layout
 
 from ..bodies import walker
+
+
+def joints_by_rotations(features: torch.Tensor, skeleton: Skeleton, offsets: torch.Tensor) -> torch.Tensor:
+    """Joints ``[T, J, 3]`` by stored rotations, with bones ``[J, 3]`` in metres (HumanML3D's ``recover_from_rot``)."""
+    angle, root = root_trajectory(features, skeleton)
+    six = features[:, feature_layout(skeleton).rotations].reshape(len(features), -1, 6)
+    local = torch.cat([yaw_matrix(-angle)[:, None], matrix_from_6d(six)], dim=1)
+    rotations = accumulate_rotations(local, skeleton.rotation_parents)
+    bones = (rotations @ offsets.to(features)[..., None]).squeeze(-1)
+    return positions_from_bones(torch.cat([root[:, None], bones[:, 1:]], dim=1), skeleton.parents)
 
 
 def features(frames: int = 40, seed: int = 0, **options) -> torch.Tensor:
@@ -32,7 +44,7 @@ def test_recovery_of_a_public_clip(shared: Path, dtype):
     ric = features_to_joints(vectors, HUMANML)
     np.testing.assert_allclose(ric.numpy(), data["recovered_ric"], atol=1e-6, rtol=0)
     np.testing.assert_allclose(ric.numpy(), data["new_joints"], atol=1e-6, rtol=0)
-    rot = features_to_joints_rot(vectors, HUMANML)
+    rot = joints_by_rotations(vectors, HUMANML, torch.tensor(HUMANML.target_offsets))
     np.testing.assert_allclose(rot.numpy(), data["recovered_rot"], atol=1e-6, rtol=0)
     assert float((rot - ric).abs().max()) < 2e-6
     angle, root = root_trajectory(vectors, HUMANML)
@@ -51,7 +63,9 @@ def test_recovery_of_the_synthetic_clip(shared: Path):
 def test_both_recoveries_agree():
     vectors = features(60, 4, turn=0.05)
     np.testing.assert_allclose(
-        features_to_joints_rot(vectors, HUMANML), features_to_joints(vectors, HUMANML), atol=1e-12
+        joints_by_rotations(vectors, HUMANML, torch.tensor(HUMANML.target_offsets, dtype=vectors.dtype)),
+        features_to_joints(vectors, HUMANML),
+        atol=1e-12,
     )
 
 
@@ -63,18 +77,15 @@ def test_kit_recovers_metres_and_the_stored_rotations():
     np.testing.assert_allclose(features_to_joints(vectors, KIT), joints[:-1], atol=1e-9)
     lengths = torch.tensor([(joints[0, j] - joints[0, max(p, 0)]).norm() for j, p in enumerate(KIT.parents)])
     offsets = torch.tensor(KIT.raw_offsets) * lengths[:, None]
-    rot = features_to_joints_rot(vectors, KIT, offsets=offsets)
+    rot = joints_by_rotations(vectors, KIT, offsets)
     np.testing.assert_allclose(rot, joints[:-1], atol=1e-6)
-    with pytest.raises(MotionkitError, match="no published bone lengths"):
-        features_to_joints_rot(vectors, KIT)
 
 
-@pytest.mark.parametrize("recover", [features_to_joints, features_to_joints_rot])
 @pytest.mark.parametrize(
     ("padding", "told"),
     [(float("nan"), True), (float("nan"), False), (float("inf"), True), (float("inf"), False), (1e38, True)],
 )
-def test_padding_reaches_neither_values_nor_gradients(recover, padding, told):
+def test_padding_reaches_neither_values_nor_gradients(padding, told):
     lengths = torch.tensor([25, 40])
     clean = torch.stack([features(40, 1), features(40, 2)]).float()
     valid = torch.arange(40) < lengths[:, None]
@@ -82,7 +93,7 @@ def test_padding_reaches_neither_values_nor_gradients(recover, padding, told):
 
     def run(batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         batch = batch.clone().requires_grad_()
-        joints = recover(batch, HUMANML, lengths if told else None)
+        joints = features_to_joints(batch, HUMANML, lengths if told else None)
         kept = torch.where(valid[..., None, None], joints, 0.0)
         kept.square().sum().backward()
         return kept.detach(), batch.grad
@@ -110,7 +121,6 @@ def test_a_bad_valid_frame_spoils_itself_and_what_follows_only():
 def test_gradients_are_right():
     vectors = features(5, 3).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: features_to_joints(x, HUMANML)[..., ::5, :], vectors)
-    assert torch.autograd.gradcheck(lambda x: features_to_joints_rot(x, HUMANML)[..., ::7, :], vectors)
 
 
 def test_half_precision_is_computed_in_float32():

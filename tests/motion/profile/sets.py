@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +11,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.corpus._captions import Caption
+from motionkit.motion.profile import Profile, measure
 
 from ..checks.persons import person
 
@@ -55,3 +56,16 @@ class Source:
         if self.problem:
             raise MotionkitError(f"{self.origin} {self.problem}")
         return self.clips
+
+
+def profile_clips(clips: Iterable[tuple[str, Clip]], failed: Mapping[str, str] | None = None) -> Profile:
+    """Profile clips that are loaded already.
+
+    Args:
+        clips: Id and clip.
+        failed: What could not be read, for the record.
+    """
+    profile = Profile(failed=dict(failed or {}))
+    for key, clip in clips:
+        profile.add(measure(clip, key, key))
+    return profile

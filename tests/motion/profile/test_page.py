@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from motionkit.motion.profile import Profile, Row, find_outliers, profile_clips, profile_page, suggest, uncompared
+from motionkit.motion.profile import Profile, Row, find_outliers, profile_page, suggest, uncompared
 from motionkit.motion.profile.page import charts
 from motionkit.motion.profile.page._binning import bin_lengths, bin_values
 
-from .sets import joints_only, walk
+from .sets import joints_only, profile_clips, walk
 
 NASTY = '<script>alert("x")</script>&\''
 VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}

@@ -21,7 +21,6 @@ from motionkit.motion.profile import (
     Profile,
     find_outliers,
     measure,
-    profile_clips,
     profile_document,
     profile_sources,
     profile_statistics,
@@ -29,7 +28,7 @@ from motionkit.motion.profile import (
 
 from ..bodies import walker
 from ..bvh_files import write_bvh
-from .sets import Source, joints_only, walk, with_track
+from .sets import Source, joints_only, profile_clips, walk, with_track
 
 
 def test_lengths_speed_and_turn_are_those_of_the_walk() -> None:

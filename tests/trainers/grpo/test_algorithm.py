@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
-from motionkit.motion import MotionBatch
+from motionkit.motion import MotionBatch, Normalizer
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
@@ -334,6 +334,13 @@ def test_a_reference_of_another_size_is_refused() -> None:
         make(make_policy(), reference=make_policy(latent_dim=32))
     with pytest.raises(MotionkitError, match="diffusion steps"):
         make(make_policy(), reference=make_policy(diffusion_steps=20))
+
+
+def test_a_reference_with_other_statistics_is_refused() -> None:
+    other = make_policy()
+    other.normalizer = Normalizer(other.normalizer.mean + 1, other.normalizer.std)
+    with pytest.raises(MotionkitError, match="other feature statistics"):
+        make(make_policy(), reference=other)
 
 
 def test_adapters_do_not_hide_a_reference_of_another_size() -> None:

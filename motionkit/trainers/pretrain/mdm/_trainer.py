@@ -115,7 +115,7 @@ class PretrainMDM:
             restore(parts, checkpoint)
         else:
             start.values = {"loss": self._validate(held_out)}
-        self.policy.save(run.directory / "policy", tensors=False)
+        self.policy.save(run.artifact("policy"), tensors=False)
         last = float("nan")
 
         def step_fn(step: int) -> Mapping[str, float]:
@@ -132,7 +132,7 @@ class PretrainMDM:
         with learner.averaged():
             if math.isnan(last):  # resumed after the last step
                 last = self._validate(held_out)
-            self.policy.save(run.directory / "policy")
+            self.policy.save(run.artifact("policy"))
         before = float(start.values["loss"])
         return {
             "heldout": {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}},

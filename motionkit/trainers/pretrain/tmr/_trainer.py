@@ -153,7 +153,7 @@ class PretrainTMR:
         if not run_steps(run, settings, step_fn, parts):
             return {}
         after = after or self._validate()  # empty when resumed after the last step
-        save_tmr(run.directory / FOLDER, self.tmr, half=settings.train.save_half, extra=self._provenance(after))
+        save_tmr(run.artifact(FOLDER), self.tmr, half=settings.train.save_half, extra=self._provenance(after))
         return {"heldout": self._heldout(start.values, after), "metrics": after}
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
