@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.weights import _arrays, _gate, read_array
+from motionkit.weights import _arrays, _gate, _walk, read_array
 from motionkit.weights._pickles import read_pickle
 
 from .hostile import corpus, npy
@@ -80,7 +80,8 @@ def test_a_dtype_that_is_no_copy_changes_nothing() -> None:
 
 @pytest.mark.parametrize("body", [b"]", b"(", b")", b"}", b"N\x94", b"K\x01", b"U\x00"])
 def test_opcodes_are_counted(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
-    monkeypatch.setattr(_gate, "_OBJECTS", 1000)
+    for module in (_gate, _walk):
+        monkeypatch.setattr(module, "OBJECTS", 1000)
     with pytest.raises(MotionkitError, match="more than 1000 opcodes"):
         read_pickle(pickled(body * 1000), "x")
 
@@ -97,7 +98,8 @@ def test_keys_that_are_no_texts_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
 def test_shared_parts_are_allowed_as_long_as_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     part = list(range(50))
     assert read_pickle(pickle.dumps([part] * 100), "x") == [part] * 100
-    monkeypatch.setattr(_gate, "_OBJECTS", 1000)
+    for module in (_gate, _walk):
+        monkeypatch.setattr(module, "OBJECTS", 1000)
     with pytest.raises(MotionkitError, match="more than 1000 objects"):
         read_pickle(pickle.dumps([part] * 100), "x")
 
