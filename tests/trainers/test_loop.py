@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from motionkit.config import CheckpointSettings, LogSettings, RunSettings, TrainerSettings
+from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import State, restore
+from motionkit.trainers._state import Kept, State, restore
 
 
 class Counter:
@@ -103,3 +104,13 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert (counter.steps, done, saved(tmp_path / "run")) == ([], True, [2, 4])
     counter, _, done = go(tmp_path / "run", settings(6), resume=True)
     assert (counter.steps, logged(tmp_path / "run")) == ([5, 6], [1, 2, 3, 4, 5, 6])
+
+
+def test_a_checkpoint_of_other_parts_is_refused_in_words(tmp_path: Path) -> None:
+    go(tmp_path / "run", settings(2))
+    with Run.resume(tmp_path / "run") as run:
+        counter, saved = Counter(run), run.checkpoint()
+        assert saved is not None
+        with pytest.raises(MotionkitError, match="holds no 'learner'"):
+            restore({"model": counter, "learner": counter}, saved)
+        restore({"model": counter, "start": Kept()}, saved)  # what has nothing to keep need not be there
