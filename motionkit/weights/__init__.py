@@ -1,6 +1,6 @@
 """Foreign weight files: safe reading, recognition by content, strict loading. Nothing in a file is ever executed."""
 
-from motionkit.weights._arrays import read_array, read_numbers
+from motionkit.weights._arrays import cast, read_array, read_numbers
 from motionkit.weights._describe import components, describe
 from motionkit.weights._read import read
 from motionkit.weights._strict import build, load_strict
@@ -9,6 +9,7 @@ from motionkit.weights._tensors import as_tensor, find_tensors, strip_prefix
 __all__ = [
     "as_tensor",
     "build",
+    "cast",
     "components",
     "describe",
     "find_tensors",

@@ -95,6 +95,12 @@ def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="))
 
 
+def cast(array: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """Return a contiguous array of a float type, without numpy's warnings of signalling NaN and of overflow."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.ascontiguousarray(array, dtype=dtype)
+
+
 def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str], bool]) -> Mapping[str, Any]:
     with open_zip(file, path) as archive:
         members = [member for member in archive.infolist() if wanted(member.filename.removesuffix(".npy"))]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width
@@ -29,7 +30,7 @@ def read_features(path: Path, skeleton: Skeleton) -> Tensor:
     """
     if not path.exists():
         raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
-    features = torch.from_numpy(np.ascontiguousarray(read_numbers(path), dtype=np.float32))
+    features = torch.from_numpy(weights.cast(read_numbers(path), np.float32))
     check_width(features, skeleton, str(path))
     if features.ndim != 2:
         raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.geometry import bones_from_positions
 from motionkit.motion._skeleton import HUMANML
@@ -137,7 +138,7 @@ def _open(path: Path) -> Mapping[str, Any]:
 def _numbers(value: Any, path: Path, name: str) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu":
         raise MotionkitError(f"{path}: {name} is no plain array of numbers.", fix="save it as one: x.toarray().")
-    return np.ascontiguousarray(value, dtype=np.float64)
+    return weights.cast(value, np.float64)
 
 
 def _check_tree(table: Any, path: Path) -> None:

@@ -334,3 +334,11 @@ def test_a_results_file_cannot_execute_anything(tmp_path: Path):
     (tmp_path / "results.npy").write_bytes(buffer.getvalue())
     with pytest.raises(MotionkitError, match=r"builtins\.exec"):
         read_mdm_results(tmp_path / "results.npy")
+
+
+def test_signalling_nan_is_no_warning(tmp_path: Path) -> None:
+    joints = np.random.default_rng(0).normal(size=(4, 22, 3)).astype(np.float32)
+    joints.view(np.uint32)[1, 0, 0] = 0x7F800001  # numpy warns when it makes a float64 of it
+    (clip,) = read_joints(save(tmp_path / "a.npy", joints))
+    assert isinstance(clip.motion, JointMotion)
+    assert clip.motion.joints[1, 0, 0].isnan()

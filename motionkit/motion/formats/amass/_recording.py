@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import check_size, is_fps
 from motionkit.motion._skeleton import HUMANML
@@ -132,7 +133,7 @@ def _numbers(data: Mapping[str, Any], names: Sequence[str], path: Path) -> NDArr
 
 
 def _doubles(array: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    return torch.from_numpy(weights.cast(array, np.float64))
 
 
 def _fps(data: Mapping[str, Any], path: Path, given: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion, check_size
@@ -48,7 +49,7 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
             why="features are [frames, 263] (HumanML3D) or [frames, 251] (KIT).",
         )
     check_size(len(array), skeleton.joints, rotations=False)
-    features = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+    features = torch.from_numpy(weights.cast(array, np.float32))
     return (features_clip(features, skeleton, str(path), fps=options.fps),)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import check_size
@@ -63,7 +64,7 @@ def split_clips(array: object, origin: str) -> list[Tensor]:
         kind = f"{array.dtype} values" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise MotionkitError(f"{origin} holds {kind}, not an array of numbers.")
     check_size(-(-array.size // 3), 1, rotations=False)
-    joints = torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    joints = torch.from_numpy(weights.cast(array, np.float64))
     if 0 in joints.shape:
         raise MotionkitError(f"{origin} is empty: its shape is {list(array.shape)}.")
     if joints.ndim == 2 and joints.shape[1] % 3 == 0 and body_of(joints.shape[1] // 3):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import check_size
@@ -117,7 +118,7 @@ def open_arrays(path: Path) -> ArrayFields:
 
 def as_tensor(array: Any) -> Tensor:
     """Return numbers as float64."""
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64))
+    return torch.from_numpy(weights.cast(array, np.float64))
 
 
 def text_of(arrays: Mapping[str, Any], name: str) -> str:
