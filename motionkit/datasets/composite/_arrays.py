@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +108,8 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
             unpacked = sum(member.file_size for member in archive.infolist())
     except FileNotFoundError as error:
         raise MotionkitError(f"{path} is missing.", why=f"it belongs to {file.path}.", fix=again) from error
-    except (OSError, zipfile.BadZipFile) as error:
+    # A damaged list of members makes zipfile raise any of these.
+    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
         raise MotionkitError(f"{path} cannot be read.", why=str(error), fix=again) from error
     if entry is None or digest != entry.sha256:
         raise MotionkitError(f"{path} is not the file that {file.path.name} was written with.", fix=again)
