@@ -174,8 +174,11 @@ def _first_line(error: Exception) -> str:
 def _not_a_folder(path: Path, family: Family) -> MotionkitError:
     what, fix = "a file, not a transformers folder", "give the folder."
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except Exception:  # a damaged list of members makes zipfile raise nearly anything; then nothing is known
+            names = []
         if any("/code/" in name or name.endswith("constants.pkl") for name in names):
             what = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"
             fix = f"use the same weights as a transformers folder: hf download {family.default}, then {OPTIONS}"
