@@ -5,6 +5,7 @@ from motionkit.weights._describe import components, describe
 from motionkit.weights._read import read
 from motionkit.weights._strict import build, load_strict
 from motionkit.weights._tensors import as_tensor, find_tensors, strip_prefix
+from motionkit.weights._zip import open_zip
 
 __all__ = [
     "as_tensor",
@@ -14,6 +15,7 @@ __all__ = [
     "describe",
     "find_tensors",
     "load_strict",
+    "open_zip",
     "read",
     "read_array",
     "read_numbers",

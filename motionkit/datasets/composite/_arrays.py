@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import struct
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from motionkit.datasets.composite._read import CompositeFile
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
-from motionkit.weights import read_array
+from motionkit.weights import open_zip, read_array
 
 _HEADERS = 4096
 
@@ -102,14 +101,13 @@ def _check_bytes(file: CompositeFile, path: Path) -> None:
     again = f"compose the set again, or copy {file.path.name} and {path.name} together."
     try:
         size = path.stat().st_size
-        with open_file(path) as data, zipfile.ZipFile(data) as archive:
+        with open_file(path) as data, open_zip(data, path) as archive:
             data.seek(0)
             digest = hashlib.file_digest(data, "sha256").hexdigest() if entry and size == entry.size else ""
             unpacked = sum(member.file_size for member in archive.infolist())
     except FileNotFoundError as error:
         raise MotionkitError(f"{path} is missing.", why=f"it belongs to {file.path}.", fix=again) from error
-    # A damaged list of members makes zipfile raise any of these.
-    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+    except OSError as error:
         raise MotionkitError(f"{path} cannot be read.", why=str(error), fix=again) from error
     if entry is None or digest != entry.sha256:
         raise MotionkitError(f"{path} is not the file that {file.path.name} was written with.", fix=again)
