@@ -129,11 +129,14 @@ class GRPO:
         metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
         clock.lap("reward")
         update = self.algorithm.update(batch, scored, self.updates)
+        left_out = 0.0
         for _ in range(self.algorithm.passes):
             self.learner.zero_grad()
             if not update.backward():
                 break
             metrics |= self.learner.descend(self.updates, move=bool(scored.finite.any()))
+            left_out += metrics["grad/left_out"]
+        metrics["grad/left_out"] = left_out  # of all passes
         metrics |= update.metrics()
         clock.lap("update")
         self.updates += 1

@@ -291,6 +291,26 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_the_third_in_a_row_stops_
     assert same(before, weights(grpo))
 
 
+def test_a_pass_that_was_left_out_is_counted_whatever_the_next_one_does() -> None:
+    policy = TablePolicy()
+    passes, honest = [0], policy.predict
+
+    def predict(*args: object, **kwargs: object) -> Tensor:
+        out = honest(*args, **kwargs)  # type: ignore[arg-type]
+        return out * torch.inf if torch.is_grad_enabled() and passes[0] == 3 else out
+
+    policy.predict = predict  # type: ignore[method-assign,assignment]
+    grpo = make(policy, objective=ObjectiveSettings(inner_epochs=2))
+    forget = grpo.learner.zero_grad
+
+    def counted() -> None:
+        passes[0] += 1
+        forget()
+
+    grpo.learner.zero_grad = counted  # type: ignore[method-assign]
+    assert [grpo.step(PROMPTS)["grad/left_out"] for _ in range(3)] == [0.0, 1.0, 0.0]
+
+
 def test_a_learning_rate_beyond_reason_ends_in_words() -> None:
     grpo = make(make_policy(), optim=GrpoOptimSettings(learning_rate=1e30))
 
