@@ -95,7 +95,7 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
         MotionkitError: A path cannot be used, an option could not act, or `clips` was chosen and the starter is not
             asked for.
     """
-    from motionkit.motion.convert import listed, open_sources, refuse_idle
+    from motionkit.clips.convert import listed, open_sources, refuse_idle
 
     if STARTER not in names and clips != STARTER_CLIPS:
         raise MotionkitError(

@@ -9,10 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from motionkit.documents import read_json
-from motionkit.evaluation._generate import PAGE, RECORD
-from motionkit.motion import ReadOptions
-from motionkit.motion.convert import (
+from motionkit.clips.convert import (
     ConvertReport,
     FileKind,
     FileSource,
@@ -24,7 +21,10 @@ from motionkit.motion.convert import (
     kind_of,
     require_file,
 )
-from motionkit.motion.player import MAX_TRACKS, track_of, write_player
+from motionkit.documents import read_json
+from motionkit.evaluation._generate import PAGE, RECORD
+from motionkit.motion import ReadOptions
+from motionkit.player import MAX_TRACKS, track_of, write_player
 
 _LIMIT = 64 << 20
 

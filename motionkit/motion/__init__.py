@@ -1,4 +1,4 @@
-"""Moving bodies: skeletons, clips, features, captions. Formats, conversion and the player are rooms of their own."""
+"""Skeletons, motions, clips, HumanML3D and KIT features, captions."""
 
 from motionkit.motion._batch import MotionBatch
 from motionkit.motion._clip import Clip, ClipSource, ReadOptions
@@ -18,13 +18,10 @@ from motionkit.motion.features._mirror import mirror, mirror_features, mirror_te
 from motionkit.motion.features._recover import features_to_joints, root_trajectory
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
-from motionkit.motion.formats.bvh import read_bvh
-from motionkit.motion.rigs._bodymap import BodyMap, map_body
 
 __all__ = [
     "HUMANML",
     "KIT",
-    "BodyMap",
     "Caption",
     "CaptionRow",
     "CaptionTable",
@@ -48,13 +45,11 @@ __all__ = [
     "feature_width",
     "features_to_joints",
     "joints_to_features",
-    "map_body",
     "mirror",
     "mirror_features",
     "mirror_text",
     "original",
     "plain_id",
-    "read_bvh",
     "read_caption_table",
     "read_captions",
     "read_features",

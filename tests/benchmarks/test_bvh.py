@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.motion import read_bvh
-from motionkit.motion.formats.bvh import write_bvh
+from motionkit.formats.bvh import read_bvh, write_bvh
 
 from .ratios import Ratios
 

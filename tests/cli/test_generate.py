@@ -14,7 +14,8 @@ from typer.testing import CliRunner, Result
 
 from motionkit import starter
 from motionkit.cli import get_app
-from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints, read_bvh
+from motionkit.formats.bvh import read_bvh
+from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
 from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.model import new_policy, open_encoder
 

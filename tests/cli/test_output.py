@@ -15,7 +15,7 @@ from motionkit.cli import output, progress
 from motionkit.cli._errors import report
 from motionkit.errors import MotionkitError
 
-from ..motion.bvh_files import write_bvh
+from ..made.bvh_files import write_bvh
 
 Cli = Callable[..., Result]
 HOSTILE = "a\x1b]0;owned\x07\x9b2J\x7f[/b]"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from ..motion.bvh_files import write_bvh
+from ..made.bvh_files import write_bvh
 
 Cli = Callable[..., Result]
 pytestmark = pytest.mark.timeout(100)

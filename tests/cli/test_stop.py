@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from motionkit.motion._pool import in_processes
+from motionkit.clips._pool import in_processes
 
-from ..motion.bvh_files import write_bvh
+from ..made.bvh_files import write_bvh
 
 SLOW = f"""
 import signal, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from motionkit.motion import _pool
-from motionkit.motion.convert import _work
+from motionkit.clips import _pool
+from motionkit.clips.convert import _work
 _pool._TRYING = _pool._STARTING = 0.0
 from tests.cli import test_stop
-from motionkit.motion.convert import _pipeline
+from motionkit.clips.convert import _pipeline
 _pipeline.work = test_stop.slow
 from motionkit.cli import get_app
 if __name__ == "__main__":
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 def slow(job):
-    from motionkit.motion.convert._work import work
+    from motionkit.clips.convert._work import work
 
     time.sleep(0.3)
     Path(f"at-{os.getpid()}").write_text("")
@@ -134,7 +134,7 @@ def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
         raise KeyboardInterrupt
 
     write_bvh(Path("x.bvh"), 60)
-    monkeypatch.setattr("motionkit.motion.formats.bvh._read.parse_frames", stop)
+    monkeypatch.setattr("motionkit.formats.bvh._read.parse_frames", stop)
     result = cli(*words, "--json")
     assert result.exit_code == 130
     assert result.stderr == "stopped after 0 of 1; nothing was written.\n"

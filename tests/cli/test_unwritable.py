@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from ..motion.bvh_files import write_bvh
+from ..made.bvh_files import write_bvh
 
 Cli = Callable[..., Result]
 LONG = "n" * 300

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from motionkit.clips.convert import load_clips, open_sources
+from motionkit.clips.convert._outcome import Outcome, Piece
+from motionkit.clips.convert._place import Place
 from motionkit.datasets.composite import CompositeOptions
 from motionkit.datasets.composite import component as composite
 from motionkit.datasets.composite._arrays import Arrays, pack
@@ -24,14 +27,11 @@ from motionkit.motion import (
     read_caption_table,
     read_captions,
 )
-from motionkit.motion.convert import load_clips, open_sources
-from motionkit.motion.convert._outcome import Outcome, Piece
-from motionkit.motion.convert._place import Place
 from motionkit.motion.corpus._folder import finish_folder, write_clip
 from motionkit.runs import write_bytes_atomic
 from motionkit.text import StoredEncoder, write_table
 
-from ..motion.bodies import walker
+from ..made.bodies import walker
 from .mutate import Files
 from .reader import Reader
 

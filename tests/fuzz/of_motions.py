@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
+from motionkit.clips.convert._work import Job, work
 from motionkit.errors import MotionkitError
+from motionkit.formats._table import FORMATS, TABLES, read_clips
+from motionkit.formats.native import write_native
 from motionkit.motion import Caption, Clip, ReadOptions
-from motionkit.motion.convert import FeatureTarget, FileSource, FileTarget
-from motionkit.motion.convert._work import Job, work
-from motionkit.motion.formats._table import FORMATS, TABLES, read_clips
-from motionkit.motion.formats.native import write_native
-from motionkit.motion.rigs._smpl_model import read_smpl_model
+from motionkit.rigs._smpl_model import read_smpl_model
 
-from ..motion import mpl_files
-from ..motion.bvh_files import write_odd
-from ..motion.samples import write_sample
+from ..made import mpl_files
+from ..made.bvh_files import write_odd
+from ..made.samples import write_sample
 from .reader import Reader
 
 _FRAMES = 45

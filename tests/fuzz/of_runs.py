@@ -12,9 +12,9 @@ import safetensors.torch
 import torch
 
 from motionkit import runs
+from motionkit.clips.profile import merge_settings
 from motionkit.config import Given, resolve
 from motionkit.errors import MotionkitError
-from motionkit.motion.profile import merge_settings
 from motionkit.plugins import forget, scan
 from motionkit.plugins._diagnose import diagnose
 from motionkit.runs._checkpoint import newest_checkpoint

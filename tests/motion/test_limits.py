@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.formats._table import FORMATS, recognise
 from motionkit.motion import HUMANML, JointMotion, ReadOptions
 from motionkit.motion import _motion as limits
-from motionkit.motion.formats._table import FORMATS, recognise
 
-from .bodies import walker
-from .bvh_files import write_bvh
-from .samples import write_sample
+from ..made.bodies import walker
+from ..made.bvh_files import write_bvh
+from ..made.samples import write_sample
 
 
 def joints(frames: int = 30, fps: float = 20.0) -> JointMotion:

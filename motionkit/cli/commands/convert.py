@@ -93,8 +93,7 @@ def register(app: typer.Typer) -> None:
         Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
         KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
         """
-        from motionkit.motion import ReadOptions
-        from motionkit.motion.convert import (
+        from motionkit.clips.convert import (
             Wishes,
             messages,
             plan_conversion,
@@ -102,6 +101,7 @@ def register(app: typer.Typer) -> None:
             summary_line,
             summary_rows,
         )
+        from motionkit.motion import ReadOptions
 
         options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
         workers = jobs or os.cpu_count() or 1
@@ -135,7 +135,7 @@ def _check(
     paths: list[str], options: ReadOptions, clips: int, given: Mapping[str, object], workers: int, *, json: bool
 ) -> None:
     """Load everything, print what was found, and end with exit code 1 when something is wrong."""
-    from motionkit.motion.convert import FINDING_COLUMNS, check, check_messages, finding_rows, refuse_for_check
+    from motionkit.clips.convert import FINDING_COLUMNS, check, check_messages, finding_rows, refuse_for_check
 
     refuse_for_check(given)
     sources, skipped = _inputs.open_inputs(paths, options, clips)

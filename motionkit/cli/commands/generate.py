@@ -16,8 +16,8 @@ from motionkit.config import Chosen, Cli, Group, slot
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
+    from motionkit.clips.convert import ConvertReport, FileKind
     from motionkit.datasets.base import Split, TextMotionDataset
-    from motionkit.motion.convert import ConvertReport, FileKind
     from motionkit.policies.base import DiffusionPolicy
     from motionkit.text import Prompt
 
@@ -105,9 +105,9 @@ def register(app: typer.Typer) -> None:
         A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
         formats. Rotations for bvh, glb and mpl are found from the joints, and how well they fit is said.
         """
+        from motionkit.clips.convert import kind_of
         from motionkit.evaluation import export_motions, export_one, require_places
         from motionkit.evaluation import generate as write_motions
-        from motionkit.motion.convert import kind_of
         from motionkit.policies.device import resolve_device
         from motionkit.rl import DDIM, DDPM, StepPlan
         from motionkit.text import Prompt
@@ -164,7 +164,7 @@ def register(app: typer.Typer) -> None:
 
 def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
     """Return the formats to write beside the motions."""
-    from motionkit.motion.convert import kind_of
+    from motionkit.clips.convert import kind_of
 
     if to and kind_of(out) is not None:
         raise MotionkitError("--to needs a folder as OUT.", why=f"{out} is a single file.")
@@ -217,7 +217,7 @@ def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: st
 
 def _check(settings: GenerateSettings, texts: Sequence[str] | None, out: Path, durations: str, **_: object) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
-    from motionkit.motion.convert import refuse_foreign
+    from motionkit.clips.convert import refuse_foreign
 
     _refuse_both(settings, texts or [], durations, out)
     if getattr(settings.policy.options, "reference", ""):

@@ -59,8 +59,8 @@ def register(app: typer.Typer) -> None:
 
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
+        from motionkit.clips.profile import check_outputs, profile_tables, remarks, run_profile
         from motionkit.motion import ReadOptions
-        from motionkit.motion.profile import check_outputs, profile_tables, remarks, run_profile
 
         if overwrite and write_config is None:
             raise MotionkitError("--overwrite acts with --write-config only.", fix="add --write-config FILE.")

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from motionkit.clips.convert._keys import unique_keys
 from motionkit.errors import MotionkitError
+from motionkit.formats._table import SUFFIXES
 from motionkit.motion import (
     Caption,
     CaptionRow,
@@ -19,11 +21,9 @@ from motionkit.motion import (
     read_captions,
     tag_words,
 )
-from motionkit.motion.convert._keys import unique_keys
 from motionkit.motion.corpus._captions import captions_within
 from motionkit.motion.corpus._ids import plain_id
 from motionkit.motion.corpus._splits import complete_splits
-from motionkit.motion.formats._table import SUFFIXES
 
 
 def test_a_line():

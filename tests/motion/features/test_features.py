@@ -20,7 +20,7 @@ from motionkit.motion import (
     retarget,
 )
 
-from ..bodies import slow_features, walker
+from ...made.bodies import slow_features, walker
 
 
 def test_widths():

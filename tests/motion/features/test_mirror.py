@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_features, mirror_text, retarget
 
-from ..bodies import walker
+from ...made.bodies import walker
 
 
 def even(skeleton):

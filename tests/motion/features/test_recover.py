@@ -20,7 +20,7 @@ from motionkit.motion import (
 )
 from motionkit.motion.features._layout import feature_layout
 
-from ..bodies import walker
+from ...made.bodies import walker
 
 
 def joints_by_rotations(features: torch.Tensor, skeleton: Skeleton, offsets: torch.Tensor) -> torch.Tensor:

@@ -15,10 +15,10 @@ import torch
 from motionkit.geometry import bones_from_positions
 from motionkit.motion import HUMANML, KIT, canonicalise, features_to_joints, joints_to_features, retarget
 from motionkit.motion.features import feature_layout, frame_after, with_frame_after
-from motionkit.motion.rigs import body_to_kit, kit_bones
+from motionkit.rigs import body_to_kit, kit_bones
 from motionkit.starter import generate
 
-from ..bodies import walker
+from ...made.bodies import walker
 
 ACTIONS = ("walk", "turn", "jump", "kick")
 

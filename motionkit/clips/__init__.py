@@ -1,0 +1,1 @@
+"""Walks over motion files: convert, check and profile."""

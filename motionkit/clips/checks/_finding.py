@@ -1,0 +1,108 @@
+"""What a check says about a motion, and what is left when the faults are cut out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from motionkit.motion.masks import Ranges
+
+Kind = Literal["nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "fps", "short"]
+Severity = Literal["error", "warning"]
+
+KINDS: dict[Kind, str] = {
+    "nan": "a value is not finite",
+    "jump": "a joint moves or turns faster than a body can",
+    "rest-pose": "the first frames are a T-pose, or the first is mixed with one",
+    "penetration": "a joint is below the floor",
+    "floating": "no joint is near the floor for longer than a jump lasts",
+    "scale": "the body is no size for a person: a wrong unit",
+    "frozen": "nothing moves at all",
+    "bone-length": "bones change their length",
+    "fps": "the frame rate is one that no motion has",
+    "short": "too few frames for what the clip is wanted for",
+}
+"""Every kind of finding, in words."""
+
+_IMPOSSIBLE = 1e6
+"""No length, speed or time of a motion comes near it; damaged files have values of 300 digits."""
+
+_JOINED = frozenset({"jump"})
+"""Kinds that lie between a frame and the one before it: a run may begin at their frames, not go across."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault of one clip.
+
+    Attributes:
+        kind: One of `KINDS`.
+        frames: Half-open ranges ``(start, stop)`` of the frames concerned, merged and in order; empty when it is the
+            clip as a whole. A jump is at the frame at which the joint arrives.
+        detail: One sentence with the numbers.
+        severity: ``error`` spoils the motion there; ``warning`` is something to look at.
+    """
+
+    kind: Kind
+    frames: Ranges
+    detail: str
+    severity: Severity = "error"
+
+    def document(self) -> dict[str, object]:
+        """Return it for JSON."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "frames": [list(span) for span in self.frames],
+            "detail": self.detail,
+        }
+
+
+def count(frames: Ranges) -> int:
+    """Return how many frames the ranges hold."""
+    return sum(stop - start for start, stop in frames)
+
+
+def amount(value: float, digits: int = 0) -> str:
+    """Return a number for people: with so many decimals, but three digits and an exponent where it is impossible."""
+    if math.isinf(value):
+        return "more than 1e308"
+    return f"{value:.{digits}f}" if abs(value) < _IMPOSSIBLE else f"{value:.3g}"
+
+
+def words(frames: Ranges, shown: int = 4) -> str:
+    """Return ranges for people: ``frame 7``, ``frames 7, 12-15, ...``; the last frame of a range is inside it."""
+    parts = [str(start) if stop == start + 1 else f"{start}-{stop - 1}" for start, stop in frames[:shown]]
+    more = ", ..." if len(frames) > shown else ""
+    return f"frame{'s' if count(frames) > 1 else ''} {', '.join(parts)}{more}"
+
+
+def longest_clean_run(frames: int, findings: Iterable[Finding]) -> tuple[int, int]:
+    """Return the longest half-open run of frames that no error touches; the first of several equally long ones.
+
+    A jump lies between two frames, so a run may begin at the frame after the jump; all other errors keep their frames
+    out. Warnings and findings about the clip as a whole cut nothing. ``(0, 0)`` when no frame is clean.
+
+    Args:
+        frames: Number of frames of the clip.
+        findings: What `check_motion` found in it.
+    """
+    bad, breaks = [False] * frames, [False] * (frames + 1)
+    for finding in findings:
+        if finding.severity != "error":
+            continue
+        target = breaks if finding.kind in _JOINED else bad
+        for start, stop in finding.frames:
+            for frame in range(max(start, 0), min(stop, frames)):
+                target[frame] = True
+    best, start = (0, 0), 0
+    for frame in range(frames):
+        if bad[frame]:
+            start = frame + 1
+        elif breaks[frame]:
+            start = frame
+        if frame + 1 - start > best[1] - best[0]:
+            best = (start, frame + 1)
+    return best

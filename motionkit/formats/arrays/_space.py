@@ -1,0 +1,116 @@
+"""From an array of joints in somebody's unit and axes to metres with Y up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import ReadOptions
+from motionkit.motion._motion import JointMotion
+from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.rigs._smpl import SMPL_COUNTS, smpl_joints
+from motionkit.rigs._units import PERSON_LEG, UNITS, LengthUnit, nearest_unit
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A motion in house space and what was assumed on the way.
+
+    Attributes:
+        motion: The joints.
+        notes: Unit, axis and frame rate taken.
+        warnings: Guesses that a person should look at.
+    """
+
+    motion: JointMotion
+    notes: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | None:
+    """Return the body with so many joints: skeleton, names, parents; None when there is none."""
+    if joints == KIT.joints:
+        return KIT, KIT.joint_names, KIT.parents
+    if joints in SMPL_COUNTS:
+        return HUMANML, *smpl_joints(joints)
+    return None
+
+
+def place_joints(joints: Tensor, options: ReadOptions) -> Placed:
+    """Bring joints into metres with Y up.
+
+    Args:
+        joints: ``[T, J, 3]``; J is 22 (24, 52 and 55 are SMPL's bodies with hands) or KIT's 21.
+        options: Unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk.
+
+    Raises:
+        MotionkitError: No body has J joints, there are no frames, no value is finite, or the legs have no length.
+    """
+    body = body_of(joints.shape[1])
+    if body is None:
+        raise MotionkitError(
+            f"no body has {joints.shape[1]} joints.", why="known are 22 (HumanML3D), 21 (KIT), 24, 52 and 55 (SMPL)."
+        )
+    skeleton, names, parents = body
+    joints = joints.double()
+    finite = torch.isfinite(joints).all(dim=-1).all(dim=-1)
+    if not bool(finite.any()):
+        raise MotionkitError("there is no frame whose values are all finite.")
+    warnings = []
+    if not bool(finite.all()):
+        warnings.append(f"values are not finite in {int((~finite).sum())} of {len(joints)} frames.")
+    unit_name, unit = _unit(joints[finite], skeleton, options)
+    joints = joints * unit
+    leg = _leg_length(joints[finite], skeleton)
+    if not 0.4 < leg < 1.3:
+        warnings.append(f"in {unit_name} the legs are {leg:.2f} m long: if that is wrong, pass --units.")
+    up = options.up
+    if up == "auto":
+        up = "z" if _trunk_along_z(joints[finite], skeleton) else "y"
+        if up == "z":
+            warnings.append("the trunk points along Z, so Z was taken for the vertical: if that is wrong, pass --up y.")
+    if up == "z":
+        joints = joints[..., [0, 2, 1]] * joints.new_tensor([1.0, 1.0, -1.0])
+    fps = options.fps or skeleton.fps
+    notes = {"body": f"{len(names)} joints", "unit": unit_name, "up": up, "fps": f"{fps:g}"}
+    return Placed(JointMotion(names, parents, joints, fps), notes, tuple(warnings))
+
+
+def _legs(skeleton: Skeleton) -> tuple[tuple[int, int, int], ...]:
+    """Return hip, knee and ankle of both legs."""
+    hips = skeleton.face_joints[:2]
+    if skeleton is KIT:
+        return tuple((hip, hip + 1, hip + 2) for hip in hips)
+    return tuple((hip, hip + 3, hip + 6) for hip in hips)
+
+
+def _leg_length(joints: Tensor, skeleton: Skeleton) -> float:
+    """Return the median length of a leg over the frames, the mean of both legs."""
+    lengths = [
+        (joints[:, hip] - joints[:, knee]).norm(dim=-1) + (joints[:, knee] - joints[:, ankle]).norm(dim=-1)
+        for hip, knee, ankle in _legs(skeleton)
+    ]
+    return float(torch.stack(lengths).mean(dim=0).median())
+
+
+def _unit(joints: Tensor, skeleton: Skeleton, options: ReadOptions) -> tuple[str, float]:
+    """Return the unit's name and its length in metres."""
+    if options.unit != "auto":
+        return options.unit, UNITS[options.unit].metres
+    leg = _leg_length(joints, skeleton)
+    if leg <= 0:
+        raise MotionkitError("the legs have no length.", why="the unit is guessed from them.", fix="pass --units.")
+    own = {"kit": LengthUnit("KIT units", KIT.unit)} if skeleton is KIT else {}
+    name = nearest_unit(leg, PERSON_LEG, own)
+    return name, (UNITS | own)[name].metres
+
+
+def _trunk_along_z(joints: Tensor, skeleton: Skeleton) -> bool:
+    """Return True when the trunk is mostly upright along Z: arrays of Z-up worlds."""
+    hips, shoulders = skeleton.face_joints[:2], skeleton.face_joints[2:]
+    trunk = joints[:, list(shoulders)].mean(dim=1) - joints[:, list(hips)].mean(dim=1)
+    trunk = torch.nn.functional.normalize(trunk, dim=-1).median(dim=0).values
+    return bool(trunk[2] > 0.8 and trunk[1] < 0.5)

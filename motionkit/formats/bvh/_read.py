@@ -1,0 +1,105 @@
+"""Reading a BVH file into house space: metres, right-handed, Y up."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from motionkit.documents import open_file
+from motionkit.errors import MotionkitError
+from motionkit.formats.bvh._frames import parse_frames
+from motionkit.formats.bvh._hierarchy import parse_hierarchy
+from motionkit.formats.bvh._local import to_local
+from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._motion import END, Motion
+from motionkit.motion.finite import only, said_of, sound_rows
+from motionkit.rigs._size import find_unit
+from motionkit.rigs._units import UNITS
+from motionkit.rigs._upright import find_up, z_up_to_y_up
+
+MAX_BYTES = 512 * 2**20
+"""An hour of 60 joints at 60 fps has about 400 MB; a larger file is refused before memory is taken."""
+
+_PLAIN = ReadOptions()
+
+
+def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
+    """Read a BVH file.
+
+    Rotation channels may be in any order, and in another one at each joint; position channels may be at any joint,
+    where they replace its OFFSET. Windows line ends, tabs, lower-case keywords and names with blanks are fine.
+
+    Args:
+        path: The file.
+        options: Unit and vertical axis, where they are known. Otherwise the axis is the one that the legs go down in
+            the rest pose, and the unit is the one in which they have the length of a person's.
+
+    Returns:
+        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes say format, unit,
+        fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, and that is warned of.
+
+    Raises:
+        MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
+            agree, a value is no number, or no frame is finite; the message says where.
+    """
+    if options.unit != "auto" and options.unit not in UNITS:
+        raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
+    if options.up not in ("auto", "y", "z"):
+        raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
+    data = _data(path)
+    try:
+        motion, sound, warnings = _parse(_text(data))
+    except MotionkitError as error:
+        raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
+    clean = only(motion, sound)
+    up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
+    unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(clean)
+    warnings += said_of(sound)
+    warnings += [warning for warning in (doubt, guess) if warning]
+    scale = UNITS[unit].metres
+    motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
+    if up == "z":
+        motion = z_up_to_y_up(motion)
+    notes = {
+        "format": "BVH",
+        "unit": UNITS[unit].words,
+        "fps": f"{motion.fps:g}",
+        "frames": str(motion.frames),
+        "joints": str(sum(not name.endswith(END) for name in motion.names)),
+        "up": up,
+    }
+    return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
+
+
+def _data(path: Path) -> bytes:
+    try:
+        with open_file(path, MAX_BYTES) as file:
+            return file.read()
+    except OSError as error:
+        raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _text(data: bytes) -> str:
+    if not data.strip():
+        raise MotionkitError("it is not a BVH file.", why="it is empty.")
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    if "\0" in text[:65536]:
+        raise MotionkitError("it is not a BVH file.", why="it is not text.")
+    # Old Macs end lines with a carriage return alone.
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _parse(text: str) -> tuple[Motion, Tensor, list[str]]:
+    """Return the motion as the file has it, ``[T]`` which of its frames are finite, and what to look at."""
+    tree, start = parse_hierarchy(text)
+    fps, rows = parse_frames(text, start, tree)
+    values = torch.from_numpy(rows)
+    rotations, translations = to_local(tree, values)
+    offsets = torch.tensor(tree.offsets, dtype=torch.float64)
+    motion = Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps)
+    return motion, sound_rows(values), tree.warnings

@@ -1,5 +1,0 @@
-"""AMASS: motions of SMPL bodies as rotations, in .npz files."""
-
-from motionkit.motion.formats.amass._read import read_amass
-
-__all__ = ["read_amass"]

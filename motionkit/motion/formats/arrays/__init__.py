@@ -1,7 +1,0 @@
-"""Plain numpy files: joints, HumanML3D and KIT features, MDM's results."""
-
-from motionkit.motion.formats.arrays._features import read_features_file
-from motionkit.motion.formats.arrays._joints import read_joints, write_joints
-from motionkit.motion.formats.arrays._results import is_mdm_results, read_mdm_results
-
-__all__ = ["is_mdm_results", "read_features_file", "read_joints", "read_mdm_results", "write_joints"]

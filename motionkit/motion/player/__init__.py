@@ -1,7 +1,0 @@
-"""The one player: motions as a self-contained page, or as a part of a report."""
-
-from motionkit.motion.player._page import player_assets, player_fragment, player_html, write_player
-from motionkit.motion.player._payload import MAX_TRACKS
-from motionkit.motion.player._track import PlayerTrack, track_of
-
-__all__ = ["MAX_TRACKS", "PlayerTrack", "player_assets", "player_fragment", "player_html", "track_of", "write_player"]

@@ -1,0 +1,1 @@
+"""Parts of every page: charts, tables and style."""

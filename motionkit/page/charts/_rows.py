@@ -1,0 +1,54 @@
+"""Charts with a row for each name: bars, and spans between quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from motionkit.page.charts._svg import WIDTH, bar, cut, line, svg, text, ticks
+
+_RIGHT = 10
+
+
+def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
+    """Draw one horizontal bar per row with its name before and its value after it."""
+    height, before = 19, 86
+    most = max([value for _, value in rows] or [1]) or 1
+    parts = []
+    for place, (name, value) in enumerate(rows):
+        top = 2 + place * height
+        length = value / most * (WIDTH - before - 44)
+        parts.append(text(before - 6, top + 13, cut(name, 13), "end"))
+        parts.append(bar(before, top + 2, max(length, 0.5), height - 5, f"{name}: {value:,g}"))
+        parts.append(text(before + length + 5, top + 13, f"{value:,g}"))
+    said = ", ".join(f"{name} {value:g}" for name, value in rows[:5])
+    return svg(6 + height * len(rows), f"{label}: {said}{', ...' if len(rows) > 5 else ''}.", parts)
+
+
+def spans(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str, low: float | None = None) -> str:
+    """Draw for each row a bar from its first to its last value with a tick at the middle one.
+
+    Args:
+        rows: Name and (low, middle, high).
+        label: What the values are.
+        unit: Their unit.
+        low: Left end of the axis; None takes the smallest value.
+    """
+    height, before, top = 17, 104, 4
+    start = min([values[0] for _, values in rows] + ([] if low is None else [low]))
+    stop = max([values[-1] for _, values in rows] + [start + 1e-6])
+    grid = ticks(start, stop, 5)
+    bottom = top + height * len(rows)
+
+    def x(value: float) -> float:
+        return before + (value - start) / (stop - start) * (WIDTH - before - _RIGHT)
+
+    parts = [line("grid", x(tick), top, x(tick), bottom) for tick in grid]
+    for place, (name, values) in enumerate(rows):
+        at = top + place * height
+        tip = f"{name}: {values[0]:.3g} to {values[-1]:.3g} {unit}, median {values[1]:.3g}"
+        parts.append(text(before - 6, at + 12, cut(name, 16), "end"))
+        parts.append(bar(x(values[0]), at + 4, max(x(values[-1]) - x(values[0]), 1.5), height - 8, tip))
+        parts.append(line("tick", x(values[1]), at + 2, x(values[1]), at + height - 2))
+    parts.extend(text(x(tick), bottom + 14, f"{tick:g}", "middle") for tick in grid)
+    parts.append(text((WIDTH + before) / 2, bottom + 31, f"{label} ({unit})", "middle", "axis"))
+    return svg(bottom + 38, f"{label} of {len(rows)} joints: bars from the 5 % to the 95 % quantile.", parts)

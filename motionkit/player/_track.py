@@ -1,0 +1,155 @@
+"""What the player and the video writer show: joints that move, and what is said about them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._skeleton import HUMANML, KIT
+from motionkit.player._contacts import shown_contacts
+from motionkit.rigs._kit import rig_names
+
+FARTHEST = 10_000.0
+"""Metres from the origin up to which positions are taken; beyond, a unit is wrong."""
+
+FASTEST = 1000.0
+"""Frames per second up to which tracks are taken."""
+
+
+@dataclass(frozen=True)
+class PlayerTrack:
+    """One moving figure.
+
+    Attributes:
+        title: What it is called; any text.
+        positions: ``[T, J, 3]`` metres, Y up, floor at y = 0. Frames with NaN or infinity are shown as gaps.
+        parents: Parent of each joint, -1 for a root.
+        fps: Frames per second.
+        segments: ``(text, start, end)`` in seconds, such as the actions that were asked for.
+        scores: One number per segment, or none.
+        contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
+        contacts_made: They are motionkit's, from heights and speeds, which the page says.
+        colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
+        names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
+            KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
+            that they are on (`rig_names`).
+
+    Raises:
+        MotionkitError: Shapes do not fit each other, or a number is out of range; the message names the track.
+    """
+
+    title: str
+    positions: Tensor
+    parents: tuple[int, ...]
+    fps: float
+    segments: Sequence[tuple[str, float, float]] = ()
+    scores: Sequence[float] = ()
+    contacts: Tensor | None = None
+    colour: str = ""
+    names: tuple[str, ...] = ()
+    contacts_made: bool = False
+
+    def __post_init__(self) -> None:
+        for problem in (self._shape_problem(), self._value_problem(), self._text_problem()):
+            if problem:
+                raise MotionkitError(f"track {self.title[:60]!r} cannot be shown: {problem}.")
+        if not self.names:
+            for skeleton in (HUMANML, KIT):
+                if tuple(self.parents) == skeleton.parents:
+                    object.__setattr__(self, "names", skeleton.joint_names)
+        object.__setattr__(self, "names", rig_names(self.names))
+
+    @property
+    def frames(self) -> int:
+        """Number of frames T."""
+        return len(self.positions)
+
+    @property
+    def duration(self) -> float:
+        """Seconds: every frame, the last too, is shown for 1 / fps."""
+        return self.frames / self.fps
+
+    def shown(self) -> Tensor:
+        """Return which frames can be shown, ``[T]`` bool: all their numbers are finite."""
+        return self.positions.isfinite().flatten(1).all(dim=1)
+
+    def _shape_problem(self) -> str:
+        shape, joints = tuple(self.positions.shape), len(self.parents)
+        if len(shape) != 3 or shape[2] != 3 or 0 in shape:
+            return f"positions are {list(shape)}, not [frames, joints, 3]"
+        if shape[1] != joints:
+            return f"positions have {shape[1]} joints, parents {joints}"
+        if any(not -1 <= parent < joints or parent == joint for joint, parent in enumerate(self.parents)):
+            return "parents name a joint that is not there"
+        if self.names and len(self.names) != joints:
+            return f"{len(self.names)} names for {joints} joints"
+        if self.contacts is not None and tuple(self.contacts.shape) != (shape[0], 2):
+            return f"contacts are {list(self.contacts.shape)}, not [{shape[0]}, 2]"
+        return ""
+
+    def _value_problem(self) -> str:
+        if not 0 < self.fps <= FASTEST:
+            return f"{self.fps} frames per second"
+        good = self.shown()
+        if not bool(good.any()):
+            return "no frame is free of NaN"
+        if float(self.positions[good].abs().max()) > FARTHEST:
+            return f"joints are farther than {FARTHEST:.0f} m from the origin; is the unit right"
+        if self.contacts is not None and not bool(self.contacts.isfinite().all()):
+            return "contacts are not finite"
+        return ""
+
+    def _text_problem(self) -> str:
+        if self.scores and len(self.scores) != len(self.segments):
+            return f"{len(self.scores)} scores for {len(self.segments)} segments"
+        if not all(math.isfinite(score) for score in self.scores):
+            return "scores are not finite"
+        if any(not (math.isfinite(end) and 0 <= start <= end) for _, start, end in self.segments):
+            return "a segment's seconds are not 0 <= start <= end"
+        if self.colour and not re.fullmatch(r"#[0-9a-fA-F]{6}", self.colour):
+            return f"colour {self.colour[:20]!r} is not #rrggbb"
+        return ""
+
+
+def track_of(
+    motion: Motion | JointMotion,
+    title: str,
+    *,
+    segments: Sequence[tuple[str, float, float]] = (),
+    scores: Sequence[float] = (),
+    colour: str = "",
+    features: Tensor | None = None,
+) -> PlayerTrack:
+    """Return the track of a motion with foot contacts: its own, else those of its features, else ours.
+
+    Args:
+        motion: What moves.
+        title: What it is called.
+        segments: ``(text, start, end)`` in seconds.
+        scores: One number per segment, or none.
+        colour: ``#rrggbb``, or empty.
+        features: HumanML3D or KIT features of the same frames, ``[T, D]``, for their contacts; see `shown_contacts`.
+
+    Raises:
+        MotionkitError: As `PlayerTrack`.
+    """
+    contacts, made = shown_contacts(motion, features)
+    return PlayerTrack(
+        title=title,
+        positions=motion.positions().detach().to(torch.float64),
+        parents=tuple(motion.parents),
+        fps=motion.fps,
+        segments=tuple(segments),
+        scores=tuple(scores),
+        contacts=contacts,
+        colour=colour,
+        names=tuple(motion.names),
+        contacts_made=made,
+    )

@@ -1,0 +1,77 @@
+"""Videos of motions: MP4 and GIF, drawn as the player draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from motionkit.errors import MotionkitError
+from motionkit.player import PlayerTrack
+from motionkit.player.video._film import Film
+from motionkit.player.video._gif import FASTEST, write_gif
+from motionkit.player.video._mp4 import find_ffmpeg, write_mp4
+
+__all__ = ["write_video"]
+
+_SMALLEST, _LARGEST = 64, 4096
+_SIZES = {1: (640, 480), 2: (960, 480), 3: (1280, 480)}
+_USUAL = {".gif": 30.0, ".mp4": 60.0}
+
+
+def write_video(
+    path: Path,
+    tracks: Sequence[PlayerTrack],
+    *,
+    size: tuple[int, int] | None = None,
+    fps: float | None = None,
+    title: str = "",
+    theme: Literal["light", "dark"] = "light",
+    overlay: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write motions as ``.mp4`` or ``.gif``, side by side, with titles and the text of each moment's segment.
+
+    The camera follows each motion. The file appears when it is complete.
+
+    Args:
+        path: File to write; its ending chooses the format.
+        tracks: What to show, at most 24.
+        size: Width and height in pixels, 64 to 4096; None takes 640 x 480, wider for several tracks. An MP4 has even
+            numbers, an odd one grows by one.
+        fps: Pictures per second; None takes the highest of the tracks, every second, third, ... frame of it where
+            that is more than 60 (GIF: 30).
+        title: Heading above everything; any text.
+        theme: Colours.
+        overlay: Show all tracks in one picture.
+        progress: Called with the number of pictures made and of all.
+
+    Raises:
+        MotionkitError: The ending, the size or the rate cannot be; the extra ``video`` is missing (MP4); ffmpeg fails;
+            the file cannot be written.
+    """
+    kind = path.suffix.lower()
+    if kind not in _USUAL:
+        raise MotionkitError(f"{path.name} is neither .mp4 nor .gif.", fix="end the name in .mp4 or .gif.")
+    if not tracks:
+        raise MotionkitError("there is no motion to show.")
+    width, height = size or _SIZES.get(len(tracks), (1280, 720)) if not overlay else size or _SIZES[1]
+    if not all(_SMALLEST <= side <= _LARGEST for side in (width, height)):
+        raise MotionkitError(f"{width} x {height} is no size for a video.", fix="give 64 to 4096 pixels for each side.")
+    fastest = max(track.fps for track in tracks)
+    rate = fps if fps is not None else fastest / math.ceil(fastest / _USUAL[kind] - 1e-6)
+    if not 0 < rate <= (FASTEST if kind == ".gif" else 240.0):
+        raise MotionkitError(
+            f"{rate:g} pictures per second cannot be written as {kind}.", fix="at most 50 for .gif, 240 for .mp4."
+        )
+    if kind == ".mp4":
+        find_ffmpeg()
+        width, height = width + width % 2, height + height % 2
+    film = Film(tracks, size=(width, height), fps=rate, title=title, theme=theme, overlay=overlay)
+    report = (lambda done: progress(done, film.frames)) if progress is not None else None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (write_mp4 if kind == ".mp4" else write_gif)(path, film, progress=report)
+    except OSError as error:
+        raise MotionkitError(f"cannot write {path}: {error.strerror or error}.") from error

@@ -1,0 +1,147 @@
+"""From a motion-capture rig, by the names of its joints, to the 22-joint body."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.motion._skeleton import HUMANML
+from motionkit.rigs._roles import CENTRE, SIDED, find_doubles, find_roles
+from motionkit.rigs._units import PERSON_LEG, UNITS, nearest_unit
+
+_SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
+"""Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
+
+_COLLAR = (0.36, 0.34)
+"""A collar is spine3 + a (shoulder - spine3) + b (neck - spine3); fitted to a HumanML3D clip, within 1.5 cm."""
+
+_LEG_BONES = (("hip", "knee"), ("knee", "ankle"))
+
+
+@dataclass(frozen=True)
+class BodyMap:
+    """How a rig becomes the 22-joint body.
+
+    Attributes:
+        weights: ``[22, J]``: each joint of the body as a weighted sum of the rig's joints.
+        unit: Metres per unit of the rig.
+        unit_name: That unit in words.
+        sources: Role to the rig's joint name.
+    """
+
+    weights: Tensor
+    unit: float
+    unit_name: str
+    sources: dict[str, str]
+
+    def apply(self, positions: Tensor) -> Tensor:
+        """Return ``[T, 22, 3]`` metres from the rig's ``[T, J, 3]``."""
+        return self.weights.to(positions) @ positions * self.unit
+
+
+def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) -> BodyMap:
+    """Find the 22 joints in a rig by name.
+
+    Limb joints are the rig's own. Rigs disagree about the trunk (CMU's ``Neck`` lies below the shoulders), so its
+    joints are points of the line hips - spine - head at the target body's proportions, and collars follow from them.
+
+    Args:
+        names: Joint names; namespaces, case, ``Left``/``L_``/``.l`` and underscores do not matter.
+        parents: Parent of each joint.
+        positions: ``[T, J, 3]`` of the rig, for bone lengths and the unit.
+
+    Raises:
+        MotionkitError: A needed joint is not found, or two have one name; the message lists the rig's names.
+    """
+    found = find_roles(names, parents)
+    missing = [role for role in _roles() if role not in found and not role.endswith("toe")]
+    for side in ("left", "right"):
+        toe, ankle = f"{side} toe", f"{side} ankle"
+        if toe not in found and ankle in found:
+            below = [joint for joint, parent in enumerate(parents) if parent == found[ankle]]
+            if below:
+                found[toe] = below[0]
+            else:
+                missing.append(toe)
+    if missing:
+        raise MotionkitError(
+            f"the rig has no joint that looks like: {', '.join(missing)}.",
+            why=f"its joints are {', '.join(name for name in names if not name.endswith(' End'))}.",
+            fix="rename the joints in the usual way (Hips, LeftUpLeg, LeftLeg, LeftFoot, LeftArm, LeftForeArm, ...).",
+        )
+    if doubles := find_doubles(names, parents):
+        role, rivals = next(iter(doubles.items()))
+        raise MotionkitError(
+            f"the rig has several joints that look like: {', '.join(doubles)}.",
+            why=f"{role} could be {' or '.join(rivals)}.",
+            fix="rename those that are not the body's.",
+        )
+    weights = torch.zeros(HUMANML.joints, len(names), dtype=torch.float64)
+    for side in ("left", "right"):
+        for role, joint in (("hip", "hip"), ("knee", "knee"), ("ankle", "ankle"), ("toe", "foot")):
+            weights[HUMANML.index(f"{side}_{joint}"), found[f"{side} {role}"]] = 1.0
+        for joint in ("shoulder", "elbow", "wrist"):
+            weights[HUMANML.index(f"{side}_{joint}"), found[f"{side} {joint}"]] = 1.0
+    _trunk(weights, found, parents, positions[0])
+    leg = leg_length(found, positions[0])
+    if leg <= 0:
+        raise MotionkitError("the rig's legs have no length.", why="the scale of the body is taken from them.")
+    unit = UNITS[nearest_unit(leg, PERSON_LEG)]
+    sources = {role: names[joint] for role, joint in found.items()}
+    return BodyMap(weights, unit.metres, unit.words, sources)
+
+
+def _roles() -> list[str]:
+    return [*CENTRE, *(f"{side} {role}" for side in ("left", "right") for role in SIDED)]
+
+
+def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose: Tensor) -> None:
+    """Fill the rows of pelvis, spine, neck, head and collars."""
+    joints = len(parents)
+    hips = torch.zeros(joints, dtype=torch.float64)
+    hips[[found["left hip"], found["right hip"]]] = 0.5
+    chain = _path(parents, found["head"], found["pelvis"])
+    points = [hips, *(torch.nn.functional.one_hot(torch.tensor(joint), joints).double() for joint in chain)]
+    # Where the hips sit above the root joint, going down to it first would fold the line.
+    if len(points) > 2 and torch.dot((points[1] - hips) @ pose, (points[2] - hips) @ pose) <= 0:
+        del points[1]
+    steps = torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
+    ends = torch.cat([torch.zeros(1, dtype=steps.dtype), steps.cumsum(0)])
+    for name, fraction in _SPINE.items():
+        target = fraction * ends[-1]
+        place = min(int((ends[1:] < target - 1e-9).sum()), len(steps) - 1)
+        part = float((target - ends[place]) / steps[place].clamp_min(1e-9))
+        weights[HUMANML.index(name)] = torch.lerp(points[place], points[place + 1], min(part, 1.0))
+    base, neck = weights[HUMANML.index("spine3")], weights[HUMANML.index("neck")]
+    for side in ("left", "right"):
+        shoulder = weights[HUMANML.index(f"{side}_shoulder")]
+        weights[HUMANML.index(f"{side}_collar")] = base + _COLLAR[0] * (shoulder - base) + _COLLAR[1] * (neck - base)
+
+
+def _path(parents: Sequence[int], joint: int, top: int) -> list[int]:
+    """Return the joints from `top` down to `joint`; from the root when `top` is not above it."""
+    path = []
+    while joint >= 0:
+        path.append(joint)
+        if joint == top:
+            break
+        joint = parents[joint]
+    return path[::-1]
+
+
+def leg_length(found: Mapping[str, int], pose: Tensor) -> float:
+    """Return the mean length of the legs from hip to ankle in a pose ``[J, 3]``; 0 where a leg's joint is unknown.
+
+    Args:
+        found: Roles to joints (`find_roles`).
+        pose: Places of all joints; the result is in their unit.
+    """
+    pieces = [(f"{side} {a}", f"{side} {b}") for side in ("left", "right") for a, b in _LEG_BONES]
+    if any(a not in found or b not in found for a, b in pieces):
+        return 0.0
+    return sum(float((pose[found[a]] - pose[found[b]]).norm()) for a, b in pieces) / 2

@@ -1,0 +1,74 @@
+"""From moving joints to a moving skeleton: constant bones, rotations that do not flip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.rigs._kit import rig_names
+from motionkit.rigs._rest import Rig
+from motionkit.rigs._solve_fit import check_joints, fit_rig, match_rig
+from motionkit.rigs._solve_flips import count_flips
+from motionkit.rigs._solve_frames import joint_frames, to_local
+from motionkit.rigs._solve_pose import closest_pose
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Rotations found for moving joints.
+
+    Attributes:
+        motion: The skeleton with constant bones; its joints are those of the rig, in its order.
+        residual_mean: Mean distance in metres, over frames and joints, between given and solved joints. It is zero
+            (1e-6) for joints of a skeleton with constant bones, and else what no skeleton with this rig's bones can
+            avoid: each frame is the closest pose in the least-squares sense. Generated motions, whose bones stretch,
+            and trunks of capture rigs mapped to other joints have millimetres to centimetres.
+        residual_max: The largest such distance.
+        flips: How often a joint spins about its bone by half a turn or so although nothing shows it; see
+            `count_flips`.
+    """
+
+    motion: Motion
+    residual_mean: float
+    residual_max: float
+    flips: int
+
+
+def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = False) -> Solved:
+    """Find the skeleton and the rotations behind moving joints.
+
+    Bones are fitted (`fit_rig`) unless a rig gives them; every frame becomes the closest pose that these bones allow;
+    rotations follow from it, continuous in time (`joint_frames`). Rotations stored in HumanML3D features are not
+    used: they come from an inverse kinematics that restarts at every chain and flips. KIT's joints, whose names are
+    those of the other side, are named anew in the result (`rig_names`).
+
+    Args:
+        motion: Finite joints in metres, Y up; any tree. The 22 joints of HumanML3D and the 21 of KIT get a T-pose to
+            start from and end sites; any other skeleton starts from its first frame.
+        rig: Bones and rest pose to use as they are; its joints are the motion's by name, and further end sites.
+        symmetric: Give left and right the same bones when they are fitted (HumanML3D and KIT only).
+
+    Raises:
+        MotionkitError: Joints that are not one finite tree, or a rig of another tree.
+    """
+    check_joints(motion)
+    joints = motion.joints.detach().double().cpu()
+    rig = rig or fit_rig(motion, symmetric=symmetric)
+    order = match_rig(motion, rig)
+    inside = [joint for joint, source in enumerate(order) if source >= 0]
+    parents = tuple(inside.index(rig.parents[joint]) if rig.parents[joint] >= 0 else -1 for joint in inside)
+    body = Rig(tuple(rig.names[joint] for joint in inside), parents, rig.offsets[inside])
+    wanted = joints[:, [order[joint] for joint in inside]]
+    pose = closest_pose(wanted, body)
+    local = to_local(joint_frames(pose, body, motion.fps), parents)
+    frames = motion.frames
+    rotations = torch.eye(3, dtype=torch.float64).repeat(frames, rig.joints, 1, 1)
+    rotations[:, inside] = local
+    translations = rig.offsets.repeat(frames, 1, 1)
+    translations[:, 0] = pose[:, 0]
+    names = rig_names(rig.names)
+    solved = Motion(names, rig.parents, rig.offsets, rotations, translations, motion.fps, dict(motion.tracks))
+    miss = (solved.positions()[:, inside] - wanted).norm(dim=-1)
+    return Solved(solved, float(miss.mean()), float(miss.max()), count_flips(solved))

@@ -1,0 +1,192 @@
+"""The skeleton of moving joints: one length for every bone, one shape for every joint that carries several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import roma
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import bones_from_positions
+from motionkit.motion._motion import END, JointMotion
+from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.rigs._rest import Rig, rest_rig
+
+SHORT = 1e-4
+"""Metres below which a bone has no direction."""
+
+_FIRM = 0.3
+"""Margin of a frame's rotation, as a part of the rest pose's, below which its neighbours have a say."""
+
+_ROUNDS = 4
+"""Alternations between rotations and shape; one is enough where the shape is truly constant."""
+
+
+def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> Rig:
+    """Fit a skeleton with constant bones to moving joints.
+
+    A bone's length is its median over the frames, which a few bad frames do not move. Joints that carry several bones
+    (pelvis, chest) carry them rigidly: the bones' places relative to each other are the median over the frames once
+    these have been turned onto each other (generalised Procrustes). The rest pose is the T-pose of `rest_rig` for
+    the 22 joints of HumanML3D and the 21 of KIT, the first frame for any other skeleton.
+
+    Args:
+        motion: Finite joints in metres.
+        symmetric: Give bones of the left and the right their mean length (HumanML3D's and KIT's bodies only).
+
+    Returns:
+        The rig: the motion's joints in its order, then the end sites of `rest_rig`.
+
+    Raises:
+        MotionkitError: The joints are not one finite tree; see `check_joints`.
+    """
+    check_joints(motion)
+    joints = motion.joints.detach().double().cpu()
+    skeleton = known_body(motion.names)
+    bones = bones_from_positions(joints, motion.parents)
+    lengths = bones.norm(dim=-1).median(dim=0).values
+    if skeleton is None:
+        rig = Rig(motion.names, motion.parents, bones[0].clone())
+    else:
+        if symmetric:
+            order = list(skeleton.mirror_order)
+            lengths = 0.5 * (lengths + lengths[order])
+        rig = rest_rig(skeleton, lengths)
+    count = len(motion.names)
+    offsets = rig.offsets.clone()
+    offsets[1:count] = torch.nn.functional.normalize(offsets[1:count], dim=-1) * lengths[1:, None]
+    for joint in range(count):
+        children = [child for child, parent in enumerate(motion.parents) if parent == joint]
+        if len(children) > 1:
+            shape = _shape(bones[:, children], offsets[children])
+            if symmetric:  # the shape keeps its angles and takes the lengths
+                shape = torch.nn.functional.normalize(shape, dim=-1) * lengths[children, None]
+            offsets[children] = shape
+    return Rig(rig.names, rig.parents, offsets)
+
+
+def check_joints(motion: JointMotion) -> None:
+    """Refuse joints that cannot be solved.
+
+    Raises:
+        MotionkitError: No frames, shapes that do not fit, several roots, a parent after its child, values that are not
+            finite.
+    """
+    count = len(motion.names)
+    if motion.joints.ndim != 3 or motion.joints.shape[1:] != (count, 3) or len(motion.parents) != count or not count:
+        raise MotionkitError(
+            f"joints of shape {list(motion.joints.shape)} are not frames of {count} named joints.",
+            fix="pass joints [T, J, 3] with J names and J parents.",
+        )
+    if not motion.frames:
+        raise MotionkitError("the motion has no frames.")
+    if motion.parents[0] >= 0 or not all(0 <= parent < joint for joint, parent in enumerate(motion.parents) if joint):
+        raise MotionkitError(
+            "the joints are not one tree with the root first and each parent before its children.",
+            why=f"parents are {list(motion.parents)}.",
+        )
+    broken = ~torch.isfinite(motion.joints).all(dim=-1)
+    if bool(broken.any()):
+        frame, joint = (int(place) for place in broken.nonzero()[0])
+        raise MotionkitError(
+            f"joint {motion.names[joint]!r} has a value that is not finite (NaN or infinite) in frame {frame}.",
+            why=f"{int(broken.any(dim=-1).sum())} of {motion.frames} frames have one; no rotation reaches them.",
+            fix="cut the motion to its longest clean run: motionkit convert --fix.",
+        )
+
+
+def known_body(names: Sequence[str]) -> Skeleton | None:
+    """Return the body whose joints these are by name and order, or None."""
+    return next((body for body in (HUMANML, KIT) if body.joint_names == tuple(names)), None)
+
+
+def match_rig(motion: JointMotion, rig: Rig) -> list[int]:
+    """Return the motion's joint for each of the rig's, -1 for end sites that the motion does not have.
+
+    Raises:
+        MotionkitError: The rig and the motion are different trees.
+    """
+    place = {name: joint for joint, name in enumerate(motion.names)}
+    order = [place.get(name, -1) for name in rig.names]
+    extra = [name for name, joint in zip(rig.names, order, strict=True) if joint < 0 and not name.endswith(END)]
+    missing = [name for name in motion.names if name not in rig.names]
+    parents = {name: rig.names[parent] for name, parent in zip(rig.names, rig.parents, strict=True) if parent >= 0}
+    wrong = [
+        name
+        for name, parent in zip(motion.names, motion.parents, strict=True)
+        if parent >= 0 and name in parents and parents[name] != motion.names[parent]
+    ]
+    if extra or missing or wrong:
+        reasons = [
+            f"{what}: {', '.join(names)}"
+            for what, names in (
+                ("joints only the rig has", extra),
+                ("joints only the motion has", missing),
+                ("joints with another parent", wrong),
+            )
+            if names
+        ]
+        raise MotionkitError("the rig is not of the motion's skeleton.", why="; ".join(reasons) + ".")
+    return order
+
+
+def directions(bones: Tensor) -> Tensor:
+    """Return unit directions ``[T, J, 3]`` of bones.
+
+    Where a bone has no length its direction is that of the nearest frame before, else after, that has one; a bone
+    that never has a length points up.
+    """
+    lengths = bones.norm(dim=-1, keepdim=True)
+    short = lengths[..., 0] < SHORT
+    unit: Tensor = bones / lengths.clamp_min(SHORT)
+    if not bool(short.any()):
+        return unit
+    frames = torch.arange(len(bones))[:, None]
+    before = torch.where(short, -1, frames).cummax(dim=0).values
+    after = torch.where(short, len(bones), frames).flip(0).cummin(dim=0).values.flip(0)
+    source = torch.where(before >= 0, before, after)
+    never = (source == len(bones))[..., None]
+    unit = unit.gather(0, source.clamp_max(len(bones) - 1)[..., None].expand_as(unit))
+    return torch.where(never, unit.new_tensor([0.0, 1.0, 0.0]), unit)
+
+
+def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
+    """Return the rotations ``[T, 3, 3]`` that bring `offsets` ``[C, 3]`` closest to `vectors` ``[T, C, 3]``."""
+    rotations: Tensor = roma.special_procrustes(vectors.mT @ offsets)
+    return rotations
+
+
+def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
+    """Do as `procrustes`, and where the vectors of a frame hardly fix a rotation, stay near the frame beside it.
+
+    That is so where they have collapsed onto a line or been turned inside out. A frame is told by the margin of its
+    best rotation over the next best (the second singular value plus the signed third), compared with that of
+    `offsets` themselves.
+    """
+    rotations = procrustes(vectors, offsets)
+    products = vectors.mT @ offsets
+    spread = torch.linalg.svdvals(products)
+    margin = spread[:, 1] + torch.where(torch.linalg.det(products) < 0, -1.0, 1.0) * spread[:, 2]
+    lack = _FIRM * torch.linalg.svdvals(offsets)[1:].square().sum() - margin
+    firm = lack <= 0
+    if bool(firm.all()) or not bool(firm.any()):
+        return rotations
+    first = int(firm.double().argmax())
+    for order in (range(first + 1, len(vectors)), range(first - 1, -1, -1)):
+        last = rotations[first].clone()
+        for frame in order:
+            if not firm[frame]:
+                rotations[frame] = roma.special_procrustes(products[frame] + lack[frame] * last)
+            last = rotations[frame]
+    return rotations
+
+
+def _shape(vectors: Tensor, rest: Tensor) -> Tensor:
+    """Return the rigid shape ``[C, 3]`` of vectors ``[T, C, 3]``, turned as near to `rest` as it goes."""
+    shape = rest
+    for _ in range(_ROUNDS):
+        turned = vectors @ procrustes(vectors, shape)  # rows times R are R^T times columns
+        shape = turned.median(dim=0).values
+    return shape @ procrustes(rest[None], shape)[0].T

@@ -1,0 +1,128 @@
+"""World rotations of joints whose bones' directions are known: what the bones leave open is chosen here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import roma
+import torch
+from torch import Tensor
+
+from motionkit.geometry import bones_from_positions, rotation_between
+from motionkit.rigs._rest import Rig
+from motionkit.rigs._solve_fit import SHORT, directions, steady_procrustes
+from motionkit.rigs._solve_hinges import bend_evidence
+from motionkit.rigs._solve_twist import Evidence, about, twist_path
+
+_FLAT = 0.02
+"""Second singular value over the first below which several bones lie on one line and leave their twist open."""
+
+_WIDE = 2.0
+"""Radians from the rest direction above which the smallest rotation there turns too fast to follow blindly."""
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """What the steps below share: the bones' directions in the world, and the rotations that several bones fix."""
+
+    rig: Rig
+    unit: Tensor
+    fps: float
+    known: dict[int, Tensor]
+
+    def children(self, joint: int) -> list[int]:
+        """Return the joints below that have a bone."""
+        lengths = self.rig.offsets.norm(dim=-1)
+        return [
+            child for child, parent in enumerate(self.rig.parents) if parent == joint and float(lengths[child]) > SHORT
+        ]
+
+
+def joint_frames(pose: Tensor, rig: Rig, fps: float) -> Tensor:
+    """Return world rotations ``[T, J, 3, 3]`` that take the rig's bones to those of a pose, continuous in time.
+
+    Several bones that are not on one line fix their joint's rotation. One bone leaves the turn about itself open:
+
+    - it follows the joint above by the smallest rotation, between pelvis and chest a frame on the way between both;
+    - a thigh and an upper arm are turned so that knee and elbow are hinges, the surer the more they are bent;
+    - in time it is the path that serves this best while it neither jumps nor spins (`twist_path`).
+
+    A joint without bones keeps the rotation of the joint above it.
+
+    Args:
+        pose: ``[T, J, 3]`` joints of the rig, its bones' lengths constant.
+        rig: The J joints.
+        fps: Frames per second, for how fast a twist may change.
+    """
+    bones = bones_from_positions(pose, rig.parents)
+    bones[:, 0] = 0.0
+    tree = _Tree(rig, directions(bones), fps, {})
+    for joint in range(rig.joints):
+        children = tree.children(joint)
+        if len(children) > 1 and not _on_a_line(rig.offsets[children]):
+            tree.known[joint] = steady_procrustes(bones[:, children], rig.offsets[children])
+    between = _between_known(tree)
+    world: list[Tensor] = []
+    start = torch.eye(3, dtype=pose.dtype).expand(len(pose), 3, 3)
+    for joint, parent in enumerate(rig.parents):
+        above = world[parent] if parent >= 0 else start
+        children = tree.children(joint)
+        if joint in tree.known:
+            world.append(tree.known[joint])
+        elif children:
+            longest = max(children, key=lambda child: float(rig.offsets[child].norm()))
+            world.append(_swing(tree, joint, longest, between.get(joint, above)))
+        else:
+            world.append(above)
+    return torch.stack(world, dim=1)
+
+
+def to_local(world: Tensor, parents: tuple[int, ...]) -> Tensor:
+    """Return local rotations of world rotations ``[T, J, 3, 3]``, the inverse of `accumulate_rotations`."""
+    index = [max(parent, 0) for parent in parents]
+    local = world[:, index].mT @ world
+    local[:, 0] = world[:, 0]
+    return local
+
+
+def _on_a_line(offsets: Tensor) -> bool:
+    spread = torch.linalg.svdvals(offsets)
+    return bool(spread[1] < _FLAT * spread[0])
+
+
+def _between_known(tree: _Tree) -> dict[int, Tensor]:
+    """Return, for joints with one bone on the way between two known ones, the frame on that part of the way."""
+    frames: dict[int, Tensor] = {}
+    for end in tree.known:
+        path, joint = [], tree.rig.parents[end]
+        while joint >= 0 and joint not in tree.known:
+            path.append(joint)
+            joint = tree.rig.parents[joint]
+        if joint < 0 or not path:
+            continue
+        turn = roma.rotmat_to_rotvec(tree.known[joint].mT @ tree.known[end])
+        # Half a turn has two ways round: towards it, the frame goes back to that of the joint above.
+        surely = (torch.pi - turn.norm(dim=-1, keepdim=True)).clamp(0.0, 1.0)
+        turn = turn * surely.square() * (3.0 - 2.0 * surely)
+        for place, member in enumerate(reversed(path), start=1):
+            frames[member] = tree.known[joint] @ roma.rotvec_to_rotmat(turn * (place / (len(path) + 1)))
+    return frames
+
+
+def _swing(tree: _Tree, joint: int, child: int, above: Tensor) -> Tensor:
+    """Return the rotations ``[T, 3, 3]`` of a joint with one bone, which starts from the frame `above`."""
+    rest = torch.nn.functional.normalize(tree.rig.offsets[child], dim=-1)
+    direction = (above.mT @ tree.unit[:, child, :, None])[..., 0]
+    swing = rotation_between(rest, direction)
+    evidence = bend_evidence(tree.rig, tree.unit, joint, rest, above @ swing)
+    cosine = direction @ rest
+    if not evidence and float(cosine.min()) > math.cos(_WIDE):
+        return above @ swing
+    # At the opposite of the rest direction the smallest rotation can be any: its twist counts for nothing there.
+    trust = 0.05 * (0.5 + 0.5 * cosine).clamp_min(0.0).square()
+    evidence = [*evidence, Evidence(torch.zeros_like(trust), trust)]
+    carried = rotation_between(direction[:-1], direction[1:])
+    drift = roma.rotmat_to_rotvec(swing[1:].mT @ carried @ swing[:-1]) @ rest
+    twist = twist_path(evidence, drift, tree.fps)
+    return above @ swing @ about(rest, twist)

@@ -1,0 +1,85 @@
+"""Which axis of a rig is up, and turning a Z-up motion into a Y-up one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import positions_from_bones
+from motionkit.motion._motion import Motion
+from motionkit.rigs._roles import find_roles
+
+Axis = Literal["y", "z"]
+
+_CLEAR = 0.8
+"""A direction belongs to an axis when its cosine to it is above this: within 37 degrees."""
+
+_LOOKS = 32
+"""Frames looked at, spread over the motion."""
+
+
+def find_up(motion: Motion) -> tuple[Axis, str]:
+    """Find the vertical axis of a motion as it stands in its file.
+
+    The rest pose decides: the legs go down from the hips. Where it cannot tell, or where the body is then seen to lie
+    for most of the motion, there is something to be said.
+
+    Args:
+        motion: Any unit.
+
+    Returns:
+        The axis, and a warning or an empty text.
+    """
+    roles = find_roles(motion.names, motion.parents)
+    rest, moving = _rest_up(motion, roles), _moving_up(motion, roles)
+    if rest == "z" and moving == "y":
+        return "y", "its rest pose stands along Z and its motion along Y: Y was taken as vertical; if not, pass --up z"
+    if rest != "z" and moving == "z":
+        return "y", "lies along Z for most of the clip: if its vertical is Z, pass --up z"
+    return rest or "y", ""
+
+
+def z_up_to_y_up(motion: Motion) -> Motion:
+    """Turn a Z-up motion so that Y is up: ``(x, y, z)`` becomes ``(x, z, -y)``, bones and rotations alike."""
+    turn = motion.offsets.new_tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+    return replace(
+        motion,
+        offsets=motion.offsets @ turn.T,
+        rotations=turn @ motion.rotations @ turn.T,
+        translations=motion.translations @ turn.T,
+    )
+
+
+def _rest_up(motion: Motion, roles: dict[str, int]) -> Axis | None:
+    """Return the axis that the legs go down in the rest pose, or, without legs, the trunk goes up; None if neither."""
+    places = positions_from_bones(motion.offsets, motion.parents)
+    legs = [
+        places[roles[f"{side} hip"]] - places[roles[f"{side} ankle"]]
+        for side in ("left", "right")
+        if f"{side} hip" in roles and f"{side} ankle" in roles
+    ]
+    if legs:
+        return _axis(torch.stack(legs).sum(dim=0))
+    return _axis(places[roles["head"]] - places[roles["pelvis"]]) if "head" in roles else None
+
+
+def _moving_up(motion: Motion, roles: dict[str, int]) -> Axis | None:
+    """Return the axis along which the trunk of a known body is held for most of a motion, or None."""
+    if "head" not in roles:
+        return None
+    looks = torch.linspace(0, motion.frames - 1, min(motion.frames, _LOOKS), dtype=torch.float64).round().long()
+    few = replace(motion, rotations=motion.rotations[looks], translations=motion.translations[looks], tracks={})
+    places = few.positions()
+    trunk = torch.nn.functional.normalize(places[:, roles["head"]] - places[:, roles["pelvis"]], dim=-1)
+    return _axis(trunk.median(dim=0).values)
+
+
+def _axis(up: Tensor) -> Axis | None:
+    length = float(up.norm())
+    if length == 0:
+        return None
+    _, y, z = (up / length).tolist()
+    return "y" if y > _CLEAR else "z" if z > _CLEAR else None

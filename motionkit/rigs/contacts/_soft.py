@@ -1,0 +1,150 @@
+"""How much a foot stands on the ground, from its height and its speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.rigs.contacts._feet import Feet
+
+
+@dataclass(frozen=True)
+class ContactSpec:
+    """Numbers of the score, named and measured as in ``meta.foot_evidence.soft_score_spec`` of exported JSON.
+
+    Attributes:
+        dist0_cm: Distance to the ground at which its part of the score is one half.
+        alpha_dist: Steepness of that part, per cm.
+        vz0_cmps: The same for the vertical speed, cm/s.
+        alpha_vz: Steepness, per cm/s.
+        vxy0_cmps: The same for the horizontal speed, cm/s.
+        alpha_vxy: Steepness, per cm/s.
+    """
+
+    dist0_cm: float = 0.5
+    alpha_dist: float = 2.0
+    vz0_cmps: float = 40.0
+    alpha_vz: float = 0.5
+    vxy0_cmps: float = 96.2
+    alpha_vxy: float = 0.2
+
+
+PLAIN = ContactSpec()
+"""The exporter's numbers before it adapts the speeds to a clip."""
+
+_AT_ONCE = 4_000_000
+"""Heights that are sorted at a time; torch refuses more than 16 million."""
+
+_UNEVEN = 0.03
+"""Metres by which the height of a standing foot varies in captured motion."""
+
+_DRIFT = 0.06
+"""Metres by which captured ground rises and falls along a clip; a foot that is held still above that is in the air."""
+
+_NEVER_DOWN = 0.05
+"""Metres by which a foot that never stands in a clip stays above the level of the other one."""
+
+
+def contact_score(distance: Tensor, vertical: Tensor, horizontal: Tensor, spec: ContactSpec = PLAIN) -> Tensor:
+    """Return the soft contact of a point: the geometric mean of three logistic functions.
+
+    The cube root of ``s(a_d (d0 - d)) s(a_z (z0 - |v_z|)) s(a_xy (xy0 - v_xy))`` in cm and cm/s. The formula is
+    nowhere written down: it was found from exported clips, whose scores it gives within 1e-4. A point at rest on the
+    ground has 0.90, not 1, because `dist0_cm` is that close to it.
+
+    Args:
+        distance: Metres above the ground, any shape.
+        vertical: Vertical speed, m/s, of either sign.
+        horizontal: Horizontal speed, m/s.
+        spec: The numbers of the formula.
+
+    Returns:
+        Scores in (0, 1).
+    """
+    total = torch.nn.functional.logsigmoid(spec.alpha_dist * (spec.dist0_cm - 100.0 * distance))
+    total = total + torch.nn.functional.logsigmoid(spec.alpha_vz * (spec.vz0_cmps - 100.0 * vertical.abs()))
+    total = total + torch.nn.functional.logsigmoid(spec.alpha_vxy * (spec.vxy0_cmps - 100.0 * horizontal))
+    return (total / 3.0).exp()
+
+
+def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpec = PLAIN) -> Tensor:
+    """Score how much each foot stands on the ground.
+
+    Each joint of a foot is scored by `contact_score`; the foot takes the best of them, so that it stands on its heel
+    as well as on its toes. The ground of a joint is the height that it keeps while it stands: of the frames in which
+    it hardly moves, those within 3 cm of the lowest tenth, and of their heights the 80th percentile, over the second
+    before and after each frame, since the ground of captured motion is not level; over the clip where that is more
+    than 6 cm lower. Each joint has its own, since captured bodies are lopsided by a centimetre or two; one that stays
+    5 cm above that of the other side, because its foot never comes down, takes that. Stairs count as air.
+
+    Args:
+        positions: ``[T, J, 3]`` metres, Y up, any floor height.
+        fps: Frames per second, any.
+        feet: Joints of the left foot and of the right one, in the same order (`find_feet`).
+        spec: The numbers of the score.
+
+    Returns:
+        ``[T, 2]``, left and right, each in [0, 1]; the dtype of `positions`.
+
+    Raises:
+        MotionkitError: The feet have different numbers of joints or none, or `fps` is not positive.
+    """
+    left, right = feet
+    if len(left) != len(right) or not left:
+        raise MotionkitError(
+            f"the feet have {len(left)} and {len(right)} joints; the same number is needed, 1 or more."
+        )
+    if fps <= 0:
+        raise MotionkitError(f"frames per second are {fps}; they are more than 0.")
+    points = positions[:, [*left, *right]]
+    velocity = _velocity(points, fps)
+    vertical, horizontal = velocity[..., 1], velocity[..., ::2].norm(dim=-1)
+    heights = points[..., 1]
+    ground = _ground(heights, velocity.norm(dim=-1), len(left), fps, spec.vxy0_cmps / 400.0)
+    scores = contact_score((heights - ground).clamp_min(0.0), vertical, horizontal, spec)
+    best: Tensor = scores.unflatten(-1, (2, len(left))).amax(dim=-1)
+    return best
+
+
+def _velocity(points: Tensor, fps: float) -> Tensor:
+    """Return central differences ``[T, P, 3]`` in m/s over about 1/30 s, shorter where the clip ends."""
+    frames = len(points)
+    reach = max(1, round(fps / 60.0))
+    place = torch.arange(frames)
+    before, after = (place - reach).clamp_min(0), (place + reach).clamp_max(frames - 1)
+    seconds = ((after - before) / fps).clamp_min(1e-9).to(points)
+    return (points[after] - points[before]) / seconds[:, None, None]
+
+
+def _ground(heights: Tensor, speeds: Tensor, joints: int, fps: float, slow: float) -> Tensor:
+    """Return the standing height ``[T, 2 joints]`` of each column, the left foot's first."""
+    still = speeds < slow
+    columns = range(2 * joints)
+    lowest = torch.stack([_standing(heights[:, k], still[:, k]) for k in columns])
+    other = lowest.roll(joints)
+    lowest = torch.where(lowest > other + _NEVER_DOWN, other, lowest)
+    around = torch.stack([_standing_around(heights[:, k], still[:, k], fps) for k in columns], dim=-1)
+    return torch.where(around < lowest + _DRIFT, around, lowest)
+
+
+def _standing(height: Tensor, still: Tensor) -> Tensor:
+    """Return the height up to which a joint stands: where it is still, most of what is near its lowest."""
+    if still.sum() >= 0.05 * len(height):  # else it slides all the time, or never comes down
+        height = height[still]
+    low = height[height <= torch.quantile(height, 0.1) + _UNEVEN]
+    return torch.quantile(low, 0.8)
+
+
+def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
+    """Return the same for the second before and after each frame, NaN where the joint is never still in it."""
+    step, reach = max(1, round(fps / 10.0)), max(1, round(fps))
+    edge = height.new_full((reach,), torch.nan)
+    known = torch.cat([edge, torch.where(still, height, torch.nan), edge])
+    levels = []
+    for windows in known.unfold(0, 2 * reach + 1, step).split(max(1, _AT_ONCE // (2 * reach + 1))):
+        low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN
+        levels.append(torch.where(low, windows, torch.nan).nanquantile(0.8, dim=-1))
+    return torch.cat(levels).repeat_interleave(step)[: len(height)]

@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from motionkit.clips import _pool
+from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget, check, convert, open_sources
+from motionkit.datasets.humanml import HumanMLOptions, humanml
+from motionkit.errors import MotionkitError
+from motionkit.motion import (
+    HUMANML,
+    Caption,
+    Clip,
+    JointMotion,
+    feature_stats,
+    mirror_features,
+    read_caption_table,
+    read_features,
+)
+from motionkit.testing import check_dataset
+
+from ...made.bodies import walker
+from ...made.bvh_files import Dialect, write_bvh, write_dialect
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    (folder / "more").mkdir(parents=True)
+    for number in range(5):
+        write_bvh(folder / f"clip{number}.bvh", 150 + 6 * number, speed=0.5 + 0.3 * number)
+    write_bvh(folder / "more/turned.BVH", 180)
+    return folder
+
+
+def run(*words: object):
+    from motionkit.cli import get_app
+
+    return CliRunner().invoke(get_app(), [str(word) for word in words])
+
+
+def opened(*paths: Path) -> tuple[FileSource, ...]:
+    return open_sources(paths).sources
+
+
+def names(path: Path) -> list[str]:
+    return path.read_text().split()
+
+
+def test_a_complete_folder(clips, tmp_path):
+    table = tmp_path / "captions.csv"
+    table.write_text(
+        "clip,description\n"
+        + "".join(f"clip{number},a person walks at speed {number}\n" for number in range(5))
+        + "ghost,boo\n"
+    )
+    out = tmp_path / "out"
+    report = convert(opened(clips), out, FeatureTarget(), table=read_caption_table(table))
+    assert report.written == ["clip0", "clip1", "clip2", "clip3", "clip4", "turned"]
+    assert (report.uncaptioned, report.motionless, report.failed, report.short) == (["turned"], ["ghost"], {}, {})
+    assert names(out / "all.txt") == report.written
+    parts = [names(out / f"{split}.txt") for split in ("train", "val", "test")]
+    assert sorted(itertools.chain(*parts)) == report.written
+    assert names(out / "train_val.txt") == sorted(parts[0] + parts[1])
+    assert (out / "texts/clip3.txt").read_text() == (
+        "a person walks at speed 3#a/DET person/NOUN walk/VERB at/ADP speed/NOUN#0.0#0.0\n"
+    )
+    assert not (out / "texts/turned.txt").exists()
+    vectors = read_features(out / "new_joint_vecs/clip0.npy", HUMANML)
+    joints = np.load(out / "new_joints/clip0.npy")
+    assert vectors.shape == (49, 263), "150 frames at 60 fps are 50 at 20, and one fewer feature rows"
+    assert joints.shape == (49, 22, 3)
+    assert joints.dtype == np.float32
+    for joint, parent in list(enumerate(HUMANML.parents))[1:]:
+        length = np.linalg.norm(HUMANML.target_offsets[joint])
+        np.testing.assert_allclose(np.linalg.norm(joints[:, joint] - joints[:, parent], axis=-1), length, atol=1e-5)
+    assert joints[..., 1].min() == pytest.approx(0.0, abs=1e-5)
+    assert joints[-1, 0, 2] > 1.0, "it walks along +Z"
+    assert joints[:, 15, 1].min() > 1.2, "upright"
+    mean, std = feature_stats(
+        [read_features(out / f"new_joint_vecs/{name}.npy", HUMANML) for name in parts[0]], HUMANML
+    )
+    assert np.array_equal(np.load(out / "Mean.npy"), mean.numpy())
+    assert np.array_equal(np.load(out / "Std.npy"), std.numpy())
+    dataset = humanml.build(HumanMLOptions(root=out))
+    assert len(dataset.clips("train")) == len([name for name in parts[0] if name != "turned"])
+
+
+def test_a_table_chooses_splits(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    rows = [f"clip{n},x,{'test' if n == 3 else 'train'},{'g' if n > 2 else n}" for n in range(5)]
+    table.write_text("id,text,split,group\n" + "\n".join(rows) + "\nturned,y,val,z\n")
+    report = convert(opened(clips), tmp_path / "out", FeatureTarget(), table=read_caption_table(table))
+    assert report.splits == {"train": 4, "val": 1, "test": 1}
+    assert names(tmp_path / "out/test.txt") == ["clip3"]
+    assert any("1 group(s) are in several splits" in warning and "g" in warning for warning in report.warnings)
+
+
+def test_one_bad_file_does_not_stop_a_folder(clips, tmp_path):
+    write_bvh(clips / "spoilt.bvh", spoil="nan")
+    (clips / "cut.bvh").write_text((clips / "clip0.bvh").read_text()[:-400])
+    (clips / "noise.bvh").write_bytes(b"\xff\x00 not a motion")
+    write_bvh(clips / "short.bvh", 117)
+    out = tmp_path / "out"
+    result = run("convert", clips, out)
+    assert result.exit_code == 1
+    for word in (
+        "spoilt.bvh",
+        "not finite",
+        "cut.bvh",
+        "noise.bvh",
+        "not a BVH file",
+        "short (38)",
+        "3 clip(s) could not be used",
+    ):
+        assert word in result.stderr
+    assert "6 clip(s) have no caption" in result.stderr
+    assert len(names(out / "all.txt")) == 6
+    assert list((out / "texts").iterdir()) == []
+    record = json.loads((out / "convert.json").read_text())
+    assert len(record["failed"]) == 3
+    assert record["short"] == {"short": 38}
+    result = run("convert", clips, out, "--overwrite", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["schema"], document["command"], document["status"]) == (1, "convert", "failed")
+    assert document["error"]["code"] == 1
+    assert len(document["written"]) == 6
+
+
+def test_an_existing_folder_is_kept(clips, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "precious").write_text("x")
+    result = run("convert", clips, out)
+    assert result.exit_code == 2
+    assert "--overwrite" in result.stderr
+    assert run("convert", clips, out, "--overwrite").exit_code == 2
+    assert [path.name for path in out.iterdir()] == ["precious"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"], "nothing half-made is left"
+
+
+def test_nothing_usable_leaves_nothing(tmp_path):
+    write_bvh(tmp_path / "a.bvh", 30)
+    (tmp_path / "out").mkdir()
+    result = run("convert", tmp_path / "a.bvh", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "nothing was written" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "out"]
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_crash_leaves_the_old_folder(clips, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    convert(opened(clips), out, FeatureTarget())
+    before = sorted(path.name for path in out.rglob("*"))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("motionkit.motion.corpus._folder.write_bytes_atomic", full)
+    with pytest.raises(MotionkitError, match="No space"):
+        convert(opened(clips), out, FeatureTarget(), overwrite=True)
+    assert sorted(path.name for path in out.rglob("*")) == before
+    assert (tmp_path / ".out.part").is_dir(), "what was done is kept for the next try"
+
+
+def test_long_clips_are_cut_and_say_so(tmp_path):
+    write_bvh(tmp_path / "long.bvh", 251, fps=10.0)
+    report = convert(opened(tmp_path / "long.bvh"), tmp_path / "out", FeatureTarget())
+    assert report.cut == {"long": 3}
+    assert report.written == ["long_p0", "long_p1", "long_p2"]
+    frames = [len(np.load(tmp_path / f"out/new_joint_vecs/{name}.npy")) for name in report.written]
+    assert sum(frames) == report.frames == 500
+    assert max(frames) <= 199
+    assert len({split for split, count in report.splits.items() if count}) == 1, "parts stay in one split"
+
+
+def test_mirror_images(tmp_path):
+    (tmp_path / "c.csv").write_text("id,text\nclip,steps to the left\n")
+    write_bvh(tmp_path / "clip.bvh")
+    report = convert(
+        opened(tmp_path / "clip.bvh"),
+        tmp_path / "out",
+        FeatureTarget(mirrored=True),
+        table=read_caption_table(tmp_path / "c.csv"),
+    )
+    assert report.written == ["clip", "Mclip"]
+    assert (
+        (tmp_path / "out/texts/Mclip.txt").read_text().startswith("steps to the right#step/VERB to/ADP the/DET right/")
+    )
+    plain, image = (read_features(tmp_path / f"out/new_joint_vecs/{name}.npy", HUMANML) for name in ("clip", "Mclip"))
+    torch.testing.assert_close(image[:, :3], mirror_features(plain, HUMANML)[:, :3], atol=0.02, rtol=0)
+
+
+def test_same_names_get_their_folders(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write_bvh(tmp_path / folder / "walk fast.bvh", 130)
+    assert [source.key for source in opened(tmp_path)] == ["a_walk_fast", "b_walk_fast"]
+    assert len(opened(tmp_path, tmp_path / "a")) == 2, "a file given twice counts once"
+
+
+def test_features_pass_unchanged(tmp_path):
+    class Source:
+        key, origin = "x", "memory"
+
+        def fingerprint(self) -> str:
+            return ""
+
+        def load(self) -> list[Clip]:
+            features = torch.arange(50 * 263.0).reshape(50, 263) / 1e4
+            motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walker(50), 20.0)
+            return [Clip(motion, features, (Caption("a walk"),), split="train")]
+
+    convert([Source()], tmp_path / "out", FeatureTarget())
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out/new_joint_vecs/x.npy"),
+        np.arange(50 * 263.0, dtype=np.float32).reshape(50, 263) / np.float32(1e4),
+    )
+
+
+def test_z_up_files_are_turned(tmp_path):
+    for name, up in (("a", "y"), ("b", "z")):
+        write_dialect(tmp_path / f"in/{name}.bvh", Dialect(up=up), 3.0)
+    convert(opened(tmp_path / "in"), tmp_path / "out", FeatureTarget())
+    plain, turned = (np.load(tmp_path / f"out/new_joint_vecs/{name}.npy") for name in "ab")
+    np.testing.assert_allclose(turned, plain, atol=1e-4)
+
+
+def test_a_rest_pose_before_the_motion_is_left_out_of_datasets_only(tmp_path):
+    write_bvh(tmp_path / "plain.bvh", 150)
+    write_bvh(tmp_path / "rest.bvh", 150, rest=True)
+    report = convert(opened(tmp_path), tmp_path / "out", FeatureTarget())
+    assert report.warnings == ["rest: its first frame is a rest pose and was left out."]
+    plain, rest = (np.load(tmp_path / f"out/new_joints/{name}.npy") for name in ("plain", "rest"))
+    assert len(plain) == len(rest)
+    fastest = [float(np.linalg.norm(np.diff(clip, axis=0), axis=-1).max()) for clip in (plain, rest)]
+    assert fastest[1] == pytest.approx(fastest[0], rel=0.1)
+    kept = convert(opened(tmp_path / "rest.bvh"), tmp_path / "npz", FileTarget("npz"))
+    assert kept.frames == kept.clips[0]["frames"], "nothing is dropped from a file that only changes its format"
+
+
+def planted(path: Path) -> Path:
+    """A walk of 150 frames in which the root is 3 m away in frame 100."""
+    write_bvh(path, 150)
+    lines = path.read_text().splitlines()
+    lines[-50] = lines[-50].replace(lines[-50].split()[1], "300.0", 1)
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_check_names_the_frames_and_writes_nothing(tmp_path):
+    planted(tmp_path / "a.bvh")
+    write_bvh(tmp_path / "fine.bvh", 150)
+    report = check(opened(tmp_path))
+    found = {clip["clip"]: [(f["kind"], f["frames"]) for f in clip["findings"]] for clip in report.clips}
+    assert ("jump", [[100, 102]]) in found["a"]
+    assert found["fine"] == []
+    result = run("convert", "--check", tmp_path, "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert (document["command"], document["status"], len(document["clips"])) == ("check", "failed", 2)
+    assert run("convert", "--check", tmp_path / "fine.bvh").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.bvh", "fine.bvh"]
+    assert "nothing" in run("convert", "--check", tmp_path, "--fix").stderr
+
+
+def test_fix_keeps_the_longest_clean_run_and_says_which(tmp_path):
+    result = run("convert", planted(tmp_path / "a.bvh"), tmp_path / "out", "--to", "npz", "--fix", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["fixed"] == {"a": [0, 100]}
+    assert document["frames"] == 100
+
+
+def test_a_killed_conversion_goes_on_where_it_was(clips, tmp_path):
+    whole = tmp_path / "whole"
+    convert(opened(clips), whole, FeatureTarget())
+
+    def stop(key: str) -> None:
+        if key == "clip2":
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    part = tmp_path / ".out.part"
+    journal = part / ".journal.jsonl"
+    journal.write_text(
+        journal.read_text() + '{"outcome": {"key": "clip3", "torn'
+    )  # and the line that was being written
+    (part / "new_joint_vecs/clip3.npy").write_bytes(b"half a file")
+    assert not out.exists()
+    report = convert(opened(clips), out, FeatureTarget())
+    assert (report.resumed, len(report.written)) == (3, 6)
+    assert not part.exists()
+    for file in sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file()):
+        assert (out / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+def test_another_plan_or_a_changed_file_starts_again(clips, tmp_path):
+    def stop(key: str) -> None:
+        if key == "clip2":
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    write_bvh(clips / "clip1.bvh", 200)
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(), progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        convert(opened(clips), out, FeatureTarget(mirrored=True), progress=stop)
+    report = convert(opened(clips), out, FeatureTarget(mirrored=True))
+    assert report.resumed == 3
+    assert len(report.written) == 12
+
+
+def test_worker_processes_write_the_same_bytes(clips, tmp_path, monkeypatch):
+    monkeypatch.setattr(_pool, "_TRYING", 0.0)
+    monkeypatch.setattr(_pool, "_STARTING", 0.0)
+    for number in range(5, 9):
+        write_bvh(clips / f"clip{number}.bvh", 150)
+    one = convert(opened(clips), tmp_path / "one", FeatureTarget())
+    two = convert(opened(clips), tmp_path / "two", FeatureTarget(), jobs=2)
+    assert one.written == two.written
+    for file in sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()):
+        assert (tmp_path / "two" / file).read_bytes() == (tmp_path / "one" / file).read_bytes(), file
+
+
+def test_a_dataset_is_read_back_with_its_texts_and_splits(clips, tmp_path):
+    table = tmp_path / "c.csv"
+    table.write_text("id,text,split\n" + "".join(f"clip{n},walk {n},{'val' if n else 'test'}\n" for n in range(5)))
+    convert(opened(clips), tmp_path / "first", FeatureTarget(), table=read_caption_table(table))
+    texts = tmp_path / "first/texts/clip1.txt"
+    texts.write_text(texts.read_text() + "turns#turn/VERB#1.0#2.0\n")
+    convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
+    for name in ("val.txt", "test.txt", "new_joint_vecs/clip3.npy", "texts/clip1.txt"):
+        assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes(), name
+
+
+def test_a_broken_texts_file_costs_its_own_clip_only(clips, tmp_path):
+    convert(opened(clips), tmp_path / "first", FeatureTarget())
+    (tmp_path / "first/texts/clip1.txt").write_text("no hash marks here\n")
+    report = convert(opened(tmp_path / "first"), tmp_path / "second", FeatureTarget())
+    assert len(report.written) == 5
+    (reason,) = report.failed.values()
+    assert "clip1.txt, line 1" in reason
+
+
+def test_what_is_no_motion_is_said(clips, tmp_path):
+    (clips / "settings.json").write_text('{"epochs": 3}')
+    np.save(clips / "Mean.npy", np.zeros(263, dtype=np.float32))
+    result = run("convert", clips, tmp_path / "out")
+    assert result.exit_code == 0
+    assert "2 file(s) hold no motion" in result.stderr
+
+
+def test_a_mirror_image_must_not_be_called_like_another_clip(clips, tmp_path):
+    write_bvh(clips / "Mclip0.bvh", 150)
+    result = run("convert", clips, tmp_path / "out", "--mirror")
+    assert result.exit_code == 2
+    assert "Mclip0" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.bvh"], "there is no none.bvh"),
+        ([__file__], "is in no format that is read here"),
+        (["clips", "--caption-column", "x"], "add --captions CSV"),
+        (["clips", "--captions", "none.csv"], "none.csv does not exist"),
+        (["clips", "--to", "tape"], "tape"),
+    ],
+    ids=["missing", "other", "column", "table", "format"],
+)
+def test_bad_input_makes_nothing(clips, tmp_path, words, said):
+    words = [str(clips) if word == "clips" else word for word in words]
+    result = run("convert", words[0], tmp_path / "out", *words[1:])
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_folder(tmp_path):
+    with pytest.raises(MotionkitError, match="there is no motion in"):
+        opened(tmp_path)
+
+
+def test_the_starter_is_a_legal_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    result = run("convert", "starter", tmp_path / "out", "--clips", 8, "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["splits"] == {"train": 8, "val": 1, "test": 2}
+    assert document["uncaptioned"] == []
+    dataset = humanml.build(HumanMLOptions(root=tmp_path / "out"))
+    assert len(dataset.clips("train")) == 8
+    check_dataset(dataset)

@@ -1,0 +1,213 @@
+"""What is found in folders: everything is read or said, and what cannot be read costs nothing else."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+from motionkit.clips.convert import FeatureTarget, FileTarget, convert, load_clips, open_sources
+from motionkit.errors import MotionkitError
+from motionkit.formats import read_clips
+from motionkit.weights import read_array
+
+from ...made.bodies import walker
+from ...made.bvh_files import write_bvh
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a readable clip, and a sub-folder that the system does not let in (tests may run as root)."""
+    folder = Path("in")
+    (folder / "closed").mkdir(parents=True)
+    write_bvh(folder / "a.bvh", 60)
+    write_bvh(folder / "closed/b.bvh", 60)
+    listing = Path.iterdir
+
+    def refuse(self: Path):
+        if self.name == "closed":
+            raise PermissionError(13, "Permission denied", str(self))
+        return listing(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    return folder
+
+
+def test_a_folder_that_cannot_be_opened_is_one_failure(cli: Cli, locked: Path) -> None:
+    result = cli("convert", locked, "out", "--to", "npz")
+    assert result.exit_code == 1
+    assert "in/closed: Permission denied; what is in it was not read. Fix: check its permissions." in result.stderr
+    assert Path("out/a.npz").is_file()
+    assert cli("convert", "--check", locked).exit_code == 1
+    assert cli("profile", locked).exit_code == 1
+    alone = cli("convert", locked / "closed", "other", "--to", "npz")
+    assert alone.exit_code == 2
+    assert "Permission denied" in alone.stderr
+    assert not Path("other").exists()
+
+
+def test_links_are_read_once_and_said_and_dangling_ones_fail(cli: Cli) -> None:
+    Path("in").mkdir()
+    write_bvh(Path("in/a.bvh"), 60)
+    Path("in/b.bvh").symlink_to("a.bvh")
+    result = cli("convert", "in", "out", "--to", "npz")
+    assert result.exit_code == 0, result.stderr
+    assert "1 link(s) to a file that is read already: in/b.bvh is in/a.bvh" in result.stderr
+    assert "link(s)" not in cli("convert", "--check", "in/a.bvh", "in/a.bvh").stderr, "given twice, it is no link"
+    Path("in/c.bvh").symlink_to("gone.bvh")
+    result = cli("convert", "in", "out", "--to", "npz", "--overwrite")
+    assert result.exit_code == 1
+    assert "in/c.bvh" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", " {} \n", '{"meta": {"fps": 60, "joi', "\ufeff"])
+def test_empty_and_cut_json_are_failures(cli: Cli, text: str) -> None:
+    Path("in").mkdir()
+    write_bvh(Path("in/a.bvh"), 60)
+    Path("in/b.json").write_text(text)
+    for number in range(7):
+        Path(f"in/settings{number}.json").write_text('{\n"epochs": 3, // few\n}')
+    result = cli("convert", "in", "out", "--to", "npz", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert list(document["failed"]) == ["in/b.json"]
+    assert sorted(document["skipped"]) == [f"in/settings{number}.json" for number in range(7)]
+    assert "7 file(s) hold no motion" in result.stderr
+    assert "settings4.json, ..." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--source-fps", "5"], "--source-fps 5.0 does not act"),
+        (["--smpl-model", "none"], "--smpl-model none does not act"),
+        (["--hierarchy", "none"], "--hierarchy none does not act"),
+        (["--offsets", "none"], "--offsets none does not act"),
+        (["--rot6d-columns", "xz"], "--rot6d-columns xz does not act"),
+    ],
+)
+def test_options_that_no_reader_looks_at_are_refused(cli: Cli, words: list[str], said: str) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    for line in (["convert", "a.bvh", "out.npz"], ["convert", "--check", "a.bvh"], ["profile", "a.bvh"]):
+        result = cli(*line, *words)
+        assert result.exit_code == 2
+        assert said in result.stderr
+    assert cli("convert", "a.bvh", "out.npz", "--up", "y", "--units", "cm").exit_code == 0
+
+
+def test_options_act_where_one_reader_looks_at_them(cli: Cli) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    np.save("b.npy", walker(60).float().numpy())
+    assert cli("convert", "a.bvh", "b.npy", "out", "--to", "npz", "--source-fps", "30").exit_code == 0
+    assert read_clips("out/b.npz")[0].motion.fps == 30
+    Path("c.json").write_text('{"Frames": []}')
+    result = cli("convert", "c.json", "b.npy", "other", "--to", "npz", "--hierarchy", "none.json")
+    assert result.exit_code == 2
+    assert "--hierarchy none.json: there is no such file" in result.stderr
+
+
+def test_joints_keep_the_captions_and_splits_beside_them(tmp_path: Path) -> None:
+    write_bvh(tmp_path / "in.bvh", 150)
+    convert(open_sources([tmp_path / "in.bvh"]).sources, tmp_path / "set", FeatureTarget())
+    (tmp_path / "set/texts/in.txt").write_text("a walk#a/DET walk/NOUN#0.0#0.0\n")
+    (tmp_path / "set/test.txt").write_text("in\n")
+    (tmp_path / "set/train.txt").write_text("")
+    for path in (tmp_path / "set/new_joint_vecs").iterdir():
+        path.unlink()
+    (tmp_path / "set/new_joint_vecs").rmdir()
+    (tmp_path / "set/convert.json").unlink()
+    (source,) = open_sources([tmp_path / "set"]).sources
+    (clip,) = source.load()
+    assert source.key == "in"
+    assert clip.split == "test"
+    assert clip.texts == ("a walk",)
+
+
+def test_a_page_shows_the_good_ones_of_several(cli: Cli) -> None:
+    Path("in").mkdir()
+    write_bvh(Path("in/good.bvh"), 60)
+    Path("in/cut.bvh").write_text(Path("in/good.bvh").read_text()[:-400])
+    result = cli("convert", "in", "out.html", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["written"] == ["good"]
+    assert list(document["failed"]) == ["in/cut.bvh"]
+    assert "good" in Path("out.html").read_text()
+    Path("in/good.bvh").unlink()
+    result = cli("convert", "in", "other.html")
+    assert result.exit_code == 2
+    assert not Path("other.html").exists()
+
+
+def test_a_remedy_is_said_in_lists_too() -> None:
+    error = MotionkitError("no unit.", why="known are m, cm, ...", fix="pass --units.")
+    assert error.sentence() == "no unit (known are m, cm, ...). Fix: pass --units."
+    assert MotionkitError("a, b, ...").sentence() == "a, b, ..."
+
+
+def test_too_little_memory_is_a_failure_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bvh(tmp_path / "a.bvh", 60)
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("motionkit.formats.bvh._read.parse_frames", full)
+    (source,) = open_sources([tmp_path / "a.bvh"]).sources
+    with pytest.raises(MotionkitError, match=r"a\.bvh takes more memory than there is"):
+        load_clips(source)
+
+
+def test_an_archive_of_repetition_is_not_unpacked(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", poses=np.zeros((100_000_000,), np.int8))
+    with pytest.raises(MotionkitError, match=r"a\.npz unpacks 0\.1 MB to 100 MB"):
+        read_array(tmp_path / "a.npz")
+    np.savez_compressed(tmp_path / "b.npz", poses=np.zeros((10_000_000,), np.int8))
+    assert read_array(tmp_path / "b.npz")["poses"].shape == (10_000_000,)
+
+
+def test_a_file_that_may_not_be_read_is_not_to_be_downloaded_again(tmp_path: Path, monkeypatch) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3))
+
+    def closed(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", closed)
+    with pytest.raises(MotionkitError, match="Permission denied") as caught:
+        read_array(tmp_path / "a.npy")
+    assert caught.value.fix == "check its permissions."
+
+
+def test_a_file_that_may_not_be_written_is_refused_before_the_work(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bvh(Path("a.bvh"), 60)
+    Path("ro").mkdir()
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "ro")
+    result = cli("convert", "a.bvh", "ro/out.bvh")
+    assert result.exit_code == 2
+    assert "ro/out.bvh cannot be written" in result.stderr
+    assert "--out" not in result.stderr
+    assert ".tmp" not in result.stderr
+
+
+def test_a_name_of_nothing_but_blanks_is_still_an_id(tmp_path: Path) -> None:
+    write_bvh(tmp_path / "a.bvh", 60)
+    (tmp_path / "a.bvh").rename(tmp_path / " .bvh")
+    sources = open_sources([tmp_path / " .bvh"]).sources
+    assert sources[0].key == "clip"
+    assert convert(sources, tmp_path / "out", FileTarget("npz")).written == ["clip"]
+
+
+def test_zip_members_are_whole(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.arange(10.0))
+    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
+        data = archive.read("x.npy")
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("x.npy", data[:-16])
+    with pytest.raises(MotionkitError, match="cannot be read"):
+        read_array(tmp_path / "b.npz")

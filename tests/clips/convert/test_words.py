@@ -1,0 +1,88 @@
+"""What a conversion says: everything once, numbers as numbers, cut lists marked as cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from typer.testing import Result
+
+from motionkit.cli.commands.generate import _fit
+from motionkit.clips.convert import ConvertReport, messages, summary_line, summary_rows
+
+from ...made.bodies import walker
+from ...made.bvh_files import write_bvh
+
+Cli = Callable[..., Result]
+
+
+def report(*keys: str, **more: object) -> ConvertReport:
+    clips = [{"clip": key, "frames": 60, "findings": []} for key in keys]
+    return ConvertReport(clips=clips, **more)  # type: ignore[arg-type]
+
+
+def test_what_many_clips_have_in_common_is_said_once() -> None:
+    keys = [f"c{number:02d}" for number in range(12)]
+    said = messages(
+        report(*keys, warnings=[*(f"{key}: its feet slide: much." for key in keys), "c00: alone.", "no split: none."]),
+        fixed=False,
+    )
+    assert [text for _, text in said] == [
+        f"12 clips ({', '.join(keys[:10])}, ...): its feet slide: much.", "c00: alone.", "no split: none.",
+    ]  # fmt: skip
+
+
+def test_short_mirror_images_and_parts_are_no_clips() -> None:
+    found = report("a", "b", "Me", short={"a": 30, "Ma": 30, "Me": 20, "MMe": 20, "b_p0": 9})
+    (_, text) = messages(found, fixed=False)[0]
+    assert text.startswith("2 clip(s) and 2 mirror image(s) and 1 part(s) are too short and were left out: a (30), Ma")
+
+
+def test_mirror_images_without_captions_are_no_clips() -> None:
+    (_, text) = messages(report("a", "b", uncaptioned=["a", "Ma", "b"]), fixed=False)[0]
+    assert text.startswith("2 clip(s) and 1 mirror image(s) have no caption")
+
+
+def test_generate_says_flips() -> None:
+    figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 2.0}
+    assert _fit(ConvertReport(figures=figures)).endswith("at most 34 mm; 2 flips)")
+
+
+def test_cut_lists_say_so() -> None:
+    found = report(motionless=[f"r{number}" for number in range(11)])
+    assert messages(found, fixed=False)[0][1].endswith("r8, r9, ...")
+    found = report(motionless=[f"r{number}" for number in range(10)])
+    assert messages(found, fixed=False)[0][1].endswith("r8, r9")
+
+
+def test_residuals_are_millimetres() -> None:
+    figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 0.0}
+    found = report("a", written=["a"], figures=figures, frames=60)
+    assert summary_line(found) == "60 frames, joints 1.2 mm off, at most 34.5 mm, 0 flips"
+    assert dict(summary_rows(found))["joints to rotations: largest residual, mm"] == 34.5
+
+
+def test_one_clip_gets_one_line_and_a_bad_one_is_told_of_once(cli: Cli) -> None:
+    np.save("a.npy", walker(60).float().numpy())
+    result = cli("convert", "a.npy", "a.bvh")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("wrote a.bvh: 60 frames, joints ")
+    assert result.stdout.count("\n") == 1
+    Path("in").mkdir()
+    write_bvh(Path("in/good.bvh"), 60)
+    write_bvh(Path("in/fine.bvh"), 60)
+    Path("in/cut.bvh").write_text(Path("in/good.bvh").read_text()[:-400])
+    result = cli("convert", "in", "out", "--to", "npz")
+    assert result.exit_code == 1
+    assert result.stderr.count("cut.bvh") == 1
+
+
+def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
+    write_bvh(Path("a.bvh"), 150, fps=60.0)
+    assert cli("convert", "a.bvh", "out").exit_code == 0
+    entry = json.loads(Path("out/convert.json").read_text())["clips"]["a"]
+    assert (entry["frames"], entry["source_frames"], entry["source_fps"], entry["joints"]) == (49, 150, 60, 22)
+    document = json.loads(cli("convert", "--check", "a.bvh", "--json").stdout)
+    assert (document["clips"][0]["frames"], document["clips"][0]["joints"]) == (150, 22)

@@ -1,0 +1,274 @@
+"""Settings go into a file that people edit; nothing they wrote is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motionkit.clips.profile import BLOCK, merge_settings
+from motionkit.clips.profile._edit_json import edit_json
+from motionkit.clips.profile._edit_toml import dump_toml, edit_toml
+from motionkit.clips.profile._edit_yaml import edit_yaml
+from motionkit.documents import parse_json
+from motionkit.errors import MotionkitError
+
+STAGES = [{"range": [1, 6], "label": "first", "trainer": {"freerun_weight": 0.0}, "loss_groups": {"core": {"w": 1}}}]
+WANTED = {"epochs": 20, "batch": 4, "tf_mode": "epoch_linear", "freerun_stage_schedule": STAGES}
+FIGURES = {"n_clips": 3, "yaw_mean_deg": None, "complexity": 1.25}
+
+JSONC = """{
+  // where the data is, "quoted" and { braced }
+  "data": "./raw // not a comment",   // trailing
+  /* several
+     lines, with a comma */
+  "epochs": 30,      // many
+  "freerun_stage_schedule": [
+    {"range": [1, 9]} /* inside */
+  ],
+  "mine": {"a": [1, 2], "batch": 99}  // last, without a comma
+  // the end
+}
+"""
+TOML = """# mine
+data = "x" # where
+epochs = 30  # many # really
+title = "a # b"
+list = [
+  1, # one
+  2,
+]
+
+[other] # table
+batch = 99
+"""
+YAML = """# mine
+data: x # where
+epochs: 30  # many
+tree:
+  a: 1
+  # inside
+  batch: 99
+
+# about the schedule
+freerun_stage_schedule:
+- range: [1, 9]
+  # a stage
+
+# the end
+"""
+TEXTS = {".json": JSONC, ".toml": TOML, ".yaml": YAML}
+
+
+def parse(path: Path) -> Any:
+    text = path.read_text()
+    if path.suffix == ".toml":
+        return tomllib.loads(text)
+    return yaml.safe_load(text) if path.suffix in (".yaml", ".yml") else parse_json(text, "test", dict)
+
+
+def comments(text: str) -> list[str]:
+    return [line.split(mark, 1)[1] for line in text.splitlines() for mark in ("//", "#") if mark in line]
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+def test_keys_are_added_and_nothing_else_changes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"settings{suffix}"
+    path.write_text(TEXTS[suffix])
+    before = parse(path)
+    merged = merge_settings(path, WANTED, FIGURES)
+    after = parse(path)
+    assert {key: after[key] for key in before} == before
+    assert {key: value for key, value in after.items() if key not in before} == {
+        **{key: value for key, value in WANTED.items() if key not in before},
+        BLOCK: {"n_clips": 3, "complexity": 1.25},
+    }
+    assert merged.kept["epochs"] == (30, 20)
+    assert "batch" in merged.added
+    assert merged.backup is None
+    lines = path.read_text().splitlines()
+    for line in TEXTS[suffix].splitlines():
+        assert any(found.replace(",", "").startswith(line.replace(",", "")) for found in lines), line
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+def test_overwriting_replaces_in_place_and_keeps_comments(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"settings{suffix}"
+    path.write_text(TEXTS[suffix])
+    before = parse(path)
+    merged = merge_settings(path, WANTED, FIGURES, overwrite=True)
+    after = parse(path)
+    assert {key: after[key] for key in WANTED} == WANTED
+    assert {key: after[key] for key in before if key not in WANTED} == {
+        key: value for key, value in before.items() if key not in WANTED
+    }
+    assert merged.replaced["epochs"] == (30, 20)
+    assert merged.backup is None
+    lost = set(comments(TEXTS[suffix])) - set(comments(path.read_text()))
+    assert {comment.strip() for comment in lost} <= {"a stage"}  # it stood inside of the value that was replaced
+    order = [key for key in after if key in before]
+    assert order == list(before)
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_second_time_changes_nothing(tmp_path: Path, suffix: str, overwrite: bool) -> None:
+    path = tmp_path / f"settings{suffix}"
+    path.write_text(TEXTS[suffix])
+    merge_settings(path, WANTED, FIGURES, overwrite=overwrite)
+    text = path.read_bytes()
+    again = merge_settings(path, WANTED, FIGURES, overwrite=overwrite)
+    assert path.read_bytes() == text
+    assert again.added == []
+    assert again.replaced == {}
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonc", ".toml", ".yaml", ".yml"])
+def test_a_new_file_holds_everything(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"new{suffix}"
+    merged = merge_settings(path, WANTED, FIGURES)
+    assert merged.created
+    assert parse(path) == {**WANTED, BLOCK: {"n_clips": 3, "complexity": 1.25}}
+
+
+def test_statistics_are_brought_up_to_date_and_other_keys_of_the_block_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"dataset_profile": {"n_clips": 1, "note": "mine"}}')
+    merge_settings(path, {}, FIGURES)
+    assert parse(path) == {BLOCK: {"n_clips": 3, "note": "mine", "complexity": 1.25}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.toml", "epochs = 30\n[[freerun_stage_schedule]]\nrange = [1, 2] # why\n"),
+        ("a.toml", "dataset_profile.n_clips = 1 # why\ndataset_profile.note = 2\n"),
+        ("a.yaml", "{epochs: 30, list: [1, 2]} # why\n"),
+        ("a.toml", "list = [\n" + "1,\n" * 20_000 + "] # why\n"),
+    ],
+    ids=["list of tables", "dots", "flow", "long"],
+)
+def test_what_cannot_be_edited_is_written_anew_beside_a_copy(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (tmp_path / f"{name}.bak").write_text("older")
+    before = parse(path)
+    merged = merge_settings(path, WANTED, FIGURES, overwrite=True)
+    assert merged.backup is not None
+    assert merged.backup.name == f"{name}.bak2"
+    assert merged.backup.read_text() == text
+    assert (tmp_path / f"{name}.bak").read_text() == "older"
+    after = parse(path)
+    assert {key: after[key] for key in WANTED} == WANTED
+    assert {key for key in before if key != BLOCK} <= set(after)
+
+
+def test_the_statistics_are_a_table_of_their_own_in_toml(tmp_path: Path) -> None:
+    path = tmp_path / "new.toml"
+    merge_settings(path, WANTED, FIGURES)
+    assert path.read_text().endswith("\n\n[dataset_profile]\nn_clips = 3\ncomplexity = 1.25\n")
+    path.write_text(
+        path.read_text().replace("n_clips = 3", "# mine\nnote = 'x' # why\nn_clips = 1 # old") + "\n[last]\na = 1\n"
+    )
+    merged = merge_settings(path, WANTED, {**FIGURES, "fresh": 2})
+    assert merged.backup is None
+    text = path.read_text()
+    assert "# mine\nnote = 'x' # why\nn_clips = 3 # old\ncomplexity = 1.25\nfresh = 2\n\n[last]\na = 1\n" in text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_permissions_stay_and_a_copy_has_them_too(tmp_path: Path) -> None:
+    plain, anew = tmp_path / "a.json", tmp_path / "a.yaml"
+    plain.write_text('{"a": 1}')
+    anew.write_text("{epochs: 30} # why\n")
+    for path in (plain, anew):
+        path.chmod(0o600)
+        merge_settings(path, WANTED, FIGURES)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "a.json": 0o600,
+        "a.yaml": 0o600,
+        "a.yaml.bak": 0o600,
+    }
+
+
+def test_windows_lines_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\xef\xbb\xbf" + JSONC.replace("\n", "\r\n").encode())
+    merge_settings(path, WANTED, FIGURES)
+    raw = path.read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf{\r\n")
+    assert raw.count(b"\n") == raw.count(b"\r\n")
+    assert parse_json(raw.decode("utf-8-sig"), "test", dict)["batch"] == 4
+
+
+def test_the_guide_s_own_file_keeps_every_line(tmp_path: Path, shared: Path) -> None:
+    guide = (shared / "guides" / "003-motion-predictor.md").read_text()
+    (text,) = (block for block in re.findall(r"```json\n(.*?)```", guide, re.DOTALL) if '"bundle_json"' in block)
+    path = tmp_path / "exp_phase_mpl.json"
+    path.write_text(text)
+    merged = merge_settings(path, {**WANTED, "dropout": 0.1}, FIGURES)
+    assert merged.added == ["dropout"]
+    assert set(merged.kept) == {"epochs", "batch", "freerun_stage_schedule"}
+    assert path.read_text().startswith(text.rstrip().removesuffix("}").rstrip())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.ini", "", "neither JSON, TOML nor YAML"),
+        ("a.json", '{"a": }', "not valid JSON"),
+        ("a.json", "[1]", "does not hold a table"),
+        ("a.yaml", "a: [1", "not valid YAML"),
+        ("a.yaml", "1: a\n", "key that is no text: 1"),
+        ("a.yaml", "on: 1\n", "key that is no text: True"),
+        ("a.toml", "a = ", "not valid TOML"),
+        ("a.toml", "a" + ".a" * 20_000 + " = 1", "key of more than 100 parts"),
+        ("a.toml", "a = " + "[" * 101 + "]" * 101, "nested too deep"),
+        ("a.json", b"\xff\xfe\x00", "not a text file"),
+    ],
+)
+def test_files_that_are_no_settings_are_left_alone(tmp_path: Path, name: str, text: str | bytes, words: str) -> None:
+    path = tmp_path / name
+    raw = text if isinstance(text, bytes) else text.encode()
+    path.write_bytes(raw)
+    with pytest.raises(MotionkitError, match=words):
+        merge_settings(path, WANTED, FIGURES)
+    assert path.read_bytes() == raw
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_yaml_tags_do_not_execute(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"a: !!python/object/apply:pathlib.Path.touch [{tmp_path / 'made'}]\n")
+    with pytest.raises(MotionkitError, match="not valid YAML"):
+        merge_settings(path, WANTED, FIGURES)
+    assert not (tmp_path / "made").exists()
+
+
+plain = st.one_of(st.booleans(), st.integers(-9, 9), st.text("ab #/\"'\\{}[],:\n", max_size=6), st.just(0.5))
+tables = st.dictionaries(
+    st.sampled_from(["epochs", "batch", "a", "b c", "d#", "é"]),
+    st.one_of(plain, st.lists(plain, max_size=3), st.dictionaries(st.sampled_from(["x", "y z"]), plain, max_size=2)),
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables, tables)
+def test_edits_of_any_table_give_what_is_wanted(have: dict[str, Any], changes: dict[str, Any]) -> None:
+    wanted = {**have, **changes}
+    assert json.loads(edit_json(json.dumps(have, indent=2), changes)) == wanted
+    assert json.loads(edit_json(json.dumps(have), changes)) == wanted
+    if have:
+        text = yaml.safe_dump(have, sort_keys=False, allow_unicode=True)
+        assert yaml.safe_load(edit_yaml(text, changes)) == wanted
+    toml = "".join(f"{json.dumps(key, ensure_ascii=False)} = {dump_toml(value)}\n" for key, value in have.items())
+    assert tomllib.loads(edit_toml(toml, changes)) == wanted

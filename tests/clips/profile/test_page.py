@@ -1,0 +1,271 @@
+"""The page: sound HTML, self-contained, charts that show the numbers."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from motionkit.clips.profile import Profile, Row, find_outliers, profile_page, suggest, uncompared
+from motionkit.clips.profile.page._binning import bin_lengths, bin_values
+from motionkit.page import charts
+
+from .sets import joints_only, profile_clips, walk
+
+NASTY = '<script>alert("x")</script>&\''
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+
+
+class Checker(HTMLParser):
+    """Collects tags, and fails where one is closed that is not open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.addresses: list[str] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "data", "poster")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def read(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    return checker
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    clips = [
+        (f"{NASTY}{number}", walk(60 + 10 * number, captions=(f"a person walks {NASTY}",), split="train"))
+        for number in range(4)
+    ]
+    spoilt = joints_only(walk(90, 30.0))
+    joints = spoilt.motion.positions().clone()
+    joints[40:, :, 0] += 9.0
+    spoilt = replace(spoilt, motion=replace(spoilt.motion, joints=joints), notes={"format": NASTY})
+    return profile_clips([*clips, ("jumps", spoilt)], failed={NASTY: NASTY})
+
+
+def test_the_page_is_whole_and_loads_nothing(profile: Profile) -> None:
+    page = profile_page(profile, suggest(profile), title=NASTY)
+    checker = read(page)
+    assert checker.addresses == []
+    assert "script" not in checker.seen
+    assert not re.search(r"https?://|@import|url\(", page)
+    assert page.startswith("<!doctype html>")
+    assert 'lang="en"' in page
+
+
+def test_the_page_says_what_matters(profile: Profile) -> None:
+    words = read(profile_page(profile, suggest(profile), title="walks")).words
+    for text in (
+        "Profile of walks", "Suggested settings", "freerun_stage_schedule", "1 file could not be read", "jump",
+        "1 clip has a fault", "different frame rates", "1 clip has no caption", "left_hip", "complexity",
+    ):  # fmt: skip
+        assert text in words, text
+
+
+def test_every_chart_is_sound_svg_with_words_for_those_who_do_not_see(profile: Profile) -> None:
+    page = profile_page(profile, title="walks")
+    charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(charts) >= 7
+    for chart in charts:
+        root = ElementTree.fromstring(chart)
+        assert root.get("role") == "img"
+        assert len(root.get("aria-label") or "") > 10
+        for element in root.iter():
+            for name in ("x", "y", "width", "height", "x1", "x2", "y1", "y2"):
+                if (value := element.get(name)) is not None:
+                    assert abs(float(value)) < 2000
+
+
+def test_a_page_about_nothing_is_a_page() -> None:
+    read(profile_page(Profile()))
+
+
+def heights(chart: str) -> list[float]:
+    return [float(bar.get("height") or 0) for bar in ElementTree.fromstring(chart) if bar.get("class") == "bar"]
+
+
+def test_bars_of_a_histogram_are_as_high_as_their_counts() -> None:
+    chart = charts.histogram(0.0, 1.0, [1, 0, 4, 2], label="a", unit="s", of="clips", marks={"median": 2.0})
+    low, high, middle = heights(chart)
+    assert high == pytest.approx(4 * low, rel=0.01)
+    assert middle == pytest.approx(2 * low, rel=0.01)
+    parts = [part for part in ElementTree.fromstring(chart) if "mark" in (part.get("class") or "")]
+    line = next(part for part in parts if part.get("x1") == part.get("x2"))
+    bars = [part for part in ElementTree.fromstring(chart) if part.get("class") == "bar"]
+    assert float(line.get("x1") or 0) == pytest.approx(float(bars[1].get("x") or 0), abs=1.0)  # 2.0: the third bin
+
+
+def test_sectors_of_a_rose_have_areas_like_their_counts_and_left_is_left() -> None:
+    chart = ElementTree.fromstring(charts.rose([4, 0, 1, 0, 0, 0, 0, 0], label="a", of="frames"))
+    paths = [part.get("d") or "" for part in chart if part.get("class") == "bar"]
+    ahead, left = (float(re.search(r"A([\d.]+)", path)[1]) for path in paths)  # type: ignore[index]
+    assert ahead == pytest.approx(2 * left, rel=0.01)
+    tip = re.search(r"L([\d.]+) ([\d.]+)", paths[1])
+    assert tip is not None
+    assert float(tip[1]) < charts.WIDTH / 2  # a quarter turn to the left is drawn on the left
+
+
+def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
+    from motionkit.clips.profile._course import YAW_BINS
+    from motionkit.clips.profile.page._movement import whole_circle
+
+    degrees = torch.tensor([0.0, 3.0, 90.0, 179.0, -179.0, -90.0, -90.0])
+    counts = whole_circle(YAW_BINS.tally(torch.deg2rad(degrees)).tolist())
+    assert len(counts) == 24
+    assert (counts[0], counts[6], counts[12], counts[18]) == (2, 1, 2, 2)
+    assert sum(counts) == 7
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "expected"),
+    [(0, 10, [0, 2, 4, 6, 8, 10]), (0, 0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]), (-1, 1, [-1, -0.5, 0, 0.5, 1])],
+)
+def test_ticks_are_round(start: float, stop: float, expected: list[float]) -> None:
+    assert charts.ticks(start, stop, 6) == pytest.approx(expected)
+
+
+def rows(frames: list[int], fps: float = 20.0) -> list[Row]:
+    return [
+        Row(str(n), "", "", "", "", fps, length, length / fps, 1.0, 0.0, 0.5, 0.0, 1.0, 0, ())
+        for n, length in enumerate(frames)
+    ]
+
+
+@pytest.mark.parametrize(("step", "fps"), [(4, 20.0), (1, 20.0), (4, 12.5), (3, 30.0), (7, 60.0), (1, 29.97)])
+def test_even_lengths_give_even_bars_and_no_comb(step: int, fps: float) -> None:
+    """Every possible length once, 16 times: bins differ by at most a cut last one."""
+    lengths = [40 + step * n for n in range(21)] * 16
+    found = bin_lengths(rows(lengths, fps))
+    assert sum(found.counts) == len(lengths)
+    assert len(set(found.counts[:-1])) == 1
+    assert 0 < found.counts[-1] <= found.counts[0]
+    assert (found.width * fps / step) == pytest.approx(round(found.width * fps / step))
+
+
+def test_lengths_of_two_rates_have_bins_of_the_coarser_step() -> None:
+    both = rows([60 + 3 * n for n in range(40)], 60.0) + rows([20 + n for n in range(40)], 20.0)
+    found = bin_lengths(both)
+    assert found.width * 20.0 == pytest.approx(round(found.width * 20.0))
+    assert max(found.counts[:-1]) - min(found.counts[:-1]) <= 2
+    assert sum(found.counts) == 80
+
+
+def test_a_few_lengths_far_apart_have_bins_too() -> None:
+    found = bin_lengths(rows([100, 900]))
+    assert sum(found.counts) == 2
+    assert len(found.counts) <= 8
+    assert (
+        bin_values([0.0, 1.0, 2.0, 9.0], 2.0).counts == [1, 0, 1, 1]
+        or sum(bin_values([0.0, 1.0, 2.0], 2.0).counts) == 3
+    )
+
+
+def test_one_high_bar_makes_heights_square_roots_and_the_axis_says_so() -> None:
+    flat = charts.histogram(0.0, 1.0, [100, 4, 4, 1], label="a", unit="s", of="frames", marks={})
+    assert "square-root scale" in flat
+    high, *_, low = heights(flat)
+    assert high == pytest.approx(10 * low, rel=0.05)
+    assert "square-root" not in charts.histogram(0.0, 1.0, [15, 4, 4, 1], label="a", unit="s", of="frames", marks={})
+
+
+def test_names_of_marks_stand_above_the_plot_and_not_on_each_other() -> None:
+    chart = ElementTree.fromstring(
+        charts.histogram(0.0, 1.0, [4, 4, 4], label="a", unit="s", of="clips", marks={"median": 1.0, "mean": 1.01})
+    )
+    names = [part for part in chart if part.get("class") == "note"]
+    tops = [float(part.get("y") or 0) for part in chart if part.get("class") == "bar"]
+    assert all(float(part.get("y") or 0) < min(tops) for part in names)
+    first, second = (float(part.get("x") or 0) for part in names)
+    assert second - first > 6 * len("median 1.00")
+
+
+def test_names_of_a_rose_are_drawn_over_its_sectors() -> None:
+    parts = list(ElementTree.fromstring(charts.rose([4, 1, 1, 1], label="a", of="frames")))
+    last_sector = max(place for place, part in enumerate(parts) if part.get("class") == "bar")
+    assert all(place > last_sector for place, part in enumerate(parts) if part.tag.endswith("text"))
+
+
+def test_few_clips_are_not_called_free_of_outliers() -> None:
+    few = profile_clips([(str(n), walk(60 + n)) for n in range(7)])
+    assert "Too few clips to compare: 7 clips, and 8 are needed" in read(profile_page(few)).words
+    assert "No clip is far" not in read(profile_page(few)).words
+    enough = profile_clips([(str(n), walk(60 + n)) for n in range(8)])
+    assert "No clip is far" in read(profile_page(enough)).words
+    assert uncompared(enough.rows) == ""
+    footless = [replace(row, skate=None) for row in enough.rows]
+    assert uncompared(footless) == "Not compared, since 8 clips are needed: foot skate (known of 0 clips)."
+
+
+def test_clips_of_several_splits_are_listed() -> None:
+    leaky = walk(60, split="test", splits=("train", "test"))
+    words = read(profile_page(profile_clips([("a", leaky), ("b", walk(60, split="train")), ("c", leaky)]))).words
+    assert "2 clips are listed in several splits (train and test), so held-out figures will flatter: a and c." in words
+    assert "2 clips in several splits" in words
+
+
+def test_outliers_are_grouped_by_figure_with_the_furthest_of_each() -> None:
+    clips = [(f"slow{n:03}", walk(60, speed=0.5 + 0.001 * n)) for n in range(190)]
+    profile = profile_clips([*clips, *((f"fast{n}", walk(60, speed=8.0 + n)) for n in range(9))])
+    assert len([one for one in find_outliers(profile.rows) if one.figure == "speed"]) == 9
+    words = read(profile_page(profile)).words
+    assert "and 5 more clips" in words
+    assert words.count("mean speed") <= 7
+
+
+def test_the_page_says_where_it_comes_from() -> None:
+    page = profile_page(Profile(), title="walks", command="motionkit profile data/walks", made="2030-01-02 03:04 UTC")
+    words = read(page).words
+    assert "motionkit profile data/walks" in words
+    assert "2030-01-02 03:04 UTC" in words
+
+
+def test_skeletons_have_names_and_a_cap_is_said(profile: Profile) -> None:
+    words = read(profile_page(profile)).words
+    assert "22 joints" in words
+    assert "HumanML3D, 22 joints" in words
+    assert "#" not in re.sub(r"#[0-9a-f]{3,6}\b(?=[;}])", "", words.partition("Movement")[2])
+    turned = profile_clips([("left", walk(301, turn=2.0))])
+    assert turned.complexity_uncapped > 2.0
+    assert f"uncapped {turned.complexity_uncapped:.2f}" in read(profile_page(turned)).words
+
+
+def test_every_cell_of_a_table_knows_its_column_for_narrow_screens(profile: Profile) -> None:
+    page = profile_page(profile, suggest(profile))
+    for body in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
+        for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL):
+            cells = re.findall(r"<td[^>]*>", row)
+            assert all("data-label" in cell for cell in cells[1:])
+
+
+def test_numbers_of_an_axis_stay_within_the_chart() -> None:
+    chart = charts.histogram(0.0, 1000.0, [4, 2], label="a", unit="°", of="clips", marks={})
+    last = next(part for part in ElementTree.fromstring(chart) if part.text == "2000")
+    assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", charts.WIDTH)
+
+
+def test_long_names_of_settings_may_take_two_lines_in_heads(profile: Profile) -> None:
+    assert ">w_<wbr>latent_<wbr>consistency</th>" in profile_page(profile, suggest(profile))

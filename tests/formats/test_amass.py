@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.formats.amass import read_amass
+from motionkit.motion import HUMANML, Motion, ReadOptions, joints_to_features
+from motionkit.rigs import to_body
+from motionkit.rigs._smpl import default_rest
+
+FRAMES = 12
+
+
+def rodrigues(vector: np.ndarray) -> np.ndarray:
+    """One axis-angle vector to a matrix, from the textbook formula."""
+    angle = math.sqrt(sum(float(value) ** 2 for value in vector))
+    if angle == 0:
+        return np.eye(3)
+    x, y, z = (float(value) / angle for value in vector)
+    c, s = math.cos(angle), math.sin(angle)
+    return np.array(
+        [
+            [c + x * x * (1 - c), x * y * (1 - c) - z * s, x * z * (1 - c) + y * s],
+            [y * x * (1 - c) + z * s, c + y * y * (1 - c), y * z * (1 - c) - x * s],
+            [z * x * (1 - c) - y * s, z * y * (1 - c) + x * s, c + z * z * (1 - c)],
+        ]
+    )
+
+
+def slow_joints(poses: np.ndarray, trans: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """SMPL's joints in the file's world, joint by joint: the body turns about its pelvis, then moves by trans."""
+    out = np.zeros((len(poses), 22, 3))
+    for frame, (pose, place) in enumerate(zip(poses, trans, strict=True)):
+        turns: list[np.ndarray] = []
+        for joint, parent in enumerate(HUMANML.parents):
+            local = rodrigues(pose[3 * joint : 3 * joint + 3])
+            if parent < 0:
+                turns.append(local)
+                out[frame, joint] = rest[joint] + place
+            else:
+                turns.append(turns[parent] @ local)
+                out[frame, joint] = out[frame, parent] + turns[parent] @ (rest[joint] - rest[parent])
+    return out
+
+
+def humanml3d_axes(joints: np.ndarray) -> np.ndarray:
+    """What HumanML3D's scripts do to AMASS joints: swap y and z, later negate x."""
+    swapped = joints @ np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    swapped[..., 0] *= -1
+    return swapped
+
+
+def recording(width: int = 156, seed: int = 0, **changes: object) -> dict[str, object]:
+    """A person in AMASS' world: Z up, so that the pelvis is turned a quarter about X."""
+    rng = np.random.default_rng(seed)
+    poses = rng.normal(0, 0.3, (FRAMES, width))
+    poses[:, :3] = [math.pi / 2, 0, 0]
+    poses[:, :3] += rng.normal(0, 0.1, (FRAMES, 3))
+    data = {
+        "poses": poses,
+        "trans": rng.normal(0, 1, (FRAMES, 3)),
+        "betas": rng.normal(0, 1, 16),
+        "mocap_framerate": np.array(120.0),
+        "gender": np.array("female"),
+        "dmpls": np.zeros((FRAMES, 8)),
+    } | changes
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def save(path: Path, data: dict[str, object]) -> Path:
+    np.savez(path, **data)
+    return path
+
+
+def default_joints() -> np.ndarray:
+    rest = default_rest().numpy().copy()
+    for joint, parent in list(enumerate(HUMANML.parents))[1:]:
+        rest[joint] += rest[parent]
+    return rest
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> dict[str, np.ndarray]:
+    """A body model of random numbers with SMPL-H's arrays."""
+    rng = np.random.default_rng(5)
+    regressor = rng.random((52, 60))
+    parents = np.array([*HUMANML.parents, *range(21, 51)], dtype=np.int64)
+    table = np.stack([np.where(parents < 0, 2**32 - 1, parents), np.arange(52)]).astype(np.uint32)
+    arrays = {
+        "J_regressor": regressor / regressor.sum(1, keepdims=True),
+        "v_template": rng.normal(0, 0.5, (60, 3)),
+        "shapedirs": rng.normal(0, 0.01, (60, 3, 16)),
+        "kintree_table": table,
+        "posedirs": np.zeros((60, 3, 9)),
+    }
+    np.savez(tmp_path / "model.npz", **arrays)
+    return arrays
+
+
+@pytest.mark.parametrize("width", [66, 72, 156, 165])
+def test_joints_equal_slow_kinematics_in_humanml3ds_axes(tmp_path: Path, width: int):
+    data = recording(width)
+    (clip,) = read_amass(save(tmp_path / "a.npz", data))
+    assert isinstance(clip.motion, Motion)
+    assert clip.motion.names == HUMANML.joint_names
+    assert clip.motion.fps == 120.0
+    slow = slow_joints(data["poses"], data["trans"], default_joints())
+    np.testing.assert_allclose(clip.motion.positions(), humanml3d_axes(slow), atol=1e-9)
+    assert clip.notes["gender"] == "female"
+    assert "betas do not count" in clip.notes["body"]
+    assert ("not read" in clip.notes) == (width != 66)
+
+
+def test_the_axes_are_a_turn_and_no_mirror():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(4, 3))
+    turned = humanml3d_axes(points.copy())
+    np.testing.assert_allclose(turned, np.stack([-points[:, 0], points[:, 2], points[:, 1]], 1))
+    assert np.linalg.det(points[:3]) == pytest.approx(np.linalg.det(turned[:3]))
+
+
+def test_a_model_file_gives_the_shape(tmp_path: Path, model: dict[str, np.ndarray]):
+    data = recording()
+    path = save(tmp_path / "a.npz", data)
+    (clip,) = read_amass(path, ReadOptions(smpl_model=tmp_path / "model.npz", up="z"))
+    vertices = model["v_template"] + sum(model["shapedirs"][..., k] * data["betas"][k] for k in range(16))
+    slow = slow_joints(data["poses"], data["trans"], (model["J_regressor"] @ vertices)[:22])
+    np.testing.assert_allclose(clip.motion.positions(), humanml3d_axes(slow), atol=1e-9)
+    assert clip.notes["body"] == "model.npz"
+
+
+def test_fewer_betas_than_the_model_has(tmp_path: Path, model: dict[str, np.ndarray]):
+    data = recording(betas=np.ones((FRAMES, 10)))
+    (clip,) = read_amass(save(tmp_path / "a.npz", data), ReadOptions(smpl_model=tmp_path / "model.npz", up="z"))
+    vertices = model["v_template"] + model["shapedirs"][..., :10].sum(-1)
+    slow = slow_joints(data["poses"], data["trans"], (model["J_regressor"] @ vertices)[:22])
+    np.testing.assert_allclose(clip.motion.positions(), humanml3d_axes(slow), atol=1e-9)
+
+
+def test_a_folder_of_models_is_chosen_from_by_gender(tmp_path: Path, model: dict[str, np.ndarray]):
+    path = save(tmp_path / "a.npz", recording())
+    (tmp_path / "smplh/female").mkdir(parents=True)
+    (tmp_path / "model.npz").rename(tmp_path / "smplh/female/model.npz")
+    (clip,) = read_amass(path, ReadOptions(smpl_model=tmp_path / "smplh"))
+    assert clip.notes["body"] == "model.npz"
+    save(path, recording(gender=np.array(b"male")))
+    with pytest.raises(MotionkitError, match="no male SMPL model"):
+        read_amass(path, ReadOptions(smpl_model=tmp_path / "smplh"))
+
+
+def test_models_that_cannot_be_used_say_why(tmp_path: Path, model: dict[str, np.ndarray]):
+    import pickle
+
+    path = save(tmp_path / "a.npz", recording())
+
+    def refuse(message: str, name: str = "bad.npz") -> MotionkitError:
+        with pytest.raises(MotionkitError, match=message) as caught:
+            read_amass(path, ReadOptions(smpl_model=tmp_path / name))
+        return caught.value
+
+    refuse("there is no SMPL model")
+    np.savez(tmp_path / "bad.npz", **{name: model[name] for name in ("J_regressor", "v_template")})
+    refuse("no shapedirs")
+    np.savez(tmp_path / "bad.npz", **model | {"J_regressor": model["J_regressor"][:10]})
+    refuse("no SMPL model of 22 joints")
+    np.savez(tmp_path / "bad.npz", **model | {"kintree_table": model["kintree_table"][:, ::-1].copy()})
+    refuse("not in SMPL's order")
+    np.savez(tmp_path / "bad.npz", **model | {"J_regressor": np.array({"a": 1}, dtype=object)})
+    refuse("J_regressor is no plain array")
+    (tmp_path / "chumpy.pkl").write_bytes(b"\x80\x02cchumpy.ch\nCh\nq\x00.")
+    assert "toarray()" in str(refuse("not opened.*chumpy", "chumpy.pkl").fix)
+    (tmp_path / "plain.pkl").write_bytes(pickle.dumps(model, protocol=2))
+    assert read_amass(path, ReadOptions(smpl_model=tmp_path / "plain.pkl"))[0].notes["body"] == "plain.pkl"
+
+
+def test_parts_instead_of_poses(tmp_path: Path):
+    whole = recording(66)
+    (one,) = read_amass(save(tmp_path / "a.npz", whole))
+    poses = whole["poses"]
+    for names in (("root_orient", "pose_body"), ("global_orient", "body_pose")):
+        parts = recording(poses=None) | {names[0]: poses[:, :3], names[1]: poses[:, 3:].reshape(FRAMES, 21, 3)}
+        parts["trans"] = whole["trans"]
+        (two,) = read_amass(save(tmp_path / "b.npz", parts))
+        torch.testing.assert_close(two.motion.positions(), one.motion.positions())
+
+
+def test_a_world_with_y_up_is_seen(tmp_path: Path):
+    data = recording()
+    data["poses"][:, 0] -= math.pi / 2
+    (clip,) = read_amass(save(tmp_path / "a.npz", data))
+    slow = slow_joints(data["poses"], data["trans"], default_joints())
+    np.testing.assert_allclose(clip.motion.positions(), slow, atol=1e-9)
+    assert "--up z" in clip.warnings[0]
+    (told,) = read_amass(tmp_path / "a.npz", ReadOptions(up="z"))
+    np.testing.assert_allclose(told.motion.positions(), humanml3d_axes(slow), atol=1e-9)
+
+
+def test_names_of_the_frame_rate(tmp_path: Path):
+    for name in ("mocap_frame_rate", "fps"):
+        data = recording(mocap_framerate=None) | {name: np.array(60)}
+        assert read_amass(save(tmp_path / "a.npz", data), ReadOptions(fps=99.0))[0].motion.fps == 60.0
+    save(tmp_path / "a.npz", recording(mocap_framerate=None))
+    with pytest.raises(MotionkitError, match="does not say its frame rate") as error:
+        read_amass(tmp_path / "a.npz")
+    assert "--source-fps 120" in str(error.value.fix)
+    assert read_amass(tmp_path / "a.npz", ReadOptions(fps=99.0))[0].motion.fps == 99.0
+
+
+def test_the_rest_pose_is_a_person_with_arms_out():
+    rest = torch.from_numpy(default_joints())
+    lengths = torch.tensor(HUMANML.target_offsets).norm(dim=-1)
+    for joint, parent in list(enumerate(HUMANML.parents))[1:]:
+        assert float((rest[joint] - rest[parent]).norm()) == pytest.approx(float(lengths[joint]), abs=1e-7)
+    index = HUMANML.index
+    assert rest[index("left_wrist"), 0] > 0.6
+    assert rest[index("right_wrist"), 0] < -0.6
+    assert rest[index("left_foot"), 2] > rest[index("left_ankle"), 2] + 0.1
+    assert rest[index("head"), 1] - rest[index("left_foot"), 1] > 1.3
+
+
+def test_resampled_to_features(tmp_path: Path):
+    data = recording()
+    (clip,) = read_amass(save(tmp_path / "a.npz", data))
+    joints = to_body(clip.motion, HUMANML, 20.0)
+    assert joints.shape == (2, 22, 3)
+    torch.testing.assert_close(joints, clip.motion.positions()[::6])
+    assert torch.isfinite(joints_to_features(joints, HUMANML)).all()
+
+
+def test_frames_that_are_not_finite_stay_and_are_told(tmp_path: Path):
+    data = recording()
+    data["poses"][4, 10] = np.nan
+    data["poses"][5, 100] = np.inf
+    (clip,) = read_amass(save(tmp_path / "a.npz", data))
+    assert clip.motion.frames == FRAMES
+    assert "in 1 of 12 frames" in clip.warnings[0]
+    assert torch.isfinite(clip.motion.positions()[[0, 3, 5]]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"poses": np.zeros((FRAMES, 155))}, r"poses have shape \[12, 155\]"),
+        ({"poses": np.zeros((0, 156)), "trans": np.zeros((0, 3))}, r"shape \[0, 156\]"),
+        ({"poses": None}, "no poses, nor root_orient"),
+        ({"poses": np.array(3.0)}, "poses is no array of numbers"),
+        ({"poses": np.full((FRAMES, 156), np.nan)}, "no frame whose values are all finite"),
+        ({"trans": None}, "has no trans"),
+        ({"trans": np.zeros((5, 3))}, r"trans has shape \[5, 3\]; the poses need \[12, 3\]"),
+        ({"trans": np.array(["a"] * FRAMES)}, "trans is no array of numbers"),
+        ({"betas": np.array([np.nan])}, "betas are not finite"),
+        ({"mocap_framerate": np.array(0.0)}, "no frame rate"),
+        ({"mocap_framerate": np.array("fast")}, "no frame rate"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str):
+    with pytest.raises(MotionkitError, match=message):
+        read_amass(save(tmp_path / "a.npz", recording(**changes)))
+
+
+def test_code_in_a_file_is_not_run(tmp_path: Path):
+    class Evil:
+        def __reduce__(self):
+            return (exec, ("raise SystemExit('executed')",))
+
+    path = save(tmp_path / "a.npz", recording(gender=np.array(Evil(), dtype=object)))
+    with pytest.raises(MotionkitError, match=r"builtins\.exec"):
+        read_amass(path)
+
+
+def test_damaged_files_are_refused(tmp_path: Path):
+    path = save(tmp_path / "a.npz", recording())
+    data = path.read_bytes()
+    for name, content in (("cut", data[: len(data) // 2]), ("empty", b""), ("other", b"PK\x03\x04 and then nothing")):
+        (tmp_path / f"{name}.npz").write_bytes(content)
+        with pytest.raises(MotionkitError, match=name):
+            read_amass(tmp_path / f"{name}.npz")
+    np.save(tmp_path / "array.npy", np.zeros((10, 156)))
+    with pytest.raises(MotionkitError, match="of several arrays"):
+        read_amass(tmp_path / "array.npy")

@@ -1,0 +1,297 @@
+"""The player's JavaScript, run by node, against the Python that it mirrors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.motion import HUMANML
+from motionkit.player import PlayerTrack
+from motionkit.player._camera import Camera, fit_distance, panels
+from motionkit.player._figure import figure_of
+from motionkit.player._page import _PARTS, look
+from motionkit.player._payload import document
+from motionkit.player.video._scene import Actor, Brush, _parts, mix
+
+from .figures import track, walking
+
+
+def node(body: str, given: object) -> Any:
+    """Run statements that see the player's functions and `given`, and return what `answer(...)` got."""
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("node is not installed")
+    folder = files("motionkit.player")
+    sources = "\n".join((folder / name).read_text(encoding="utf-8") for name in _PARTS)
+    sources = f"const LOOK = {json.dumps(look())};\n{sources}"
+    read = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));"
+    said = "const answer = (value) => process.stdout.write(JSON.stringify(value));"
+    script = f"'use strict';\n{sources}\n{read}\n{said}\n{body}"
+    done = subprocess.run([program, "-e", script], input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_positions_decode_to_a_tenth_of_a_millimetre() -> None:
+    torch.manual_seed(0)
+    positions = walking(30) * 30 + 0.3 * torch.randn(30, 22, 3)
+    positions[7] = float("nan")
+    contacts = torch.rand(30, 2)
+    shown = PlayerTrack("x", positions, HUMANML.parents, 30.0, contacts=contacts)
+    got = node(
+        """const t = decodeTrack(given.tracks[0], given.step);
+        answer({positions: [...t.positions], contacts: [...t.contacts], shown: [...t.shown]});""",
+        document([shown], title=""),
+    )
+    expected = positions.clone()
+    expected[7] = positions[6]
+    assert np.abs(np.array(got["positions"]).reshape(30, 22, 3) - expected.numpy()).max() < 1e-4
+    assert np.abs(np.array(got["contacts"]).reshape(30, 2) / 255 - contacts.numpy()).max() <= 0.5001 / 255
+    assert got["shown"] == [int(frame != 7) for frame in range(30)]
+
+
+def test_a_time_on_a_frame_shows_that_frame_and_the_middle_is_in_between() -> None:
+    fps = 30000 / 1001
+    got = node(
+        """const t = decodeTrack(given.tracks[0], given.step);
+        const pose = new Float32Array(66);
+        const frames = Array.from({length: t.frames}, (_, k) => frameAt(t, k / t.fps));
+        poseAt(t, 5.5 / t.fps, pose);
+        answer({frames, after: frameAt(t, 99), before: frameAt(t, -1), pose: [...pose]});""",
+        document([track(frames=300, fps=fps)], title=""),
+    )
+    assert [frame["before"] for frame in got["frames"]] == list(range(300))
+    assert max(frame["part"] for frame in got["frames"]) < 1e-6
+    assert got["after"]["before"] == 299
+    assert got["before"]["before"] == 0
+    middle = walking(300, fps)[5:7].mean(0).flatten().numpy()
+    assert np.abs(np.array(got["pose"]) - middle).max() < 1e-4
+
+
+VIEWS = [
+    Camera((0.0, 0.9, 0.0), 0.0, 0.0, 4.0, 640, 480, 0.5, 0.0),
+    Camera((1.5, 0.8, -2.0), 0.6, 0.16, 3.3, 375, 512, 0.5236, -17.0),
+    Camera((-3.0, 1.2, 7.0), -2.4, 1.3, 9.0, 1200, 300, 0.9, 12.5),
+]
+
+
+def test_projection_is_the_same_in_both_languages() -> None:
+    points = np.random.default_rng(1).uniform(-1.5, 1.5, (20, 3))
+    got = node(
+        """answer(given.views.map((view) => { const axes = cameraAxes(view); return given.points.map((p) => {
+        const seen = see(axes, p[0] + view.target[0], p[1] + view.target[1], p[2] + view.target[2]);
+        return [...seen, ...place(axes, seen)]; }); }));""",
+        {"views": [vars(view) for view in VIEWS], "points": points.tolist()},
+    )
+    for view, rows in zip(VIEWS, got, strict=True):
+        seen = view.see(points + np.array(view.target))
+        assert np.allclose(np.array(rows)[:, :3], seen, atol=1e-9)
+        assert np.allclose(np.array(rows)[:, 3:], view.place(seen), atol=1e-6)
+
+
+def test_projection_by_hand() -> None:
+    view = VIEWS[0]
+    # A point one metre to the left (+X is on the right of a camera that looks along -Z) and half a metre up.
+    pixel = view.place(view.see(np.array([-1.0, 1.4, 0.0])))
+    focal = 240 / np.tan(0.25)
+    assert pixel == pytest.approx([320 - focal / 4, 240 - focal * 0.5 / 4])
+    for view in VIEWS:
+        _, axes = view.axes()
+        assert np.allclose(axes @ axes.T, np.eye(3), atol=1e-12)
+        assert np.allclose(np.cross(axes[0], axes[1]), -axes[2], atol=1e-12)
+        middle = view.place(view.see(np.array(view.target)))
+        assert middle == pytest.approx([view.width / 2, view.height / 2 + view.shift])
+
+
+def test_framing_is_the_same_in_both_languages() -> None:
+    sizes = [(640, 480, 1.7, 0.7, 100), (200, 500, 1.6, 1.2, 20), (900, 120, 0.4, 0.1, 110)]
+    grids = [(n, w, h) for n in (1, 2, 3, 5, 12, 48) for w, h in ((1280, 600), (375, 700), (640, 480))]
+    got = node(
+        """answer([given.sizes.map((s) => fitDistance(s[0], s[1], 0.5236, s[2], s[3], s[4])),
+        given.grids.map((g) => panelGrid(...g))]);""",
+        {"sizes": sizes, "grids": grids},
+    )
+    assert got[0] == pytest.approx(
+        [fit_distance(w, h, 0.5236, tall, reach, spare) for w, h, tall, reach, spare in sizes]
+    )
+    assert [tuple(grid) for grid in got[1]] == [panels(*grid) for grid in grids]
+    assert panels(2, 1280, 480) == (2, 1)
+    assert panels(2, 375, 1400) == (1, 2)
+
+
+def test_a_body_fits_into_its_panel() -> None:
+    for width, height in ((640, 480), (200, 600), (900, 200)):
+        distance = fit_distance(width, height, 0.5236, 1.7, 0.6, 40)
+        view = Camera((0.0, 0.85, 0.0), 0.6, 0.16, distance, width, height, 0.5236)
+        corners = np.array([[x, y, z] for x in (-0.42, 0.42) for y in (0.0, 1.7) for z in (-0.42, 0.42)])
+        pixels = view.place(view.see(corners))
+        assert pixels.min() >= 0
+        assert (pixels <= [width, height]).all()
+
+
+def test_lines_are_cut_at_the_camera() -> None:
+    got = node(
+        """const axes = cameraAxes(given);
+        const behind = see(axes, 0, 0, 100), front = see(axes, 0, 0, 0);
+        answer([placeLine(axes, behind, behind, 0.05), placeLine(axes, behind, front, 0.05),
+        placeLine(axes, front, behind, 0.05)]);""",
+        vars(VIEWS[0]),
+    )
+    assert got[0] is None
+    assert np.isfinite(got[1]).all()
+    assert got[1] == got[2][::-1]
+
+
+def test_colours_mix_alike() -> None:
+    pairs = [("#000000", "#ffffff", 0.5), ("#1874c4", "#f6f7f9", 0.3), ("#123456", "#654321", 0.0)]
+    assert node("answer(given.map((c) => mix(...c)));", pairs) == [mix(*pair) for pair in pairs]
+
+
+def test_scores_and_segments() -> None:
+    def part(*scores: float | None) -> dict[str, Any]:
+        return {"segments": [{"start": k, "end": k + 1.5, "score": score} for k, score in enumerate(scores)]}
+
+    got = node(
+        """const scale = (tracks) => { const s = scoreScale(tracks); return s && [s.from, s.to]; };
+        answer({scales: given.map((t) => scale([t])),
+        now: [-1, 0, 0.5, 1.2, 2.4, 2.5, 9].map((t) => segmentAt(given[0], t)),
+        steps: [0.3, 6, 10, 600, 40000].map((d) => tickStep(d, 12)), texts: [secondsText(2.345), secondsText(75)],
+        numbers: [0.5, 0, 0.001, 12345].map(scoreText)});""",
+        [part(0.2, 0.9), part(-0.5, 0.5), part(3.0, 5.0), part(None, None)],
+    )
+    assert got["scales"] == [[0, 1], [-0.5, 0.5], [3, 5], None]
+    assert got["now"] == [-1, 0, 0, 1, 1, -1, -1]
+    assert got["steps"] == [0.05, 0.5, 1, 60, 3600]
+    assert got["texts"] == ["2.35 s", "1:15.0"]
+    assert got["numbers"] == ["0.50", "0.00", "1.0e-3", "1.2e+4"]
+
+
+def test_keys() -> None:
+    events = [
+        {"key": " "}, {"key": "ArrowLeft"}, {"key": "ArrowRight", "shiftKey": True}, {"key": "L"},
+        {"key": "f", "ctrlKey": True}, {"key": "Tab"}, {"key": "x"},
+    ]  # fmt: skip
+    got = node("answer(given.map((event) => keyAction(event)));", events)
+    assert got == [["toggle"], ["step", -1], ["skip", 1], ["flip", "loop"], None, None, None]
+
+
+def test_every_file_of_the_player_is_strict_javascript() -> None:
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("node is not installed")
+    from motionkit.player._page import _script
+
+    done = subprocess.run([program, "--check", "-"], input=_script(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_that_begin_alike_are_told_apart() -> None:
+    titles = [
+        "a person jumps up, then a person walks",
+        "a person jumps up, then a person sits down",
+        "a person jumps up, then a person",
+        "someone bows",
+        "someone bows",
+        "a person kicks",
+    ]
+    assert node("answer(shortNames(given));", titles) == [
+        "… walks", "… sits down", "a person jumps up, then a person", "someone bows", "someone bows", "a person kicks"
+    ]  # fmt: skip
+    assert node("answer(shortNames(given));", ["one"]) == ["one"]
+
+
+def test_samples_of_one_text_are_numbered() -> None:
+    got = node("answer(namesOf(given));", ["a person walks", "a person bows", "a person walks"])
+    assert [(name["full"], name["short"], name["number"]) for name in got] == [
+        ("a person walks · 1", "a person walks", 1),
+        ("a person bows", "a person bows", 0),
+        ("a person walks · 2", "a person walks", 2),
+    ]
+
+
+def test_where_there_is_no_room_a_pressed_name_takes_the_place_of_the_one_shown_longest() -> None:
+    got = node(
+        """answer([roomFor(390), chosen([3, 2, 1, 0], 7, 4), chosen([3, 2, 1, 0], 1, 4), chosen([5], 5, 4),
+        chosen([0, 1], 7, roomFor(1280))]);""",
+        None,
+    )
+    assert got == [4, [2, 1, 0, 7], [3, 2, 0], [5], [0, 1, 7]]
+
+
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize("overlay", [True, False])
+def test_every_panel_holds_its_figure_below_its_texts(overlay: bool, follow: bool) -> None:
+    tracks = [track("one"), track("two", frames=90), track("three")]
+    seen = node(
+        """const tracks = given.tracks.map((part) => decodeTrack(part, given.step));
+        const state = { time: 0.5, overlay: given.overlay, follow: given.follow };
+        const layout = layoutOf([1280, 500], tracks.length, given.overlay);
+        const view = { yaw: LOOK.yaw, pitch: LOOK.pitch, zoom: 1, pan: [0, 0, 0] };
+        const shot = { all: tracks, state, layout, view, duration: 4.5 };
+        const pixels = tracks.map((track) => {
+          const axes = cameraAxes(panelCamera(given.overlay ? tracks : [track], shot));
+          const pose = new Float32Array(66);
+          poseAt(track, state.time, pose);
+          return Array.from({ length: 22 }, (_, i) => place(axes, see(axes, ...pose.slice(3 * i, 3 * i + 3))));
+        });
+        answer({ pixels, panel: layout.panel, texts: layout.texts });""",
+        {**document(tracks, title=""), "overlay": overlay, "follow": follow},
+    )
+    pixels = np.array(seen["pixels"])
+    assert (pixels >= 0).all()
+    assert (pixels <= seen["panel"]).all()
+    if follow:
+        assert pixels[..., 1].min() >= seen["texts"][0]
+
+
+@pytest.mark.parametrize("overlay", [True, False])
+@pytest.mark.parametrize("names", [(), tuple(f"joint{i}" for i in range(22))])
+def test_a_figure_is_the_same_in_both_languages_and_its_trunk_does_not_cut_itself(
+    names: tuple[str, ...], overlay: bool
+) -> None:
+    shown = track(names=names)
+    figure, view = figure_of(shown), VIEWS[1]
+    got = node(
+        """const t = { ...decodeTrack(given.tracks[0], given.step), shade: '#0a7d63' };
+        const pose = new Float32Array(66);
+        poseAt(t, 0.5, pose);
+        const parts = figureParts(cameraAxes(given.view), { ...LOOK.light, near: LOOK.near }, t, pose, given.overlay);
+        answer(parts.map(({ depth, ends, colour, rim }) => [depth, ends, colour, Boolean(rim)]));""",
+        {**document([shown], title=""), "view": vars(view), "overlay": overlay},
+    )
+    actor = Actor(figure, figure.positions.numpy(), figure.follow.numpy(), shown.fps, "#0a7d63")
+    brush = Brush(None, look()["light"], look()["near"], 1.0)
+    pose = actor.pose(0.5)
+    assert pose is not None
+    parts = _parts(brush, view, actor, pose, overlay=overlay)
+    assert [part.rim for part in parts] == [row[3] for row in got]
+    assert [part.depth for part in parts] == pytest.approx([row[0] for row in got], abs=1e-3)
+    assert np.allclose([part.ends for part in parts], [row[1] for row in got], atol=0.2)
+    sided = not names
+    assert [part.rim for part in parts[: len(figure.bones)]] == [
+        not sided or figure.sides[end] != "-" for _, end in figure.bones
+    ]
+
+
+def test_swatches_can_be_told_apart() -> None:
+    for theme in ("light", "dark"):
+        colours = look()[theme]["tracks"]
+        assert len(colours) == len(set(colours)) == 12
+        assert min(_contrast(colour, look()[theme]["stage"]) for colour in colours) > 3
+
+
+def _contrast(one: str, other: str) -> float:
+    """WCAG's ratio of luminances."""
+    light = []
+    for colour in (one, other):
+        values = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+        light.append(float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05)
+    return max(light) / min(light)

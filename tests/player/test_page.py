@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from motionkit.errors import MotionkitError
+from motionkit.player import player_assets, player_fragment, player_html, write_player
+
+from .figures import track
+
+EVIL = (
+    '</script><script>window.hit=1</script><img src=x onerror="window.hit=2">" \' ${1} {{player}} \\1 <!-- 走路 🚶 ]]>'
+    "\u2028</title><motionkit-player>"
+)
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects what a browser would: elements, their attributes, scripts; refuses what is not balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.text.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text[self.open[-1]][-1] += data
+
+    def tags(self) -> list[str]:
+        return [tag for tag, _ in self.elements]
+
+
+def source() -> str:
+    """All files that make the script."""
+    folder = files("motionkit.player")
+    return "\n".join(
+        entry.read_text(encoding="utf-8") for entry in folder.iterdir() if entry.name.endswith((".js", ".css", ".html"))
+    )
+
+
+def test_the_page_needs_nothing_from_elsewhere() -> None:
+    page = player_html([track()], title="A walk")
+    assert not re.search(r"https?:|//[a-z]|\bsrc=|\bhref=|@import|url\(", page.replace("'", '"'))
+    assert not re.search(r"\beval\b|new Function|\bfetch\b|XMLHttp|WebSocket|import\(|sendBeacon", page)
+    assert source().count("innerHTML") == 1  # of the player's own controls, never of a text
+
+
+def test_the_page_is_balanced_html_with_one_script_that_it_vouches_for() -> None:
+    page = Page(player_html([track()], title="A walk"))
+    assert page.tags().count("script") == 2
+    assert page.tags().count("motionkit-player") == 1
+    script, data = page.text["script"]
+    policy = next(a["content"] for tag, a in page.elements if tag == "meta" and "http-equiv" in a)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert json.loads(data)["tracks"][0]["title"] == "a walk"
+    assert page.text["title"] == ["A walk"]
+
+
+def test_the_controls_are_balanced_html_that_says_what_it_does() -> None:
+    controls = Page((files("motionkit.player") / "player.html").read_text(encoding="utf-8"))
+    for tag, attributes in controls.elements:
+        if tag == "button" and "data-do" in attributes:
+            assert attributes["type"] == "button"
+            assert attributes["title"]
+        if tag == "svg":
+            assert attributes["aria-hidden"] == "true"
+    roles = [attributes.get("role") for _, attributes in controls.elements]
+    assert roles.count("slider") == 1
+
+
+def test_texts_stay_texts() -> None:
+    plain = Page(player_html([track("x", segments=[("y", 0.0, 1.0)])], title="z"))
+    page = Page(player_html([track(EVIL, segments=[(EVIL, 0.0, 1.0)])], title=EVIL))
+    assert page.tags() == plain.tags()
+    assert page.text["title"] == [EVIL]
+    document = json.loads(page.text["script"][1])
+    assert document["title"] == document["tracks"][0]["title"] == document["tracks"][0]["segments"][0]["text"] == EVIL
+    assert not set("<>&\u2028") & set(page.text["script"][1])
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path: Path) -> None:
+    write_player(tmp_path / "p.html", [track("broken \ud83d text")], title="\udc00")
+    assert "broken ? text" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_fragments_share_a_page() -> None:
+    first = player_fragment([track("one")], title="One")
+    second = player_fragment([track("two")], title="Two", assets=False, attributes=['theme="dark"'])
+    assert first.startswith(player_assets())
+    assert "customElements.define" in first
+    assert "customElements.define" not in second
+    page = Page(f"<div>{first}{second}{first}</div>")
+    assert page.tags().count("motionkit-player") == 3
+    assert all("id" not in attributes for _, attributes in page.elements)
+    assert ("motionkit-player", {"theme": "dark"}) in page.elements
+    assert "if (!customElements.get('motionkit-player'))" in first
+
+
+def test_the_script_cannot_end_early() -> None:
+    script = player_assets().removeprefix("<script>").removesuffix("</script>\n")
+    assert "</script" not in script.lower()
+    assert "<!--" not in script
+
+
+def test_writing(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "走.html"
+    write_player(path, [track()])
+    assert path.read_text(encoding="utf-8") == player_html([track()])
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MotionkitError, match="cannot write"):
+        write_player(tmp_path / "file" / "p.html", [track()])
+
+
+def dumped(path: Path) -> str:
+    """What a page has become once its scripts ran."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}"]
+    command = [browser, *options, "--window-size=1280,800", "--virtual-time-budget=3000", "--dump-dom", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
+
+
+def measured(path: Path, page: str, statements: str, width: int = 1280) -> dict[str, Any]:
+    """What `statements` put into `found` once the page runs in a frame so wide, with `root` and `box` at hand.
+
+    Measured from inside: the page's own policy would not let another script in.
+    """
+    body = f"""<script>setTimeout(() => {{
+      const root = document.querySelector('motionkit-player').shadowRoot;
+      const box = (name) => root.querySelector(name).getBoundingClientRect();
+      const found = {{}};
+      {statements}
+      parent.document.documentElement.dataset.found = JSON.stringify(found);
+    }}, 500);</script></body>"""
+    inner = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", body)
+    # A frame, since a browser's own window cannot be as narrow as a phone's.
+    frame = f'<iframe style="width: {width}px; height: 780px" srcdoc="{html.escape(inner)}"></iframe>'
+    path.write_text(f"<!doctype html><meta charset=utf-8>{frame}", encoding="utf-8")
+    found: dict[str, Any] = json.loads(html.unescape(dumped(path).split('data-found="')[1].split('"')[0]))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 12])
+def test_nothing_lies_on_the_figures(tmp_path: Path, count: int) -> None:
+    page = player_html([track(f"a person walks {i}") for i in range(count)])
+    measure = """
+      const chips = [...root.querySelectorAll('.chip')].map((chip) => chip.getBoundingClientRect().bottom);
+      found.tools = box('.tools').top - box('.stage canvas').bottom;
+      found.legend = box('.legend').top - box('.labels').bottom;
+      found.chips = box('.chips').bottom - Math.max(0, ...chips);"""
+    found = measured(tmp_path / "page.html", page, measure)
+    assert min(found.values()) >= 0, found
+
+
+@pytest.mark.slow
+def test_a_phone_shows_four_and_the_others_are_a_tap_away(tmp_path: Path) -> None:
+    page = player_html([track(f"a person walks {i}") for i in range(8)])
+    measure = """
+      const pressed = () => [...root.querySelectorAll('.chip')].flatMap((chip, i) =>
+        chip.ariaPressed === 'true' ? [i] : []);
+      found.first = pressed();
+      root.querySelectorAll('.chip')[6].click();
+      found.then = pressed();
+      found.said = root.querySelector('.count').textContent;
+      const name = box('.name .said');
+      root.querySelector('.playhead').style.left = `${name.left + 10 - box('.over').left}px`;
+      root.querySelector('.over').style.pointerEvents = 'auto';
+      root.querySelector('.playhead').style.pointerEvents = 'auto';
+      found.above = root.elementFromPoint(name.left + 10, name.top + 5).className;"""
+    found = measured(tmp_path / "page.html", page, measure, width=390)
+    assert found == {"first": [0, 1, 2, 3], "then": [0, 1, 2, 6], "said": "4 of 8 shown", "above": "said"}
+
+
+@pytest.mark.slow
+def test_lanes_scroll_and_stay_below_their_times(tmp_path: Path) -> None:
+    page = player_html([track(f"a person walks {i}", segments=[("x", 0.0, 2.0)]) for i in range(30)])
+    measure = """
+      const lanes = root.querySelector('.lanes');
+      found.more = lanes.scrollHeight > lanes.clientHeight && lanes.className.includes('below');
+      found.focus = lanes.tabIndex;
+      found.left = box('.strip').left - box('.scrub').left;
+      found.right = box('.strip').right - box('.scrub').right;
+      const { left, top } = box('.segment');
+      found.under = root.elementFromPoint(left + 90, top + 5).closest('.lanes') === lanes;
+      const { x, y, width } = box('.strip');
+      const at = { bubbles: true, composed: true, button: 0, pointerId: 1, clientX: x + width / 2, clientY: y + 5 };
+      lanes.setPointerCapture = () => {};
+      root.querySelector('.segment').dispatchEvent(new PointerEvent('pointerdown', at));
+      found.time = document.querySelector('motionkit-player').state.time;"""
+    found = measured(tmp_path / "page.html", page, measure)
+    assert found.pop("time") == pytest.approx(1.0, abs=0.3)
+    assert found == {"more": True, "focus": 0, "left": 0, "right": 0, "under": True}
+
+
+@pytest.mark.slow
+def test_a_browser_shows_it_and_runs_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write_player(path, [track(EVIL, segments=[(EVIL, 0.0, 1.0)]), track("another")], title=EVIL)
+    shown = Page(dumped(path))
+    assert ("motionkit-player", {"page": "", "autoplay": "", "ready": ""}) in shown.elements
+    assert shown.tags().count("script") == 2
+    assert "img" not in shown.tags()

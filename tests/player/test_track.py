@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, KIT
+from motionkit.motion._motion import JointMotion
+from motionkit.motion.features import feature_layout
+from motionkit.player import PlayerTrack, track_of
+from motionkit.player._figure import figure_of
+from motionkit.player._sides import head_joint, sides
+from motionkit.rigs import body_to_kit, solve
+from motionkit.starter import generate
+
+from .figures import track, walking
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("LeftArm", "RightArm"), ("mixamorig:LeftUpLeg", "mixamorig:RightUpLeg"), ("thigh_l", "thigh_r"),
+        ("upperleg.L", "upperleg.R"), ("lfemur", "rfemur"), ("Bip01 L Calf", "Bip01 R Calf"), ("LMrot", "RMrot"),
+        ("L_Hand", "R_Hand"), ("left_hip", "right_hip"), ("hand_l End", "hand_r End"),
+    ],
+)  # fmt: skip
+def test_sides_of_the_names_that_rigs_use(left: str, right: str) -> None:
+    assert sides(["Hips", left, right, "Spine"]) == ("-", "L", "R", "-")
+
+
+def test_a_name_that_only_starts_like_a_left_one_is_in_the_middle() -> None:
+    assert sides(["Lumbar", "LowerBack", "Spinel", "Root", "Chest"]) == ("-",) * 5
+
+
+def test_the_two_bodies_have_as_many_left_as_right_joints() -> None:
+    for skeleton in (HUMANML, KIT):
+        found = sides(skeleton.joint_names)
+        pairs = {(found[a], found[b]) for a, b in skeleton.mirror_pairs}
+        assert pairs == {("L", "R")}
+        assert found.count("L") == len(skeleton.mirror_pairs)
+    assert HUMANML.joint_names[head_joint(HUMANML.joint_names)] == "head"
+    assert KIT.joint_names[head_joint(KIT.joint_names)] == "BUN"
+    assert head_joint(["Hips", "Head", "Head End"]) == 1
+    assert head_joint(["Hips", "Forehead"]) == -1
+
+
+def test_names_come_from_the_parents_of_a_known_body() -> None:
+    assert track().names == HUMANML.joint_names
+    free = PlayerTrack("x", torch.zeros(2, 3, 3), (-1, 0, 1), 20.0)
+    assert free.names == ()
+    assert figure_of(free).sides == ("-", "-", "-")
+
+
+def test_kit_figures_are_coloured_by_the_side_they_show() -> None:
+    """Facing +Z, a person's left is at +X, where KIT's names say right."""
+    joints = body_to_kit(walking(4).double())
+    right_hip, left_hip, right_shoulder, left_shoulder = KIT.face_joints
+    motion = JointMotion(KIT.joint_names, KIT.parents, joints, 12.5)
+    for shown in (
+        PlayerTrack("x", joints, KIT.parents, 12.5),
+        track_of(motion, "x"),
+        track_of(solve(motion).motion, "x"),
+    ):
+        found = figure_of(shown).sides
+        assert [found[joint] for joint in (left_hip, left_shoulder + 2)] == ["L", "L"]
+        assert [found[joint] for joint in (right_hip, right_shoulder + 2)] == ["R", "R"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"positions": torch.zeros(4, 3)}, "[frames, joints, 3]"),
+        ({"positions": torch.zeros(0, 22, 3)}, "[frames, joints, 3]"),
+        ({"positions": torch.zeros(4, 21, 3)}, "21 joints, parents 22"),
+        ({"parents": (-1, *range(1, 22))}, "parents name"),
+        ({"names": ("a", "b")}, "2 names for 22 joints"),
+        ({"fps": 0.0}, "frames per second"),
+        ({"fps": float("nan")}, "frames per second"),
+        ({"positions": torch.full((4, 22, 3), float("nan"))}, "no frame is free of NaN"),
+        ({"positions": torch.full((4, 22, 3), 2e4)}, "is the unit right"),
+        ({"contacts": torch.zeros(3, 2)}, "contacts are [3, 2]"),
+        ({"contacts": torch.full((40, 2), float("inf"))}, "contacts are not finite"),
+        ({"segments": [("a", 0.0, 1.0)], "scores": [1.0, 2.0]}, "2 scores for 1 segments"),
+        ({"segments": [("a", 0.0, 1.0)], "scores": [float("nan")]}, "scores are not finite"),
+        ({"segments": [("a", 1.0, 0.5)]}, "seconds"),
+        ({"colour": "red;background:url(x)"}, "not #rrggbb"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_by_name(change: dict, said: str) -> None:
+    fields = {"title": "my clip", "positions": walking(), "parents": HUMANML.parents, "fps": 20.0} | change
+    with pytest.raises(MotionkitError) as caught:
+        PlayerTrack(**fields)
+    assert "my clip" in caught.value.message
+    assert said in caught.value.message
+
+
+def test_a_motion_brings_its_contacts() -> None:
+    contacts = torch.rand(40, 2)
+    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, walking(), 20.0, {"contacts": contacts})
+    made = track_of(motion, "walk", segments=[("go", 0.0, 2.0)], scores=[0.5])
+    assert made.contacts is contacts
+    assert made.names == HUMANML.joint_names
+    assert made.duration == 2.0
+    four = JointMotion(HUMANML.joint_names, HUMANML.parents, walking(), 20.0, {"contacts": torch.rand(40, 4)})
+    assert track_of(four, "walk").contacts_made, "four columns are no two feet"
+    assert not made.contacts_made
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_features_bring_their_contacts(skeleton) -> None:
+    joints = torch.zeros(30, skeleton.joints, 3, dtype=torch.float64)
+    joints[..., 1] = 0.1 * torch.arange(skeleton.joints)
+    motion = JointMotion(skeleton.joint_names, skeleton.parents, joints, skeleton.fps)
+    features = torch.zeros(30, skeleton.width)
+    contacts = features[:, feature_layout(skeleton).contacts]
+    contacts[:10, 0] = 1.0  # left ankle
+    contacts[20:, 3] = 1.3  # right foot, as a network may say it
+    shown = track_of(motion, "x", features=features)
+    assert not shown.contacts_made
+    assert shown.contacts is not None
+    assert shown.contacts[:, 0].tolist() == [1.0] * 10 + [0.0] * 20
+    assert shown.contacts[:, 1].tolist() == [0.0] * 20 + [1.0] * 10
+    for other in (torch.zeros(30, skeleton.width), features[:29], None):
+        assert track_of(motion, "x", features=other).contacts_made, "never on, or of other frames"
+
+
+@pytest.mark.parametrize("kit", [False, True], ids=["humanml", "kit"])
+def test_contacts_are_made_where_there_are_none(kit: bool) -> None:
+    """The starter's walker stands on the foot that does not move."""
+    joints = torch.from_numpy(generate("walk", frames=80, seed=1).joints).double()
+    names, parents = (KIT.joint_names, KIT.parents) if kit else (HUMANML.joint_names, HUMANML.parents)
+    motion = JointMotion(names, parents, body_to_kit(joints) if kit else joints, 20.0)
+    shown = track_of(motion, "walk")
+    assert shown.contacts_made
+    assert shown.contacts is not None
+    speed = (joints[1:, [10, 11]] - joints[:-1, [10, 11]]).norm(dim=-1) * 20
+    left, right = (shown.contacts[:-1][speed[:, foot] > 2.0, foot].mean() for foot in (0, 1))
+    assert max(left, right) < 0.4
+    left, right = (shown.contacts[:-1][speed[:, foot] < 0.1, foot].mean() for foot in (0, 1))
+    assert min(left, right) > 0.6
+    hole = motion.joints.clone()
+    hole[5:8] = torch.nan
+    assert track_of(JointMotion(names, parents, hole, 20.0), "walk").contacts is not None
+    assert track_of(JointMotion(("a", "b"), (-1, 0), torch.zeros(4, 2, 3), 20.0), "x").contacts is None
+
+
+def test_collars_have_the_colour_of_the_trunk() -> None:
+    """Their bones start in the middle of the chest."""
+    found = dict(zip(HUMANML.joint_names, figure_of(track()).sides, strict=True))
+    assert found["left_collar"] == found["right_collar"] == "-"
+    assert [found[f"left_{part}"] for part in ("shoulder", "wrist", "hip", "foot")] == ["L"] * 4
+    names = ("Hips", "Spine", "LeftShoulder", "LeftArm", "RightShoulder", "RightArm", "LeftUpLeg", "RightUpLeg")
+    rig = PlayerTrack("x", torch.rand(3, 8, 3), (-1, 0, 1, 2, 1, 4, 0, 0), 20.0, names=names)
+    assert figure_of(rig).sides == ("-", "-", "-", "L", "-", "R", "L", "R")
+
+
+def test_a_figure_measures_the_body_and_not_its_walk() -> None:
+    near, far = figure_of(track(frames=20)), figure_of(track(frames=400))
+    tall = walking()[0, :, 1].max().item()
+    for figure in (near, far):
+        assert figure.height == pytest.approx(tall, abs=1e-9)
+        assert figure.middle == pytest.approx(tall / 2, abs=1e-9)
+        assert figure.reach < 0.8
+    assert far.spread > 9
+    # The camera's path is the root's, and steady: in the middle of a straight walk it is the root itself.
+    assert torch.allclose(far.follow[100:300], far.positions[100:300, 0][:, [0, 2]], atol=1e-9)
+
+
+def test_a_figure_of_another_unit_has_limbs_in_proportion() -> None:
+    usual = figure_of(track())
+    large = figure_of(PlayerTrack("giant", walking() * 10, HUMANML.parents, 20.0))
+    assert torch.allclose(torch.tensor(large.radii), 10 * torch.tensor(usual.radii), atol=2e-4)
+    thigh, hand = HUMANML.index("left_knee"), HUMANML.index("left_wrist")
+    assert usual.radii[thigh] > usual.radii[hand] > 0.005
+
+
+def test_a_gap_repeats_the_last_good_frame() -> None:
+    positions = walking()
+    positions[0] = float("nan")
+    positions[10:12, 3, 1] = float("inf")
+    figure = figure_of(PlayerTrack("gap", positions, HUMANML.parents, 20.0))
+    assert figure.shown.logical_not().nonzero().flatten().tolist() == [0, 10, 11]
+    assert torch.equal(figure.positions[0], positions[1])
+    assert torch.equal(figure.positions[11], positions[9])
+    assert bool(figure.positions.isfinite().all())
+
+
+def test_a_joint_without_bones_is_a_ball() -> None:
+    figure = figure_of(PlayerTrack("marks", torch.rand(4, 3, 3), (-1, -1, 1), 20.0))
+    assert figure.lone == (0,)
+    assert figure.bones == ((1, 2),)
+    assert figure.radii[0] > figure.radii[2] > 0

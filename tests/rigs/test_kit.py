@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh, write_bvh
+from motionkit.geometry import bones_from_positions
+from motionkit.motion import (
+    HUMANML,
+    KIT,
+    JointMotion,
+    Motion,
+    Skeleton,
+    canonicalise,
+    features_to_joints,
+    joints_to_features,
+    retarget,
+)
+from motionkit.motion.features import mirror, mirror_features
+from motionkit.rigs import body_to_kit, kit_bones, solve, to_body
+from motionkit.rigs._kit import KIT_RIG, rig_names
+from motionkit.rigs._roles import find_roles
+from motionkit.rigs._smpl import smpl_joints
+from motionkit.starter import generate
+
+from ..made.bodies import walker
+
+MEAN_POSE = {
+    "BP": (0.0, 0.119, 0.011), "BT": (0.0, 0.167, -0.017), "BLN": (0.0, 0.061, 0.013), "BUN": (0.0, 0.034, 0.024),
+    "LH": (-0.070, 0.0, 0.0), "LK": (-0.049, -0.341, 0.052), "LMrot": (-0.007, -0.030, 0.025),
+    "LF": (-0.023, -0.031, 0.060), "LS": (-0.152, 0.0, 0.0),
+}  # fmt: skip
+"""Bones of the mean pose of public KIT features, in metres (a published statistic, mirrored clips included)."""
+
+
+def starter(action: str, frames: int = 80, fps: float = 20.0) -> JointMotion:
+    joints = torch.from_numpy(generate(action, frames=frames, fps=fps).joints)
+    return JointMotion(HUMANML.joint_names, HUMANML.parents, joints, fps)
+
+
+def test_the_map_gives_the_mean_pose_of_the_public_data():
+    """The starter's people, on KIT's joints, stand as KIT's do: every bone within 25 degrees, most far closer."""
+    motion = to_body(starter("walk"), KIT, 12.5)
+    motion = canonicalise(motion, KIT)
+    for name, bone in MEAN_POSE.items():
+        joint = KIT.index(name)
+        made = (motion[:, joint] - motion[:, KIT.parents[joint]]).mean(dim=0)
+        wanted = torch.tensor(bone, dtype=made.dtype)
+        cosine = float(made @ wanted / made.norm() / wanted.norm())
+        assert cosine > np.cos(np.radians(25)), name
+
+
+def test_the_right_side_stays_the_right_side():
+    joints = walker(5)
+    kit = body_to_kit(joints)
+    right_hip, left_hip, right_shoulder, left_shoulder = KIT.face_joints
+    for side, hip, shoulder in (("left", left_hip, left_shoulder), ("right", right_hip, right_shoulder)):
+        assert torch.equal(kit[:, hip + 2], joints[:, HUMANML.index(f"{side}_ankle")])
+        assert torch.equal(kit[:, hip + 4], joints[:, HUMANML.index(f"{side}_foot")])
+        assert torch.equal(kit[:, shoulder + 2], joints[:, HUMANML.index(f"{side}_wrist")])
+    feet = [HUMANML.joint_names[HUMANML.feet[place]].split("_")[0] for place in (0, 2)]
+    assert feet == ["left", "right"]
+    torch.testing.assert_close(kit[:, KIT.feet[1]], joints[:, HUMANML.feet[1]])
+
+
+def test_a_skeleton_names_the_side_that_its_joints_are_on():
+    """Public features face +Z (toes and knees before the hips), so that the left of a person is at +X."""
+    assert min(MEAN_POSE["LF"][2], MEAN_POSE["LK"][2]) > 0
+    plain = dict(zip(KIT.joint_names, KIT_RIG, strict=True))
+    for name in ("LH", "LS"):
+        assert ("left" in plain[name]) == (MEAN_POSE[name][0] > 0)
+    assert len(set(KIT_RIG)) == KIT.joints
+    for left, right in KIT.mirror_pairs:
+        assert {KIT_RIG[left].split("_")[0], KIT_RIG[right].split("_")[0]} == {"left", "right"}
+        assert KIT_RIG[left].split("_")[1] == KIT_RIG[right].split("_")[1]
+    joints = walker(5)
+    kit = body_to_kit(joints)
+    for name in ("left_hip", "right_knee", "left_ankle", "right_foot", "left_shoulder", "right_elbow", "left_wrist"):
+        torch.testing.assert_close(kit[:, KIT_RIG.index(name)], joints[:, HUMANML.index(name)])
+    assert rig_names(("LF", "LS", "LF End")) == ("LF", "LS", "LF End"), "another skeleton means what it says"
+
+
+def test_kit_motions_in_a_bvh_file_have_their_left_on_the_left(tmp_path):
+    joints = to_body(starter("walk", 60), KIT, KIT.fps)
+    solved = solve(JointMotion(KIT.joint_names, KIT.parents, joints, KIT.fps)).motion
+    write_bvh(tmp_path / "a.bvh", solved)
+    again = read_bvh(tmp_path / "a.bvh")[0].motion
+    body = find_roles(again.names, again.parents)
+    places = again.positions()
+    wanted = starter("walk", 60).resample(KIT.fps).joints
+    for role, name in (("left ankle", "left_ankle"), ("right wrist", "right_wrist"), ("left elbow", "left_elbow")):
+        assert float((places[:, body[role]] - wanted[:, HUMANML.index(name)]).norm(dim=-1).mean()) < 0.03
+    back = to_body(again, KIT, again.fps)
+    assert float((back - joints).norm(dim=-1).mean()) < 0.03, "and go back to where KIT has them"
+
+
+def test_the_map_moves_with_the_body():
+    joints = walker(6, seed=3)
+    turn = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))[0]
+    shift = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    torch.testing.assert_close(body_to_kit(2 * joints @ turn + shift), 2 * body_to_kit(joints) @ turn + shift)
+
+
+def test_mirror_image_first_or_last():
+    joints = walker(6, seed=3)
+    torch.testing.assert_close(body_to_kit(mirror(joints, HUMANML)), mirror(body_to_kit(joints), KIT))
+
+
+def bone_lengths(joints: torch.Tensor, skeleton: Skeleton) -> torch.Tensor:
+    """Bone lengths ``[J]`` of the first frame of ``[T, J, 3]``; 0 for the root."""
+    bones = bones_from_positions(joints[0], skeleton.parents).norm(dim=-1)
+    bones[0] = 0.0
+    return bones
+
+
+def test_kit_features_of_a_walk():
+    joints = to_body(starter("walk", 100), KIT, KIT.fps)
+    assert joints.shape == (62, 21, 3)
+    features = joints_to_features(joints, KIT, bones=kit_bones())
+    assert features.shape == (61, 251)
+    # Root height in stored units: the public mean is 560, with a standard deviation of 5 x 4.6.
+    assert 500 < float(features[:, 3].mean()) < 600
+    made = features_to_joints(features, KIT)
+    bones = torch.stack([bone_lengths(made[frame:], KIT) for frame in (0, 20, 60)])
+    torch.testing.assert_close(bones, kit_bones().expand(3, -1))
+    assert features[:, -4:].unique().tolist() in ([0.0, 1.0], [0.0])
+    back = joints_to_features(made, KIT, bones=kit_bones())
+    torch.testing.assert_close(bone_lengths(features_to_joints(back, KIT), KIT), kit_bones())
+
+
+def test_contacts_are_judged_in_stored_units():
+    """A foot that moves 0.2 units (0.3 mm) a frame is in contact, one that moves 0.25 units is not."""
+    joints = walker(30, skeleton=KIT, sway=0.01)
+    still = joints[:1].repeat(30, 1, 1)
+    for speed, contact in ((0.2, 1.0), (0.25, 0.0)):
+        moving = still.clone()
+        moving[..., 2] += speed * KIT.unit * torch.arange(30, dtype=torch.float64)[:, None]
+        features = joints_to_features(moving, KIT, target=False)
+        assert features[:, -4:].unique().tolist() == [contact]
+
+
+def test_the_users_own_body_as_the_target():
+    own = bone_lengths(walker(5, seed=8, skeleton=KIT), KIT)
+    joints = to_body(starter("wave", 60), KIT, KIT.fps)
+    made = features_to_joints(joints_to_features(joints, KIT, bones=own), KIT)
+    torch.testing.assert_close(bone_lengths(made, KIT), own)
+    with pytest.raises(MotionkitError, match="no published target bones") as error:
+        joints_to_features(joints, KIT)
+    assert "kit_bones" in str(error.value.fix)
+
+
+def test_mirrored_kit_features_equal_features_of_the_mirrored_body():
+    # Its left and right legs are of one length, as KIT's are: the scale is taken from one of them.
+    joints = retarget(to_body(starter("kick", 60), KIT, KIT.fps), KIT, kit_bones())
+    features = joints_to_features(joints, KIT, bones=kit_bones())
+    again = joints_to_features(mirror(joints, KIT), KIT, bones=kit_bones())
+    np.testing.assert_allclose(mirror_features(features, KIT), again, atol=1e-9)
+
+
+def test_to_body_takes_joints_by_name_and_resamples():
+    joints = walker(31)
+    extra = torch.rand(31, 2, 3, dtype=torch.float64)
+    names, parents = smpl_joints(24)
+    smpl = JointMotion(names, parents, torch.cat([joints, extra], dim=1), 30.0)
+    torch.testing.assert_close(to_body(smpl, HUMANML, 30.0), joints)
+    made = to_body(smpl, HUMANML, 20.0)
+    assert len(made) == 21
+    torch.testing.assert_close(made[::2], joints[::3])
+    torch.testing.assert_close(made[1], (joints[1] + joints[2]) / 2)
+    torch.testing.assert_close(to_body(smpl, KIT, 30.0), body_to_kit(joints))
+
+
+def test_to_body_keeps_the_size_of_a_rig():
+    """A rig is in metres when it gets here: a small child is not taken for a grown-up in other units."""
+    limbs = ("UpLeg", "Leg", "Foot", "ToeBase", "Arm", "ForeArm", "Hand")
+    names = ("Hips", "Spine", "Neck", "Head", *(f"{side}{part}" for side in ("Left", "Right") for part in limbs))
+    parents = (-1, 0, 1, 2, 0, 4, 5, 6, 1, 8, 9, 0, 11, 12, 13, 1, 15, 16)
+    leg = [(0, -0.1, 0.0), (0, -0.1, 0), (0, -0.1, 0), (0, -0.02, 0.05), (0.05, 0.1, 0), (0.1, 0, 0), (0.1, 0, 0)]
+    offsets = torch.tensor(
+        [(0, 0.3, 0), (0, 0.1, 0), (0, 0.15, 0), (0, 0.05, 0)]
+        + [(x + 0.03, y, z) for x, y, z in leg]
+        + [(-x - 0.03, y, z) for x, y, z in leg],
+        dtype=torch.float64,
+    )
+    eye = torch.eye(3, dtype=torch.float64).repeat(4, len(names), 1, 1)
+    motion = Motion(names, parents, offsets, eye, offsets.repeat(4, 1, 1), 20.0)
+    joints = to_body(motion, HUMANML, 20.0)
+    torch.testing.assert_close(joints[:, HUMANML.index("left_ankle")], motion.positions()[:, names.index("LeftFoot")])
+
+
+def test_what_has_no_such_body_is_refused():
+    kit = JointMotion(KIT.joint_names, KIT.parents, walker(5, skeleton=KIT), 12.5)
+    torch.testing.assert_close(to_body(kit, KIT, 12.5), kit.joints)
+    with pytest.raises(MotionkitError, match="do not become the 22-joint body"):
+        to_body(kit, HUMANML, 20.0)
+    boxes = JointMotion(("a", "b"), (-1, 0), torch.rand(5, 2, 3, dtype=torch.float64), 20.0)
+    for skeleton in (HUMANML, KIT):
+        with pytest.raises(MotionkitError, match="no joint that looks like"):
+            to_body(boxes, skeleton, 20.0)
+
+
+def test_a_public_clip_lies_where_kit_features_lie(shared: Path):
+    """Real motion on KIT's joints is near the public mean, in the units of the public deviations."""
+    joints = torch.from_numpy(np.load(shared / "fixtures/mdm/features_012314.npz")["new_joints"]).double()
+    motion = JointMotion(HUMANML.joint_names, HUMANML.parents, joints, 20.0)
+    features = joints_to_features(to_body(motion, KIT, 12.5), KIT, bones=kit_bones())
+    positions = features[:, 4:64].reshape(-1, 20, 3)
+    assert float(positions[:, KIT.index("BLN") - 1, 1].mean()) == pytest.approx(782, abs=120)
+    assert float(features[:, 3].mean()) == pytest.approx(560, abs=100)
