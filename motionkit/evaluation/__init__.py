@@ -7,6 +7,7 @@ from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
 from motionkit.evaluation._judge import open_judge
 from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
+from motionkit.evaluation._opened import Opened, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._sample import Samples, sample, segment_bounds
 
@@ -14,6 +15,7 @@ __all__ = [
     "PATIENCE",
     "HeldOut",
     "Measured",
+    "Opened",
     "Paired",
     "RewardAlarms",
     "Samples",
@@ -21,10 +23,12 @@ __all__ = [
     "compare_measured",
     "describe_shared",
     "drift_alarms",
+    "export_model",
     "export_motions",
     "export_one",
     "generate",
     "open_judge",
+    "open_model",
     "refuse_one_split",
     "require_fit",
     "require_places",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
@@ -24,6 +25,9 @@ class Component:
         factory: ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``.
         needs: Importable module names the heavy half needs beyond motionkit's own dependencies.
         extra: The pip extra that brings `needs`, named in the error when one is missing.
+        exports: Formats that `motionkit export` writes a model of this plugin in, each with the
+            ``"module:attribute"`` of its writer: ``attribute(path, folder, *, overwrite)`` returns the file and what
+            the other tool cannot read of it.
     """
 
     summary: str
@@ -31,6 +35,7 @@ class Component:
     factory: str
     needs: tuple[str, ...] = ()
     extra: str = ""
+    exports: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
@@ -42,7 +47,18 @@ class Component:
         Raises:
             MotionkitError: A needed module is missing, or the factory cannot be imported.
         """
-        module, _, attribute = self.factory.partition(":")
+        return self._import(self.factory)
+
+    def exporter(self, to: str) -> Any:
+        """Import and return the writer of a format in `exports`; None when there is no such format.
+
+        Raises:
+            MotionkitError: As `load`.
+        """
+        return self._import(self.exports[to]) if to in self.exports else None
+
+    def _import(self, name: str) -> Any:
+        module, _, attribute = name.partition(":")
         with catching(module):
             return self._load(module, attribute)
 
@@ -54,7 +70,7 @@ class Component:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
             raise MotionkitError(
-                f"cannot import {self.factory}: {error}", fix="motionkit plugins list --check"
+                f"cannot import {module}:{attribute}: {error}", fix="motionkit plugins list --check"
             ) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:

@@ -5,6 +5,7 @@ from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint, last_checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._lock import hold
+from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
@@ -14,15 +15,18 @@ from motionkit.runs._run import Listener, Run, open_run
 from motionkit.runs._writable import require_writable
 
 __all__ = [
+    "TENSORS",
     "Checkpoint",
     "Listener",
     "OutputFolder",
     "Run",
     "RunInfo",
     "RunRecord",
+    "SavedModel",
     "capture_random",
     "disk_errors",
     "find",
+    "find_model",
     "flatten_optimizer",
     "hold",
     "last_checkpoint",

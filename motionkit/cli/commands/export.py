@@ -28,9 +28,10 @@ def register(app: typer.Typer) -> None:
         json: JsonFlag = False,
     ) -> None:
         """Write a policy for another tool; LoRA adapters are merged."""
-        from motionkit.policies.mdm.model import export_checkpoint
+        from motionkit.evaluation import export_model
 
-        path, obstacles = export_checkpoint(run, out, overwrite=overwrite)
+        found, path, obstacles = export_model(run, to, out, overwrite=overwrite)
+        say(found.describe())
         if obstacles:
             warn(
                 f"the original MDM code cannot load this file: it does not know {', '.join(obstacles)}. "

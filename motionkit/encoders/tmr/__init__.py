@@ -3,7 +3,7 @@
 from motionkit.encoders.tmr._crops import Crop
 from motionkit.encoders.tmr._load import load_tmr
 from motionkit.encoders.tmr._model import TMR, CropLatents
-from motionkit.encoders.tmr._native import save_tmr
+from motionkit.encoders.tmr._native import is_native, save_tmr
 from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, ActorSizes, Latent
 from motionkit.encoders.tmr._new import new_tmr
 from motionkit.encoders.tmr._stats import read_stats
@@ -19,6 +19,7 @@ __all__ = [
     "CropLatents",
     "Latent",
     "TokenFolder",
+    "is_native",
     "load_tmr",
     "new_tmr",
     "open_text_model",

@@ -38,6 +38,7 @@ component = Component(
     summary="Motion Diffusion Model: starter, released or motionkit weights",
     options=MDMOptions,
     factory="motionkit.policies.mdm._factory:open_policy",
+    exports={"mdm": "motionkit.policies.mdm._factory:export_checkpoint"},
 )
 
 __all__ = ["MDMOptions", "MDMSettings", "component"]

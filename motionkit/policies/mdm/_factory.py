@@ -18,8 +18,8 @@ from motionkit.policies.mdm._policy import MDMPolicy
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._stock import export_stock
-from motionkit.policies.mdm._store import locate, read_policy, read_stats, skeleton_of, step_of
-from motionkit.runs import OutputFolder
+from motionkit.policies.mdm._store import DOCUMENT, read_policy, read_stats, skeleton_of
+from motionkit.runs import OutputFolder, find_model
 from motionkit.text import CachedEncoder, TextRecord, load_encoder
 
 STARTER = "starter"
@@ -194,13 +194,13 @@ def _read(checkpoint: str) -> _Parts:
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
     if path.is_dir():
-        found = locate(path)
+        found = find_model(path, "policy", DOCUMENT)
         if found is None:
             raise MotionkitError(
                 f"{checkpoint} is neither a motionkit policy nor a run that trains one.",
                 fix="give the model%09d.pt itself, a policy folder, or a run folder.",
             )
-        document, network, normalizer = read_policy(*found)
+        document, network, normalizer = read_policy(found.document, found.tensors)
         return _Parts(
             document.settings,
             network,
@@ -209,8 +209,8 @@ def _read(checkpoint: str) -> _Parts:
             document.max_length,
             document.text,
             normalizer,
-            step_of(found[1]),
-            str(found[0]),
+            found.step,
+            str(found.document),
         )
     settings, network = read_released(path)
     skeleton = skeleton_of(settings.features, checkpoint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,11 @@ from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
 from motionkit.policies.mdm._document import PolicyDocument, read_document
 from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.runs import last_checkpoint, write_bytes_atomic
+from motionkit.runs import TENSORS, write_bytes_atomic
 
 DOCUMENT = "policy.json"
-TENSORS = "model.safetensors"
 STATS = "normalizer."
 """Prefix of the statistics among a policy's tensors."""
-_STEP = re.compile(r"step-\d{1,12}")
 
 
 def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
@@ -45,45 +42,6 @@ def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str
         cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
     return folder
-
-
-def locate(path: Path) -> tuple[Path, Path] | None:
-    """Find policy.json and tensors for a policy folder, a run folder, or one of a run's checkpoints.
-
-    Returns:
-        The two files, or None when `path` is none of these.
-
-    Raises:
-        MotionkitError: A run that has no checkpoint yet.
-    """
-    if (path / DOCUMENT).is_file():
-        return path / DOCUMENT, path / TENSORS
-    if (path / "policy" / DOCUMENT).is_file():
-        return path / "policy" / DOCUMENT, _run_tensors(path)
-    if (path / "state.json").is_file() and (path.parent.parent / "policy" / DOCUMENT).is_file():
-        return path.parent.parent / "policy" / DOCUMENT, path / TENSORS
-    return None
-
-
-def _run_tensors(run: Path) -> Path:
-    if (run / "policy" / TENSORS).is_file():
-        return run / "policy" / TENSORS
-    last = last_checkpoint(run / "checkpoints")
-    if last is None:
-        raise MotionkitError(
-            f"{run} has no checkpoint yet.",
-            why="its checkpoints/last is missing, or names none.",
-            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
-        )
-    return last / TENSORS
-
-
-def step_of(tensors: Path) -> int:
-    """Return the training step that a tensors file found by `locate` is from; 0 when nothing says so."""
-    name = tensors.parent.name
-    if name == "policy" and (last := last_checkpoint(tensors.parent.parent / "checkpoints")) is not None:
-        name = last.name
-    return int(name.removeprefix("step-")) if _STEP.fullmatch(name) else 0
 
 
 def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwork, Normalizer]:

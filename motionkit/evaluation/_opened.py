@@ -1,0 +1,116 @@
+"""What a path holds: a run, a checkpoint, a model's folder or a file. `export` and `eval` ask here first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from motionkit import plugins, runs, weights
+from motionkit.documents import read_json
+from motionkit.encoders.tmr import is_native
+from motionkit.errors import MotionkitError
+
+STARTER = "starter"
+_POLICY, _DOCUMENT, _TMR = "policy", "policy.json", "tmr"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model that was found; its weights are not read yet.
+
+    Attributes:
+        path: What was asked for, as the policy's or the reward's own options take it.
+        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR.
+        plugin: Name of the plugin that reads it.
+        what: What it is, in words.
+        run: The run that made it, if it lies in one.
+    """
+
+    path: str
+    kind: str
+    plugin: str
+    what: str
+    run: runs.RunInfo | None = None
+
+    def describe(self) -> str:
+        """Return one sentence: what it is, and which run made it."""
+        if self.run is None:
+            return f"{self.path} is {self.what}"
+        return f"{self.path} is {self.what}, made by `motionkit {self.run.command}` ({self.run.status})"
+
+
+def open_model(path: str) -> Opened:
+    """Say which model a path holds, whatever its kind.
+
+    Args:
+        path: Run folder, checkpoint folder, model folder, weights file, or ``starter`` for the starter policy.
+
+    Raises:
+        MotionkitError: Nothing is there, the run has no checkpoint yet, or it is no model.
+    """
+    if path == STARTER:
+        return Opened(path, "policies", "mdm", "the starter policy")
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise MotionkitError(
+            f"{path} does not exist.", fix="give a run folder, a checkpoint, a policy folder or a file."
+        )
+    if not place.is_dir():
+        return _file(path, place)
+    if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
+        plugin = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+        step = f" at step {found.step}" if found.step else ""
+        return Opened(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
+    for folder in (place / _TMR, place):
+        if is_native(folder):
+            return Opened(path, "rewards", "tmr-dense", "a TMR", _run(folder.parent))
+    if (info := _run(place)) is not None:
+        raise MotionkitError(
+            f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
+            fix="wait until it ends, or resume it." if info.status in ("running", "interrupted") else "",
+        )
+    raise MotionkitError(
+        f"{path} is neither a model's folder nor a run that trains one.",
+        fix="give a run folder, a checkpoint in it, a policy folder, or the model%09d.pt itself.",
+    )
+
+
+def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> tuple[Opened, Path, list[str]]:
+    """Write a model for another tool.
+
+    Args:
+        path: See `open_model`.
+        to: Format; the plugin of the model names the formats that it can write (`motionkit.plugins.Component.exports`).
+        out: Folder to make.
+        overwrite: Replace what an earlier export wrote there.
+
+    Returns:
+        What was found, the file, and what the other tool cannot read of it (empty: it can read all of it).
+
+    Raises:
+        MotionkitError: The model cannot be read or has no such format, or `out` is in use.
+    """
+    opened = open_model(path)
+    component = plugins.get(opened.kind, opened.plugin)
+    write: Any = component.exporter(to)
+    if write is None:
+        formats = ", ".join(component.exports)
+        raise MotionkitError(
+            f"{opened.describe()}; it cannot be exported to {to}.",
+            fix=f"formats it has: {formats}." if formats else "`motionkit export` writes policies.",
+        )
+    file, obstacles = write(path, out, overwrite=overwrite)
+    return opened, file, obstacles
+
+
+def _file(path: str, place: Path) -> Opened:
+    """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
+    what = weights.describe(weights.read(place))
+    return Opened(path, *(("rewards", "tmr-dense") if "TMR" in what else ("policies", "mdm")), what)
+
+
+def _run(folder: Path | None) -> runs.RunInfo | None:
+    if folder is None or not (folder / "run.json").is_file():
+        return None
+    return runs.load(folder)

@@ -1,0 +1,82 @@
+"""Where a run keeps the model that it trains."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.runs._checkpoint import last_checkpoint
+
+TENSORS = "model.safetensors"
+_STEP = re.compile(r"step-\d{1,12}")
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model's two files.
+
+    Attributes:
+        document: Describes the model: its shape, its text encoder, its frame rate.
+        tensors: Its weights, as safetensors.
+        run: The run folder that they are in; None for a folder of their own.
+        step: Training steps behind the weights; 0 when not known.
+    """
+
+    document: Path
+    tensors: Path
+    run: Path | None = None
+    step: int = 0
+
+
+def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:
+    """Find a model in its own folder, in a run, or in one of a run's checkpoints.
+
+    A run writes the document into ``RUN/ARTIFACT`` when it starts, and the weights beside it when it ends. Until then
+    the weights are those of its last checkpoint.
+
+    Args:
+        path: The folder.
+        artifact: Name of the model's folder in a run, such as ``policy``.
+        document: Name of the document, such as ``policy.json``.
+
+    Returns:
+        The files, or None when `path` is no such folder.
+
+    Raises:
+        MotionkitError: A run that has no checkpoint yet.
+    """
+    if (path / document).is_file():
+        inside = path.name == artifact and (path.parent / "run.json").is_file()
+        run = path.parent if inside else None
+        return SavedModel(path / document, path / TENSORS, run, _steps(run) if run else 0)
+    if (path / artifact / document).is_file():
+        return _of_run(path, path / artifact / document)
+    described = path.parent.parent / artifact / document
+    if (path / "state.json").is_file() and described.is_file():
+        return SavedModel(described, path / TENSORS, path.parent.parent, _step(path))
+    return None
+
+
+def _of_run(run: Path, document: Path) -> SavedModel:
+    if (whole := document.parent / TENSORS).is_file():
+        return SavedModel(document, whole, run, _steps(run))
+    last = last_checkpoint(run / "checkpoints")
+    if last is None:
+        raise MotionkitError(
+            f"{run} has no checkpoint yet.",
+            why="its checkpoints/last is missing, or names none.",
+            fix="wait for its first checkpoint, or name one: RUN/checkpoints/step-NNNNNNNN",
+        )
+    return SavedModel(document, last / TENSORS, run, _step(last))
+
+
+def _steps(run: Path) -> int:
+    """Return the step of a run's last checkpoint."""
+    last = last_checkpoint(run / "checkpoints")
+    return 0 if last is None else _step(last)
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-")) if _STEP.fullmatch(checkpoint.name) else 0

@@ -1,0 +1,76 @@
+"""`open_model` and `export_model`: one place says what a path holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from motionkit import runs, starter
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import export_model, open_model
+from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm.model import open_policy
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run folder with a policy, one checkpoint and nothing else."""
+    policy = open_policy(MDMOptions())
+    folder = tmp_path / "run"
+    step = folder / "checkpoints" / "step-00000007"
+    step.mkdir(parents=True)
+    policy.save(folder / "policy", tensors=False)
+    (folder / "policy" / runs.TENSORS).unlink(missing_ok=True)
+    (step / "state.json").write_text("{}")
+    (folder / "checkpoints" / "last").write_text("step-00000007\n")
+    policy.save(tmp_path / "whole")
+    (step / runs.TENSORS).write_bytes((tmp_path / "whole" / runs.TENSORS).read_bytes())
+    record = runs.RunRecord.new("grpo", {})
+    record.write(folder)
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def test_a_policy_is_found_wherever_it_lies(run: Path, tmp_path: Path) -> None:
+    for path in (run, run / "checkpoints/step-00000007", run / "policy"):
+        found = open_model(str(path))
+        assert (found.kind, found.plugin) == ("policies", "mdm")
+        assert found.run is not None
+        assert found.run.command == "grpo"
+        assert "step 7" in found.what
+        assert "made by `motionkit grpo`" in found.describe()
+    assert open_model(str(tmp_path / "whole")).run is None
+    assert open_model("starter").plugin == "mdm"
+
+
+def test_a_tmr_is_no_policy(tmp_path: Path) -> None:
+    found = open_model(str(starter.weights_path("tmr")))
+    assert (found.kind, found.plugin, found.what) == ("rewards", "tmr-dense", "a TMR")
+    with pytest.raises(MotionkitError, match="is a TMR; it cannot be exported to mdm"):
+        export_model(str(starter.weights_path("tmr")), "mdm", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="does not exist"):
+        open_model(str(tmp_path / "no"))
+    with pytest.raises(MotionkitError, match="neither a model's folder nor a run"):
+        open_model(str(tmp_path))
+    runs.RunRecord.new("pretrain tmr", {}).write(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({}))
+    with pytest.raises(MotionkitError, match=r"a run of `motionkit pretrain tmr`.* holds no model"):
+        open_model(str(tmp_path))
+
+
+def test_a_file_is_named_by_its_tensors(tmp_path: Path) -> None:
+    torch.save({"input_process.poseEmbedding.weight": torch.zeros(4, 263)}, tmp_path / "model.pt")
+    assert "MDM" in open_model(str(tmp_path / "model.pt")).what
+
+
+def test_a_format_that_the_policy_lacks(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="cannot be exported to fbx") as error:
+        export_model(str(run), "fbx", tmp_path / "out")
+    assert "mdm" in error.value.fix
