@@ -24,6 +24,9 @@ class Component:
         factory: ``"module:attribute"`` of the heavy half, called as ``attribute(options, **runtime)``.
         needs: Importable module names the heavy half needs beyond motionkit's own dependencies.
         extra: The pip extra that brings `needs`, named in the error when one is missing.
+        gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
+            ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
+        reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
     """
 
     summary: str
@@ -31,6 +34,8 @@ class Component:
     factory: str
     needs: tuple[str, ...] = ()
     extra: str = ""
+    gives: str = ""
+    reads: str = ""
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
