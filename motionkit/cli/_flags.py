@@ -96,10 +96,8 @@ def dotted(path: Sequence[str]) -> str:
 
 
 def _slot_flag(leaf: Leaf, slot: Slot) -> Flag:
-    names = tuple(dict.fromkeys(entry.name for entry in plugins.available(slot.kind) if entry.name not in slot.unfit))
-    text = leaf.help or (
-        "What to reward, repeatable." if slot.kind == "rewards" else f"Which {leaf.path[-1].replace('_', ' ')} to use."
-    )
+    names = tuple(plugins.fitting(slot.kind, gives=slot.gives, reads=slot.reads))
+    text = leaf.help or plugins.KINDS[slot.kind].question or f"Which {leaf.path[-1].replace('_', ' ')} to use."
     listed = f" One of: {', '.join(names)}; or DIST:NAME, ./file.py:obj." if names else ""
     annotation: Any = list[str] if slot.many else str
     metavar = "NAME[=WEIGHT]" if slot.many else "NAME"
@@ -122,7 +120,7 @@ def _option_flags(name: str, slot: Slot, chosen: Sequence[str]) -> Iterator[Flag
     for plugin, leaf in found:
         shared = len(owners[leaf.path]) > 1
         label = plugins.label(plugin)
-        panel = f"{slot.kind.removesuffix('s').replace('policie', 'policy').capitalize()} {label}"
+        panel = f"{plugins.KINDS[slot.kind].singular.capitalize()} {label}"
         alias = (leaf.cli.flag,) if leaf.cli is not None and leaf.cli.flag else ()
         if not slot.many:
             yield _flag(leaf, (dotted((name, *leaf.path)), *alias), (name, *leaf.path), panel)

@@ -224,6 +224,7 @@ def _refuse_orphans(
 
 
 def _build(name: str, slot: Slot, pick: Pick, filled: Filled) -> Chosen:
+    plugins.require_fit(slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=flag_of(name))
     component = plugins.get(slot.kind, pick.name)
     prefix = (name, pick.name) if slot.many else (name,)
     draft = Draft(component.options, prefix)

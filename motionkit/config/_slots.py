@@ -54,13 +54,15 @@ class Slot:
         kind: Plugin kind.
         many: Whether several plugins may be chosen, each with a weight.
         default: Names chosen when nobody says otherwise; empty for a slot that may stay empty (None).
-        unfit: Names that the command refuses, which help does not offer.
+        gives: What the command can use, of the words in the kind's row of `plugins.KINDS`; empty for everything.
+        reads: What its plugins may read, likewise.
     """
 
     kind: str
     many: bool
     default: tuple[str, ...]
-    unfit: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         """Validate with `read` and serialise with `write`, in place of what the annotation would give."""
@@ -84,7 +86,9 @@ class Slot:
                 f"{self.kind}: {repeated[0]!r} is chosen twice.", fix="choose it once, with one weight."
             )
         if not chosen:
-            raise MotionkitError(f"no {self.kind.removesuffix('s')} is chosen.", fix=f"for example {self.default[0]}")
+            raise MotionkitError(
+                f"no {plugins.KINDS[self.kind].singular} is chosen.", fix=f"for example {self.default[0]}"
+            )
         return chosen
 
     def write(self, value: Chosen | tuple[Chosen, ...] | None) -> dict[str, Any] | None:
@@ -122,11 +126,12 @@ class Slot:
                 why="settings that were read from a file must not run anything.",
                 fix=f"pass Chosen({self.kind!r}, {name!r}, plugins.get({self.kind!r}, {name!r}).options(...)).",
             )
+        plugins.require_fit(self.kind, name, gives=self.gives, reads=self.reads)
         component = plugins.get(self.kind, name)
         return Chosen(self.kind, name, component.options.model_validate(options), weight)
 
 
-def slot(kind: str, default: str | None, *, description: str = "", unfit: tuple[str, ...] = ()) -> Any:
+def slot(kind: str, default: str | None, *, description: str = "", gives: str | tuple[str, ...] = ()) -> Any:
     """Declare a field that holds one plugin of `kind`.
 
     Args:
@@ -134,15 +139,19 @@ def slot(kind: str, default: str | None, *, description: str = "", unfit: tuple[
         default: Chosen when nobody says otherwise; with None the field may stay empty:
             ``dataset: Chosen | None = slot("datasets", None)``.
         description: For help, where "Which dataset to use." says too little.
-        unfit: Names that the command refuses, which help does not offer.
+        gives: What the command can use, such as ``"diffusion"``; another plugin is refused, and help does not offer it.
     """
-    mark = Slot(kind, many=False, default=() if default is None else (default,), unfit=unfit)
+    mark = Slot(kind, many=False, default=() if default is None else (default,), gives=_words(gives))
     return _field(mark, default, description)
 
 
-def slots(kind: str, default: tuple[str, ...]) -> Any:
-    """Declare a field that holds one or several plugins of `kind`, each with a weight."""
-    return _field(Slot(kind, many=True, default=default), default)
+def slots(kind: str, default: tuple[str, ...], *, reads: str | tuple[str, ...] = ()) -> Any:
+    """Declare a field that holds one or several plugins of `kind`, each with a weight, that read one of `reads`."""
+    return _field(Slot(kind, many=True, default=default, reads=_words(reads)), default)
+
+
+def _words(words: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else words
 
 
 def slot_of(field: FieldInfo) -> Slot | None:

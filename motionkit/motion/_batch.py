@@ -30,6 +30,11 @@ class MotionBatch:
     def __len__(self) -> int:
         return self.features.shape[0]
 
+    @property
+    def device(self) -> torch.device:
+        """Device of the features."""
+        return self.features.device
+
     @cached_property
     def mask(self) -> Tensor:
         """``[N, T]`` bool, True = valid."""

@@ -1,8 +1,10 @@
 """Plugin components and their discovery. Imports no torch."""
 
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import KINDS, Broken, Entry, Scan, forget, scan
+from motionkit.plugins._discovery import Broken, Entry, Scan, forget, scan
+from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words
+from motionkit.plugins._kinds import KINDS, Kind, kinds_in_words
 from motionkit.plugins._lookup import available, find, get, is_file, label
 
 __all__ = [
@@ -10,16 +12,22 @@ __all__ = [
     "Broken",
     "Component",
     "Entry",
+    "Kind",
     "PluginError",
     "Scan",
     "available",
     "catching",
     "find",
+    "fitting",
     "forget",
     "get",
+    "gives_of",
     "in_use",
     "in_words",
     "is_file",
+    "kinds_in_words",
     "label",
+    "reads_of",
+    "require_fit",
     "scan",
 ]

@@ -28,6 +28,9 @@ class Component:
         exports: Formats that `motionkit export` writes a model of this plugin in, each with the
             ``"module:attribute"`` of its writer: ``attribute(path, folder, *, overwrite)`` returns the file and what
             the other tool cannot read of it.
+        gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
+            ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
+        reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
     """
 
     summary: str
@@ -36,6 +39,8 @@ class Component:
     needs: tuple[str, ...] = ()
     extra: str = ""
     exports: Mapping[str, str] = field(default_factory=dict)
+    gives: str = ""
+    reads: str = ""
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""

@@ -16,7 +16,8 @@ from pathlib import Path
 import entrypoints
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins._discovery import HOME, KINDS, LIMIT_VARIABLE, Entry, normalise, scan
+from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise, scan
+from motionkit.plugins._kinds import KINDS
 from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find
 from motionkit.plugins._metadata import require_plain
 from motionkit.plugins._trial import Outcome, try_imports

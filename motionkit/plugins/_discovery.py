@@ -14,9 +14,9 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
+from motionkit.plugins._kinds import KINDS
 from motionkit.plugins._metadata import ENTRY_POINTS, entry_points_text, folder_of, hide, name_and_version, usable
 
-KINDS = ("rewards", "trainers", "datasets", "environments", "policies")
 HOME = "motionkit"
 LIMIT_VARIABLE = "MOTIONKIT_PLUGINS"
 

@@ -13,8 +13,9 @@ from types import ModuleType
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import HOME, KINDS, Entry, normalise, scan
+from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
+from motionkit.plugins._kinds import KINDS
 
 NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
 INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
@@ -24,7 +25,7 @@ def available(kind: str) -> list[Entry]:
     """Return the entries of `kind` without importing any of them.
 
     Args:
-        kind: One of ``rewards trainers datasets environments policies``.
+        kind: A name in `KINDS`, such as ``rewards``.
 
     Raises:
         MotionkitError: There is no such kind, or motionkit runs from a checkout without metadata.
@@ -41,7 +42,7 @@ def get(kind: str, name: str) -> Component:
     """Return the component called `name`.
 
     Args:
-        kind: One of ``rewards trainers datasets environments policies``.
+        kind: A name in `KINDS`, such as ``rewards``.
         name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
 
     Raises:
@@ -72,7 +73,7 @@ def find(kind: str, name: str) -> Entry:
         raise _unknown(kind, name, entries)
     owners = ", ".join(f"{entry.distribution} {entry.version}" for entry in matches)
     raise MotionkitError(
-        f"{len(matches)} packages bring {_singular(kind)} {bare!r}: {owners}.",
+        f"{len(matches)} packages bring {KINDS[kind].singular} {bare!r}: {owners}.",
         why="a name must mean one thing.",
         fix=f"choose one: {' or '.join(f'{entry.distribution}:{bare}' for entry in matches)}",
     )
@@ -93,7 +94,7 @@ def label(name: str) -> str:
 
 def _load(entry: Entry) -> Component:
     module, _, attribute = entry.value.partition(":")
-    title = f"{_singular(entry.kind)} {entry.name!r} of package {entry.distribution!r}"
+    title = f"{KINDS[entry.kind].singular} {entry.name!r} of package {entry.distribution!r}"
     if not entry.builtin:
         claim(module, title, entry.distribution)
     try:
@@ -157,6 +158,8 @@ def _checked(found: object, origin: str) -> Component:
         "summary": isinstance(found.summary, str),
         "options": isinstance(found.options, type) and hasattr(found.options, "model_fields"),
         "factory": isinstance(found.factory, str),
+        "gives": isinstance(found.gives, str),
+        "reads": isinstance(found.reads, str),
     }
     if wrong := [name for name, right in fields.items() if not right]:
         raise MotionkitError(
@@ -177,12 +180,8 @@ def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:
     names = sorted({entry.name for entry in entries})
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    listed = f"available: {', '.join(names)}." if names else f"no package brings any {_singular(kind)}."
+    listed = f"available: {', '.join(names)}." if names else f"no package brings any {KINDS[kind].singular}."
     why = ""
     for broken in scan().broken:
         why = str(broken)
-    return MotionkitError(f"there is no {_singular(kind)} {name!r}.", why=why, fix=f"{hint}{listed}")
-
-
-def _singular(kind: str) -> str:
-    return {"policies": "policy"}.get(kind, kind.removesuffix("s"))
+    return MotionkitError(f"there is no {KINDS[kind].singular} {name!r}.", why=why, fix=f"{hint}{listed}")

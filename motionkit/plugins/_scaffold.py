@@ -1,14 +1,17 @@
-"""Start a plugin package: a pip package with one reward that works, its tests and its README."""
+"""Start a plugin package: a pip package with one plugin that works, its tests and its README."""
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
 from motionkit.errors import MotionkitError
+from motionkit.plugins._kinds import KINDS, Kind
 
-_FILES = {
+REWARD: Mapping[str, str] = {
     "pyproject.toml": """\
 [build-system]
 requires = ["setuptools>=77"]
@@ -99,19 +102,21 @@ def test_contract() -> None:
 }
 
 
-def new_reward(package: str, parent: Path) -> list[Path]:
-    """Write a new reward package.
+def new_plugin(package: str, parent: Path, *, singular: str = "") -> list[Path]:
+    """Write a new plugin package.
 
     Args:
-        package: Name of the package, such as ``motionkit-reward-bounce``; the reward is called by its last part.
+        package: Name of the package, such as ``motionkit-reward-bounce``; the plugin is called by its last part.
         parent: Folder to make it in.
+        singular: Kind of the plugin, such as ``reward``; empty takes it from the name of the package.
 
     Returns:
         The files written.
 
     Raises:
-        MotionkitError: The name is no package name, or the folder exists.
+        MotionkitError: The name is no package name, there are no templates for that kind, or the folder exists.
     """
+    kind = _kind(singular or _singular_in(package))
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", package):
         raise MotionkitError(
             f"{package!r} is not a package name.", fix="small letters, digits and dashes: motionkit-reward-bounce"
@@ -119,17 +124,39 @@ def new_reward(package: str, parent: Path) -> list[Path]:
     folder = parent / package
     if folder.exists():
         raise MotionkitError(f"{folder} exists already.", fix="choose another name, or remove it.")
-    name = package.removeprefix("motionkit-").removeprefix("reward-")
+    name = package.removeprefix("motionkit-").removeprefix(f"{kind.singular}-")
     words = {
         "package": package,
         "module": package.replace("-", "_"),
         "name": name,
-        "cls": "".join(part.capitalize() for part in name.split("-")) + "Reward",
+        "cls": "".join(part.capitalize() for part in name.split("-")) + kind.singular.capitalize(),
     }
+    module, _, attribute = kind.scaffold.partition(":")
+    files: Mapping[str, str] = getattr(importlib.import_module(module), attribute)
     written = []
-    for path, text in _FILES.items():
+    for path, text in files.items():
         file = folder / Template(path).substitute(words)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(Template(text).substitute(words), encoding="utf-8")
         written.append(file)
     return written
+
+
+def _singular_in(package: str) -> str:
+    """Return the kind in ``motionkit-KIND-NAME``; a reward when the name holds none."""
+    second = package.split("-")[1:2]
+    return next((row.singular for row in KINDS.values() if [row.singular] == second), KINDS["rewards"].singular)
+
+
+def _kind(singular: str) -> Kind:
+    kind = next((row for row in KINDS.values() if row.singular == singular), None)
+    have = ", ".join(row.singular for row in KINDS.values() if row.scaffold)
+    if kind is None:
+        raise MotionkitError(f"there is no plugin kind {singular!r}.", fix=f"kinds that can be started: {have}.")
+    if not kind.scaffold:
+        raise MotionkitError(
+            f"there are no templates for a new {singular}.",
+            why=kind.note or f"plugins new starts: {have}.",
+            fix="" if kind.note else f"copy a built-in: motionkit plugins list {kind.name} names them.",
+        )
+    return kind

@@ -17,6 +17,7 @@ from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import Entry
+from motionkit.plugins._fit import gives_of, reads_of
 from motionkit.plugins._lookup import get
 
 SECONDS = 30.0
@@ -36,11 +37,15 @@ class Outcome:
         problem: What went wrong; empty when it imports.
         missing: Modules that its heavy half needs and that are not installed.
         options: Names of its options.
+        gives: What it gives; see `motionkit.plugins.KINDS`.
+        reads: What it reads.
     """
 
     problem: str = ""
     missing: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    gives: str = ""
+    reads: str = ""
 
 
 @dataclass
@@ -96,7 +101,8 @@ def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
     lines = text.split("\n")[:-1]  # the last one may have been cut
     for entry, line in zip(child.entries, lines, strict=False):
         found = json.loads(line)
-        outcomes[entry] = Outcome(found["problem"], tuple(found["missing"]), tuple(found["options"]))
+        names = {"missing": tuple(found["missing"]), "options": tuple(found["options"])}
+        outcomes[entry] = Outcome(**(found | names))
     rest = child.entries[len(lines) :]
     if rest:
         outcomes[rest[0]] = Outcome(f"its import {_ending(code)}")
@@ -136,10 +142,10 @@ def _main(path: list[str], memory: int, results: str, names: list[tuple[str, str
 def _try(kind: str, name: str) -> dict[str, Any]:
     try:
         component = get(kind, name)
-        missing, options = component.missing(), list(component.options.model_fields)
+        found = {"missing": component.missing(), "options": list(component.options.model_fields)}
     except MotionkitError as error:
         return {"problem": str(error), "missing": [], "options": []}
-    return {"problem": "", "missing": missing, "options": options}
+    return {**found, "gives": gives_of(kind, component), "reads": reads_of(kind, component)}
 
 
 def _limit_memory(most: int) -> None:

@@ -4,12 +4,108 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
-from motionkit.motion import MotionBatch
 from motionkit.text import Prompt
+
+
+class Record(Protocol):
+    """N samples of one sort, which is what a reward scores.
+
+    The word in ``Component(reads=...)`` chooses the class: ``motion`` is `motionkit.motion.MotionBatch`, ``image`` is
+    `FrameBatch`, ``mask`` is `MaskBatch`, ``text`` is `TextBatch`.
+    """
+
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores must be."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FrameBatch:
+    """N image sequences, such as what a camera saw in an episode.
+
+    Attributes:
+        frames: ``[N, T, H, W, 3]`` uint8 RGB; frames past a sample's length may hold anything.
+        lengths: ``[N]`` int64, frames of each sample, on the device of `frames`.
+
+    Example:
+        >>> import torch
+        >>> batch = FrameBatch(torch.zeros(2, 5, 8, 8, 3, dtype=torch.uint8), torch.tensor([5, 3]))
+        >>> len(batch), batch.mask.sum().item()
+        (2, 8)
+    """
+
+    frames: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return self.frames.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the frames."""
+        return self.frames.device
+
+    @property
+    def mask(self) -> Tensor:
+        """``[N, T]`` bool, True = valid."""
+        return torch.arange(self.frames.shape[1], device=self.device) < self.lengths[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskBatch:
+    """N predicted regions with the regions they are compared to.
+
+    Attributes:
+        masks: ``[N, H, W]`` bool, True inside the predicted region.
+        references: ``[N, H, W]`` bool, the wanted regions.
+
+    Example:
+        >>> import torch
+        >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
+        >>> (batch.masks & batch.references).sum((1, 2)).tolist()
+        [16, 16]
+    """
+
+    masks: Tensor
+    references: Tensor
+
+    def __len__(self) -> int:
+        return self.masks.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the masks."""
+        return self.masks.device
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """N written texts with the texts they are compared to.
+
+    Attributes:
+        texts: One text per sample; may be empty.
+        references: At least one wanted text per sample.
+        device: Where scores must be.
+
+    Example:
+        >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))
+        1
+    """
+
+    texts: Sequence[str]
+    references: Sequence[Sequence[str]]
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def __len__(self) -> int:
+        return len(self.texts)
 
 
 @dataclass(frozen=True)
@@ -21,6 +117,11 @@ class RewardScores:
         segments: ``[N, K]`` per-segment scores whose mean over a sample's own segments is `total`
             (columns past a sample's last segment are 0), or None when the reward has no segments.
         parts: Named ``[N]`` tensors worth logging, such as ``positive`` and ``negative``.
+
+    Example:
+        >>> import torch
+        >>> RewardScores(torch.tensor([0.5, 1.0])).segments is None
+        True
     """
 
     total: Tensor
@@ -29,22 +130,26 @@ class RewardScores:
 
 
 class Reward(Protocol):
-    """Scores a batch of motions against the prompts they were made for.
+    """Scores a batch of samples against the prompts they were made for.
 
     Attributes:
         name: Name in metrics: ``reward/<name>/mean``.
 
     A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
-    whose reward sits at one end says so. One whose options name a place may have ``inputs: Mapping[str, str]``, a
-    fingerprint of what was found there by the name of the option, so that a run can be resumed after it has moved.
+    whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
+    fingerprint of what was found there by the name of the option, so that a run can be resumed after the file moved.
     """
 
     name: str
 
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score N motions, all in one pass. ``prompts[i]`` belongs to motion i and may repeat.
+    # Any: each reward takes the one class of `Record` that its component reads.
+    def score(self, samples: Any, prompts: Sequence[Prompt], /) -> RewardScores:
+        """Score N samples in one pass.
 
-        A reward that gives no motion a finite score stops a run that has just begun; later on it is left out of the
-        step.
+        A reward that gives no sample a finite score stops a run in its first step; later it is left out of the step.
+
+        Args:
+            samples: The record that the component reads: a `motionkit.motion.MotionBatch` for most rewards.
+            prompts: ``prompts[i]`` belongs to sample i and may repeat.
         """
         ...

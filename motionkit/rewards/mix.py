@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import MotionBatch
 from motionkit.rewards._scores import checked
-from motionkit.rewards.base import Reward
+from motionkit.rewards.base import Record, Reward
 from motionkit.text import Prompt
 
 
@@ -56,11 +55,11 @@ class RewardMix:
         spans = [sorted(weight * end for end in own) for own, weight in ends if own is not None]
         return sum(low for low, _ in spans), sum(high for _, high in spans)
 
-    def score(self, motions: MotionBatch, prompts: Sequence[Prompt], *, leave_out: bool = False) -> Scored:
-        """Score N motions; ``prompts[i]`` belongs to motion i. Gradients flow where the caller leaves them on.
+    def score(self, samples: Record, prompts: Sequence[Prompt], *, leave_out: bool = False) -> Scored:
+        """Score N samples; ``prompts[i]`` belongs to sample i. Gradients flow where the caller leaves them on.
 
         Args:
-            motions: What is scored.
+            samples: What is scored: the one record that all rewards of the mix read.
             prompts: What was asked.
             leave_out: Leave a reward that gives no sample a finite score out of the sum, while there is another one.
                 Without it no sample is finite then.
@@ -68,11 +67,11 @@ class RewardMix:
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
         """
-        device = motions.lengths.device
+        device = samples.device
         counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
         valid = torch.arange(int(counts.max()), device=device) < counts[:, None]
         found = [
-            (reward.name, weight, checked(reward.score(motions, prompts), reward.name, valid))
+            (reward.name, weight, checked(reward.score(samples, prompts), reward.name, valid))
             for reward, weight in self.terms
         ]
         metrics: dict[str, float] = {}

@@ -27,7 +27,7 @@ _STARTER = "starter"
 class ComposeSettings(Group):
     """Everything `motionkit compose` can be told."""
 
-    dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", unfit=("composite",))
+    dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", gives="text-motion")
     split: Annotated[Literal["train", "val", "test"], Cli("--split")] = Field(
         "train", description="Split the clips come from; splits are never mixed."
     )

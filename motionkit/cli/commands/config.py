@@ -56,10 +56,13 @@ def explain_setting(
     json: JsonFlag = False,
 ) -> None:
     """Explain one setting: type, default, limits, flag, variable, meaning."""
+    from motionkit import plugins
+
     if len(words) < 2:
         raise MotionkitError("a command and a key are needed.", fix="motionkit config explain grpo optim.learning_rate")
     *command, key = words
-    facts = explain(_model(command), key.replace("-", "_") if not key.startswith("reward.") else key)
+    weighted = {kind.singular for kind in plugins.KINDS.values() if kind.weighted}  # their keys hold plugin names
+    facts = explain(_model(command), key if key.partition(".")[0] in weighted else key.replace("-", "_"))
     if json:
         emit({"command": "config explain", **facts}, json=True)
         return

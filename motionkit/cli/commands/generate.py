@@ -57,8 +57,13 @@ class PromptSettings(Group):
 class GenerateSettings(Group):
     """Everything `motionkit generate` can be told."""
 
-    policy: Chosen = slot("policies", "mdm")
-    dataset: Chosen | None = slot("datasets", None, description="Dataset whose prompts are asked, instead of TEXT.")
+    policy: Chosen = slot("policies", "mdm", gives="diffusion")
+    dataset: Chosen | None = slot(
+        "datasets",
+        None,
+        description="Dataset whose prompts are asked, instead of TEXT.",
+        gives=("text-motion", "composite"),
+    )
     prompts: PromptSettings = PromptSettings()
     sampler: SamplerSettings = SamplerSettings()
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampling")] = Field(

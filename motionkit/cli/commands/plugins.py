@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from motionkit.cli.output import JsonFlag, emit, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
+from motionkit.plugins import Entry, kinds_in_words
+
+if TYPE_CHECKING:
+    from motionkit.plugins._trial import Outcome
 
 
 def register(app: typer.Typer) -> None:
@@ -24,9 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_plugins(
-    kind: Annotated[
-        str, typer.Argument(help="rewards, trainers, datasets, environments or policies; all by default.")
-    ] = "",
+    kind: Annotated[str, typer.Argument(help=f"{kinds_in_words()}; all by default.")] = "",
     check: Annotated[
         bool,
         typer.Option(
@@ -37,21 +39,27 @@ def list_plugins(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """List what is installed; reads metadata only."""
+    """List what is installed, with what each plugin gives and reads; without --check nothing of others is imported."""
     from motionkit import plugins
+    from motionkit.plugins._trial import try_imports
 
-    kinds = (kind,) if kind else plugins.KINDS
+    kinds = (kind,) if kind else tuple(plugins.KINDS)
     entries = [entry for name in kinds for entry in plugins.available(name)]
     problems = [str(broken) for broken in plugins.scan().broken]
-    odd: list[str] = []
+    odd = [plugins.KINDS[kind].note] if kind and plugins.KINDS[kind].note else []
+    outcomes: dict[plugins.Entry, Outcome] = {}
     if check:
         from motionkit.plugins._diagnose import diagnose
 
-        findings = diagnose()
+        outcomes = try_imports(plugins.scan().entries)
+        findings = diagnose(outcomes)
         problems = [f"{finding.package}: {finding.text}" for finding in findings if finding.serious]
-        odd = [f"{finding.package}: {finding.text}" for finding in findings if not finding.serious]
-    columns = ["kind", "name", "package", "version"]
-    rows = [[entry.kind, entry.name, entry.distribution, entry.version] for entry in entries]
+        odd += [f"{finding.package}: {finding.text}" for finding in findings if not finding.serious]
+    columns = ["kind", "name", "gives", "reads", "package", "version"]
+    rows = [
+        [entry.kind, entry.name, *_words(entry, outcomes.get(entry)), entry.distribution, entry.version]
+        for entry in entries
+    ]
     error = None
     if check and problems:
         count = len(problems)
@@ -71,8 +79,20 @@ def list_plugins(
         say(f"{len(entries)} plugins import; both readers of the metadata agree.")
 
 
+def _words(entry: Entry, outcome: Outcome | None) -> tuple[str, str]:
+    """Return what a plugin gives and reads; empty for a package of others that was not imported."""
+    from motionkit import plugins
+
+    if outcome is not None:
+        return outcome.gives, outcome.reads
+    if not entry.builtin:
+        return "", ""
+    component = plugins.get(entry.kind, f"{entry.distribution}:{entry.name}")
+    return plugins.gives_of(entry.kind, component), plugins.reads_of(entry.kind, component)
+
+
 def show_plugin(
-    kind: Annotated[str, typer.Argument(help="rewards, trainers, datasets, environments or policies.")],
+    kind: Annotated[str, typer.Argument(help=f"{kinds_in_words()}.")],
     name: Annotated[str, typer.Argument(help="NAME, DIST:NAME or ./file.py:obj.")],
     json: JsonFlag = False,
 ) -> None:
@@ -99,25 +119,38 @@ def show_plugin(
     package = f"{entry.distribution} {entry.version}" if entry is not None else name
     if json:
         options = [dict(zip(columns, row, strict=True)) for row in rows]
-        about = {"kind": kind, "name": name, "package": package, "summary": component.summary}
+        words = {"gives": plugins.gives_of(kind, component), "reads": plugins.reads_of(kind, component)}
+        about = {"kind": kind, "name": name, "package": package, "summary": component.summary, **words}
         more = {"factory": component.factory, "needs": list(component.needs), "missing": component.missing()}
         emit({"command": "plugins show", **about, **more, "options": options}, json=True)
         return
     write(f"{name}  ({package})\n{component.summary}\nfactory: {component.factory}")
+    for verb, word in (("gives", plugins.gives_of(kind, component)), ("reads", plugins.reads_of(kind, component))):
+        if word:
+            write(f"{verb}: {word}")
     if missing := component.missing():
         write(f"needs: {', '.join(missing)} (not installed)")
     table("", columns, rows)
 
 
 def new_plugin(
-    package: Annotated[str, typer.Argument(help="Name of the package, such as motionkit-reward-bounce.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="Name of the package, such as motionkit-reward-bounce; a kind before it: reward bounce.",
+            metavar="[KIND] PACKAGE",
+        ),
+    ],
     parent: Annotated[Path, typer.Option("--in", help="Folder to make it in.", metavar="DIR")] = Path(),
     json: JsonFlag = False,
 ) -> None:
-    """Start a reward in a pip package of its own: code, tests, README."""
-    from motionkit.plugins._scaffold import new_reward
+    """Start a plugin in a pip package of its own: code, tests, README."""
+    from motionkit.plugins import _scaffold
 
-    files = new_reward(package, parent)
+    if len(words) > 2:
+        raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND PACKAGE")
+    package = words[-1]
+    files = _scaffold.new_plugin(package, parent, singular=words[0] if len(words) == 2 else "")
     emit({"command": "plugins new", "files": [str(file) for file in files]}, json=json)
     place = parent / package
     say(f"wrote {place} ({len(files)} files). Next: pip install -e {place} && pytest {place}")

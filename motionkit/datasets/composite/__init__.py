@@ -48,6 +48,7 @@ component = Component(
     summary="Prompts of K actions with lengths and reference motions, made by motionkit compose",
     options=CompositeOptions,
     factory="motionkit.datasets.composite._dataset:Composite",
+    gives="composite",
 )
 
 __all__ = ["CompositeOptions", "component"]

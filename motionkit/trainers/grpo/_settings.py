@@ -167,9 +167,9 @@ class GrpoSettings(TrainerSettings):
 
     run: RunSettings = RunSettings(num_steps=160)
     algorithm: Annotated[Literal["grpo"], Cli("--algorithm")] = Field("grpo", description="Update rule.")
-    policy: Chosen = slot("policies", "mdm")
-    dataset: Chosen = slot("datasets", "starter")
-    reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",))
+    policy: Chosen = slot("policies", "mdm", gives="diffusion")
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
+    reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
     prompts: PromptSettings = PromptSettings()
     rollout: RolloutSettings = RolloutSettings()
     sampler: SamplerSettings = SamplerSettings()

@@ -92,7 +92,7 @@ class PretrainMDMSettings(TrainerSettings):
     init: Annotated[str, Cli("--init")] = Field(
         default="", description="Policy to start from: 'starter', a policy or run folder; default: random weights."
     )
-    dataset: Chosen = slot("datasets", "starter")
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     model: ModelSettings = ModelSettings()
     text: TextSettings = TextSettings()
     train: TrainSettings = TrainSettings()

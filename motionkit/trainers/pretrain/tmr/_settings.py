@@ -93,7 +93,7 @@ class PretrainTMRSettings(TrainerSettings):
     """Everything `motionkit pretrain tmr` can be told."""
 
     run: RunSettings = RunSettings(num_steps=2000)
-    dataset: Chosen = slot("datasets", "starter")
+    dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     model: ModelSettings = ModelSettings()
     text: TextSettings = TextSettings()
     loss: LossSettings = LossSettings()

@@ -1,0 +1,110 @@
+"""The kinds of plugins: one row each. Protocols, checks and templates are named, not imported, so this stays light.
+
+To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `motionkit.testing` read it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of plugin.
+
+    Attributes:
+        name: Its name, plural; the entry-point group is ``motionkit.NAME``.
+        singular: One of them, as in messages and in ``plugins new SINGULAR``.
+        gives: What components of this kind can give, each word with its protocol as ``module:Class``; the protocol is
+            empty until the first system that needs it defines it. A component that names no word gives the first.
+        reads: What components can read, each word with the class of the record they are given. The first is the
+            default, too.
+        runtime: Names of the keyword arguments that the factory is called with, after the options.
+        check: The contract check as ``module:function``; empty when there is none but `check_component`.
+        scaffold: Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none.
+        weighted: Whether several can be chosen together, each with a weight.
+        question: Help of a slot of this kind; empty for "Which NAME to use."
+        note: Why no plugin of this kind can be written yet; empty for all others.
+    """
+
+    name: str
+    singular: str
+    gives: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
+    runtime: tuple[str, ...] = ()
+    check: str = ""
+    scaffold: str = ""
+    weighted: bool = False
+    question: str = ""
+    note: str = ""
+
+
+_ROWS = (
+    Kind(
+        "rewards",
+        "reward",
+        gives={"reward": "motionkit.rewards.base:Reward"},
+        reads={
+            "motion": "motionkit.motion:MotionBatch",
+            "image": "motionkit.rewards.base:FrameBatch",
+            "mask": "motionkit.rewards.base:MaskBatch",
+            "text": "motionkit.rewards.base:TextBatch",
+        },
+        runtime=("dataset", "device"),
+        check="motionkit.testing:check_reward",
+        scaffold="motionkit.plugins._scaffold:REWARD",
+        weighted=True,
+        question="What to reward, repeatable.",
+    ),
+    Kind(
+        "trainers",
+        "trainer",
+        gives={"trainer": "motionkit.trainers.base:Trainer"},
+        check="motionkit.testing:check_trainer",
+    ),
+    Kind(
+        "algorithms",
+        "algorithm",
+        gives={"algorithm": "motionkit.trainers.grpo.algorithms.base:Algorithm"},
+        runtime=("policy", "reference", "sampler", "micro_batch", "precision", "shuffle_seed", "world"),
+    ),
+    Kind(
+        "datasets",
+        "dataset",
+        gives={
+            "text-motion": "motionkit.datasets.base:TextMotionDataset",
+            "composite": "motionkit.datasets.base:TextMotionDataset",  # clips and prompts of several actions
+            "frames": "",
+            "regions": "",
+            "transitions": "",
+        },
+        check="motionkit.testing:check_dataset",
+    ),
+    Kind(
+        "environments",
+        "environment",
+        note="environments have no protocol yet; it comes with the commands that collect trajectories.",
+    ),
+    Kind(
+        "policies",
+        "policy",
+        gives={
+            "diffusion": "motionkit.policies.base:DiffusionPolicy",
+            "regions": "",
+            "actor": "",
+            "predictor": "",
+        },
+        runtime=("device", "dataset"),
+        check="motionkit.testing:check_policy",
+    ),
+)
+
+KINDS: Mapping[str, Kind] = {row.name: row for row in _ROWS}
+"""Every kind by its name, in the order of listings."""
+
+
+def kinds_in_words() -> str:
+    """Return the names of the kinds as help says them: ``rewards, trainers, ... or policies``."""
+    *most, last = KINDS
+    return f"{', '.join(most)} or {last}"

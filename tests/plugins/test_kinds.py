@@ -1,0 +1,138 @@
+"""The table of kinds names what exists, and a plugin that a command cannot use is refused in words."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from motionkit import plugins
+from motionkit.config import Chosen, Group, slot
+from motionkit.errors import MotionkitError
+from motionkit.plugins import KINDS
+
+Cli = Callable[..., Result]
+
+ACTOR = """
+from motionkit.config import Group
+from motionkit.plugins import Component
+class Options(Group):
+    pass
+component = Component("Acts on pixels.", Options, "pixels:Actor", gives="actor")
+image = Component("Scores what a camera saw.", Options, "pixels:Reward", reads="image")
+"""
+
+
+@pytest.fixture
+def pixels(site: Any) -> None:
+    """A package with a policy that is an actor and a reward that reads images."""
+    entries = "[motionkit.policies]\npixels = pixels:component\n[motionkit.rewards]\npixel-reward = pixels:image\n"
+    site.install("motionkit-pixels", entries, pixels=ACTOR)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_row_names_what_exists(kind: str) -> None:
+    row = KINDS[kind]
+    assert row.name == kind
+    for path in (*row.gives.values(), *row.reads.values(), row.check, row.scaffold):
+        if path:
+            module, _, name = path.partition(":")
+            assert hasattr(importlib.import_module(module), name), path
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_builtin_uses_words_of_the_table(kind: str) -> None:
+    for entry in plugins.available(kind):
+        component = plugins.get(kind, f"{entry.distribution}:{entry.name}")
+        assert plugins.gives_of(kind, component) in KINDS[kind].gives
+        assert plugins.reads_of(kind, component) in (KINDS[kind].reads or {""})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("grpo", "--policy", "pixels"),
+            "policy 'pixels' gives 'actor'; --policy takes one that gives 'diffusion'. fix choose one that fits: mdm",
+        ),
+        (
+            ("generate", "walk", "out.npz", "--policy", "pixels"),
+            "policy 'pixels' gives 'actor'; --policy takes one that gives 'diffusion'.",
+        ),
+        (
+            ("grpo", "--reward", "tmr-dense", "--reward", "pixel-reward=0.1"),
+            "reward 'pixel-reward' reads 'image'; --reward takes one that reads 'motion'.",
+        ),
+        (
+            ("compose", "out", "--dataset", "composite", "--dataset.path", "x.json"),
+            "dataset 'composite' gives 'composite'; --dataset takes one that gives 'text-motion'. "
+            "fix choose one that fits: humanml, kit, starter",
+        ),
+    ],
+    ids=["grpo", "generate", "reward", "compose"],
+)
+def test_a_misfit_is_refused_before_anything_is_made(cli: Cli, pixels: None, words: tuple[str, ...], said: str) -> None:
+    for more in ([], ["--dry-run"]):
+        done = cli(*words, *more)
+        assert done.exit_code == 2
+        assert said in " ".join(done.stderr.split())
+    assert not list(Path().iterdir())
+
+
+def test_a_slot_read_from_python_refuses_a_misfit_too(pixels: None) -> None:
+    class Settings(Group):
+        policy: Chosen = slot("policies", "mdm", gives="diffusion")
+
+    with pytest.raises(MotionkitError, match="policy 'pixels' gives 'actor'"):
+        Settings.model_validate({"policy": "pixels"})
+
+
+def test_a_plugin_without_words_fits_as_before(sample: ModuleType) -> None:
+    plugins.require_fit("policies", "small", gives=("diffusion",))
+    plugins.require_fit("rewards", "near", reads=("motion",))
+    with pytest.raises(MotionkitError, match=r"reward 'near' reads 'motion'; .* one that reads 'mask' or 'text'"):
+        plugins.require_fit("rewards", "near", reads=("mask", "text"))
+
+
+def test_help_offers_what_fits_and_imports_no_package_of_others(cli: Cli, site: Any) -> None:
+    site.install("hang", "[motionkit.datasets]\nhang = hang:component\n", hang="raise SystemExit(0)\n")
+    offered = " ".join(cli("compose", "--help").stdout.split()).partition("One of: ")[2].partition(";")[0]
+    assert offered == "humanml, kit, starter, hang"
+    assert "composite" in plugins.fitting("datasets")
+
+
+def test_list_shows_what_plugins_give_and_read(cli: Cli, pixels: None) -> None:
+    def words(*more: str) -> dict[str, tuple[str, str]]:
+        listed = json.loads(cli("plugins", "list", "--json", *more).stdout)["plugins"]
+        return {item["name"]: (item["gives"], item["reads"]) for item in listed}
+
+    known = words()
+    assert known["mdm"] == ("diffusion", "")
+    assert known["composite"] == ("composite", "")
+    assert known["tmr-dense"] == ("reward", "motion")
+    assert known["pixels"] == ("", "")  # not imported
+    known = words("--check")
+    assert known["pixels"] == ("actor", "")
+    assert known["pixel-reward"] == ("reward", "image")
+    shown = json.loads(cli("plugins", "show", "policies", "pixels", "--json").stdout)
+    assert (shown["gives"], shown["reads"]) == ("actor", "")
+
+
+def test_environments_are_a_kind_without_a_protocol_yet(cli: Cli) -> None:
+    listed = cli("plugins", "list", "environments")
+    assert listed.exit_code == 0
+    assert "environments have no protocol yet" in listed.stderr
+    started = cli("plugins", "new", "environment", "arm")
+    assert started.exit_code == 2
+    assert "there are no templates for a new environment" in started.stderr
+    assert "environments have no protocol yet" in started.stderr
+    assert "copy a built-in: motionkit plugins list policies" in cli("plugins", "new", "policy", "mine").stderr
+    assert "there are no templates for a new policy" in cli("plugins", "new", "motionkit-policy-mine").stderr
+    assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr
+    assert not list(Path().iterdir())
