@@ -35,6 +35,12 @@ def load_policy(
 
     Raises:
         MotionkitError: An option or the checkpoint is refused.
+
+    Example:
+        >>> from motionkit import load_policy
+        >>> policy = load_policy("starter")
+        >>> policy.fps, policy.skeleton.name
+        (20.0, 'humanml')
     """
     policy: DiffusionPolicy = _build(
         "policies", name, {"checkpoint": str(checkpoint)} | options, device=device, dataset=dataset
@@ -55,6 +61,12 @@ def load_reward(
 
     Raises:
         MotionkitError: An option or a weight file is refused.
+
+    Example:
+        >>> from motionkit import load_reward
+        >>> reward = load_reward("tmr-dense", alpha=0.5)
+        >>> reward.name
+        'tmr-dense'
     """
     reward: Reward = _build("rewards", name, options, device=device, dataset=dataset)
     return reward
@@ -65,6 +77,12 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
 
     Raises:
         MotionkitError: An option or the data is refused.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> dataset = load_dataset("starter")
+        >>> dataset.prompts("train")[0].segments
+        ('the person kicks backward with the right leg.', 'a man waves the left hand.')
     """
     dataset: TextMotionDataset = _build("datasets", name, options)
     return dataset

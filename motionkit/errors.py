@@ -14,6 +14,11 @@ class MotionkitError(Exception):
         why: Why that is a problem, when the message does not already say it.
         fix: What to do about it, preferably a command.
         code: Exit code; 2 while nothing was started, 1 after (see `as_late`).
+
+    Example:
+        >>> error = MotionkitError("run.json is damaged.", why="it ends in the middle.", fix="copy the folder again.")
+        >>> error.sentence()
+        'run.json is damaged (it ends in the middle). Fix: copy the folder again.'
     """
 
     def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:

@@ -39,6 +39,13 @@ class TextMotionDataset(Protocol):
         normalizer: Mean and Std of the dataset (model side, not the evaluator's).
         max_length: Longest motion in frames.
         random_crop: Whether training may cut clips at random places; otherwise a cut starts at the first frame.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> dataset = load_dataset("starter")
+        >>> prompt = dataset.prompts("val", k_segments=2)[0]
+        >>> len(prompt.segments), prompt.length <= dataset.max_length
+        (2, True)
     """
 
     name: str

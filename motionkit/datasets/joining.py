@@ -60,7 +60,12 @@ def join_prompts(
 
 
 def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tuple[int, ...]:
-    """Cut the longest of some lengths to a common one, so that all fit into `max_length`; a multiple of `unit`."""
+    """Cut the longest of some lengths to a common one, so that all fit into `max_length`; a multiple of `unit`.
+
+    Example:
+        >>> fit_lengths([60, 120, 100], max_length=196)
+        (60, 68, 68)
+    """
     remaining, cap = max_length, max(lengths)
     for place, length in enumerate(sorted(lengths)):
         share = remaining // (len(lengths) - place)
@@ -75,6 +80,10 @@ def join_texts(texts: Sequence[str]) -> str:
     """Return captions as one sentence: "First a, then b, finally c".
 
     The marks that captions end with are left out, so that no "kicks., then" comes about.
+
+    Example:
+        >>> join_texts(["a man walks.", "he jumps", "he sits down"])
+        'First a man walks, then he jumps, finally he sits down'
     """
     parts = [text.strip().rstrip(".,;:!? ") or text.strip() for text in texts]
     middle = [f"then {part}" for part in parts[1:-1]]

@@ -47,6 +47,12 @@ def read_json(
 
     Raises:
         MotionkitError: The file is missing, too large or no text, or as for `parse_json`.
+
+    Example:
+        >>> Path("run.json").write_text('{"steps": 3}')
+        12
+        >>> read_json(Path("run.json"), dict)
+        {'steps': 3}
     """
     try:
         return parse_json(read_text(path, limit=limit), str(path), kind, surrogates=surrogates, bulk=bulk)

@@ -50,6 +50,10 @@ def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
     Raises:
         MotionkitError: Malformed (with line and column), with tags of Python objects, nested too deep, with aliases
             that unfold to more than 100,000 values, or holding a value that `check_values` refuses.
+
+    Example:
+        >>> parse_yaml("{alpha: 0.5, names: [a, b]}", "rewards.yaml", dict)
+        {'alpha': 0.5, 'names': ['a', 'b']}
     """
     import yaml
 

@@ -66,6 +66,14 @@ class HeldOut:
         rewards: The training rewards.
         judge: A score that is never trained on.
         seed: Seed of the noise, apart from any training noise.
+
+    Example:
+        >>> from motionkit import load_dataset, load_policy, load_reward
+        >>> prompts = load_dataset("starter").prompts("val", k_segments=2)[:2]
+        >>> rewards = RewardMix([(load_reward("tmr-dense"), 1.0)])
+        >>> heldout = HeldOut(prompts, samples=2, steps=5, guidance=1.0, rewards=rewards)
+        >>> heldout.measure(load_policy("starter")).quantities["reward"].shape
+        (2, 2)
     """
 
     def __init__(

@@ -37,6 +37,11 @@ def positions_from_bones(bones: Tensor, parents: Sequence[int]) -> Tensor:
 
     Returns:
         ``[..., J, 3]`` positions.
+
+    Example:
+        >>> bones = torch.tensor([[0.0, 1, 0], [0, 0.5, 0], [0, 0.25, 0]])  # a root and a chain of two above it
+        >>> positions_from_bones(bones, parents=[-1, 0, 1])[:, 1]
+        tensor([1.0000, 1.5000, 1.7500])
     """
     return ancestors(tuple(parents)).to(bones) @ bones
 

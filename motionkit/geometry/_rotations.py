@@ -15,6 +15,12 @@ def matrix_from_6d(six: Tensor) -> Tensor:
 
     Returns:
         ``[..., 3, 3]`` rotation matrices.
+
+    Example:
+        >>> matrix_from_6d(torch.tensor([1.0, 0, 0, 0, 1, 0]))
+        tensor([[1., 0., 0.],
+                [0., 1., 0.],
+                [0., 0., 1.]])
     """
     columns = torch.stack([six[..., :3], six[..., 3:]], dim=-1)
     matrix: Tensor = roma.special_gramschmidt(columns)
@@ -51,6 +57,11 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
 
     Returns:
         ``[..., 3, 3]`` matrices.
+
+    Example:
+        >>> up, forward = torch.tensor([0.0, 1, 0]), torch.tensor([0.0, 0, 1])
+        >>> (rotation_between(up, forward) @ up).allclose(forward, atol=1e-6)
+        True
     """
     product = source * target
     source, target = source.expand_as(product), target.expand_as(product)

@@ -31,7 +31,12 @@ def yaw_matrix(angle: Tensor) -> Tensor:
 
 
 def heading(forward: Tensor) -> Tensor:
-    """Return the yaw ``[...]`` in (-pi, pi] of forward directions ``[..., 3]``; +Z is 0, +X is pi/2."""
+    """Return the yaw ``[...]`` in (-pi, pi] of forward directions ``[..., 3]``; +Z is 0, +X is pi/2.
+
+    Example:
+        >>> heading(torch.tensor([[0.0, 0, 1], [1, 0, 0]]))
+        tensor([0.0000, 1.5708])
+    """
     return torch.atan2(forward[..., 0], forward[..., 2])
 
 

@@ -107,6 +107,13 @@ def physics_sums(
     """Return the skate ``[N]`` in m/s and jerk ``[N]`` in m/s^3 of N motions at `fps` frames per second.
 
     Everything else is as in `physics_terms`.
+
+    Example:
+        >>> sliding = torch.zeros(1, 20, 22, 3)
+        >>> sliding[..., 0] = torch.arange(20)[:, None] / 20  # the whole body slides along X at 1 m/s
+        >>> skate, jerk = physics_sums(sliding, torch.tensor([20]), fps=20, feet=(7, 10, 8, 11))
+        >>> round(skate.item(), 2)
+        1.0
     """
     terms = physics_terms(joints, lengths, feet=feet, heights=heights, backend=backend)
     return terms.skate * fps, terms.jerk * fps**3
@@ -146,6 +153,10 @@ def features_to_joints(
     Raises:
         MotionkitError: Too few columns, mean without std, other shapes, or `backend` is ``cuda`` and the kernel cannot
             run.
+
+    Example:
+        >>> features_to_joints(torch.zeros(1, 8, 263), joints=22).shape
+        torch.Size([1, 8, 22, 3])
     """
     _check_features(features, lengths, mean, std, joints, unit)
     if check and lengths is not None:

@@ -38,6 +38,11 @@ def frechet(first: Tensor, second: Tensor) -> float:
 
     Returns:
         The distance, at least 0.
+
+    Example:
+        >>> embeddings = torch.randn(64, 4, dtype=torch.float64)
+        >>> abs(frechet(embeddings, embeddings)) < 1e-6
+        True
     """
     if first.shape[-1] != second.shape[-1]:
         raise MotionkitError(f"embeddings of width {first.shape[-1]} and {second.shape[-1]} cannot be compared.")

@@ -30,6 +30,10 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
 
     Returns:
         ``[top]`` float64 for k = 1 ... top. Ties count half a position each, so that a constant model is not right.
+
+    Example:
+        >>> r_precision(torch.eye(32), torch.eye(32))
+        tensor([1., 1., 1.], dtype=torch.float64)
     """
     table = _batches(text, motion, batch)
     own = table.diagonal(dim1=1, dim2=2)[..., None]

@@ -32,6 +32,11 @@ def ranks(similarity: Tensor, *, relevant: Tensor | None = None, ties: Ties = "a
 
     Returns:
         ``[N]`` float64, fractional where positions are averaged.
+
+    Example:
+        >>> similarity = torch.tensor([[0.9, 0.1], [0.8, 0.2]])  # row 1 prefers column 0
+        >>> ranks(similarity)
+        tensor([0., 1.], dtype=torch.float64)
     """
     target = similarity.diagonal()
     if relevant is not None:

@@ -18,6 +18,13 @@ class EMA:
         named: The parameters to average, with their names, such as ``module.named_parameters()``.
         decay: In [0, 1).
         warmup: Use ``min(decay, (1 + n) / (10 + n))`` at update n, so that a short run is not all initial weights.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> ema = EMA(layer.named_parameters(), decay=0.999)
+        >>> ema.update()  # after every optimiser step
+        >>> with ema.applied():
+        ...     out = layer(torch.ones(1, 2))  # computed with the averages
     """
 
     def __init__(self, named: Iterable[tuple[str, nn.Parameter]], decay: float, *, warmup: bool = False) -> None:

@@ -44,6 +44,13 @@ def add_adapters(
 
     Raises:
         MotionkitError: Unknown targets, adapters already present, or nothing in `module` matches.
+
+    Example:
+        >>> from motionkit.nn import TransformerEncoder
+        >>> encoder = TransformerEncoder(16, 2, 32, 1)  # width, heads, hidden, depth
+        >>> add_adapters(encoder, r=2, targets=["attn"])
+        >>> sum(p.numel() for p in adapter_parameters(encoder))
+        192
     """
     import peft
 

@@ -14,6 +14,10 @@ def resolve_device(device: str) -> torch.device:
 
     Raises:
         MotionkitError: The device is not on this machine; the message lists those that are.
+
+    Example:
+        >>> resolve_device("cpu")
+        device(type='cpu')
     """
     name = f"cuda:{device}" if device.isdecimal() else device
     cuda, mps = torch.cuda.device_count() if torch.cuda.is_available() else 0, torch.backends.mps.is_available()

@@ -44,6 +44,10 @@ def audit_ratio(
 
     Raises:
         MotionkitError: A value is not finite or beyond `ratio_bound` (exit code 1).
+
+    Example:
+        >>> audit_ratio(torch.tensor([0.0, 2e-7]), torch.tensor([1.0, 3.0]), torch.tensor([40, 10]))
+        {40: 0.0, 10: 2...e-07}
     """
     size = log_ratio_per_dim.detach().abs()
     table: dict[int, float] = {}

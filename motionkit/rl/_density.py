@@ -147,5 +147,11 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
 
 
 def kl_nats(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
-    """Return the step's KL ``[M]`` summed over valid values (see `kl_frames`)."""
+    """Return the step's KL ``[M]`` summed over valid values (see `kl_frames`).
+
+    Example:
+        >>> x0, mask = torch.zeros(1, 4, 3), torch.tensor([[True, True, True, False]])
+        >>> kl_nats(x0 + 1, x0, torch.tensor([2.0]), mask)  # s^2 / 2 = 2 nats for each of 9 valid values
+        tensor([18.])
+    """
     return kl_frames(x0, x0_reference, sensitivity, mask).sum(-1)

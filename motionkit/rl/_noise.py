@@ -123,6 +123,14 @@ class NoiseSource:
             (sample 2k + 1 starts at minus sample 2k's).
         antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. Every sample keeps its own right
             distribution.
+
+    Example:
+        >>> noise = NoiseSource(seed=0)
+        >>> prompts, samples = torch.tensor([stable_hash("walk")] * 2), torch.tensor([0, 1])
+        >>> both = noise.start(0, prompts, samples, (8, 3))
+        >>> alone = noise.start(0, prompts[1:], samples[1:], (8, 3))
+        >>> torch.equal(both[1:], alone)  # a draw does not depend on the batch it is drawn in
+        True
     """
 
     seed: int

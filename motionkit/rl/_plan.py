@@ -95,6 +95,11 @@ class StepPlan:
 
         Raises:
             MotionkitError: Steps that were not trained, or a window position outside the plan.
+
+        Example:
+            >>> plan = StepPlan.build(Schedule.cosine(50), DDIM(eta=1.0), steps=5, window=[0, 1])
+            >>> plan.timesteps.tolist(), plan.trainable
+            ([49, 37, 24, 12, 0], (0, 1))
         """
         visited = (
             schedule.spaced(steps)

@@ -165,6 +165,14 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
 
     Raises:
         MotionkitError: `record` with a plan that has nothing to train.
+
+    Example:
+        >>> from motionkit.rl import Schedule
+        >>> plan = StepPlan.build(Schedule.cosine(50), steps=5)
+        >>> source = torch.zeros(2, 8, 3)  # two motions of eight frames, three features each
+        >>> done = rollout(lambda x, t: 0 * x, plan, source + 1, lambda t: torch.randn_like(source))
+        >>> done.x0.shape, done.trajectory.num_steps
+        (torch.Size([2, 8, 3]), 4)
     """
     if record:
         plan.require_trainable()

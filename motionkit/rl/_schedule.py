@@ -23,6 +23,12 @@ class Schedule:
 
     Raises:
         MotionkitError: A beta lies outside (0, 1].
+
+    Example:
+        >>> schedule = Schedule.cosine(50)
+        >>> schedule.spaced(5), schedule.early(5)
+        ([49, 37, 24, 12, 0], [49, 47, 41, 31, 18])
+        >>> x_t = schedule.noised(torch.zeros(1, 8, 3), torch.tensor([49]), torch.ones(1, 8, 3))
     """
 
     def __init__(self, betas: Tensor) -> None:

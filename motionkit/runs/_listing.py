@@ -64,6 +64,15 @@ def load(path: str | Path) -> RunInfo:
 
     Raises:
         MotionkitError: There is no run there, or it is damaged.
+
+    Example:
+        >>> from motionkit.runs import open_run
+        >>> with open_run("grpo", {"run": {"name": "first"}}) as run:
+        ...     run.log(1, {"reward/mean": 0.5})
+        ...     _ = run.finish()
+        >>> info = load("runs/grpo/first")
+        >>> info.status, [line["reward/mean"] for line in info.metrics()]
+        ('done', [0.5])
     """
     directory, _, record, config = locate(path)
     return _info(directory, record, config)

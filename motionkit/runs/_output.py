@@ -31,6 +31,15 @@ class OutputFolder:
         record: Name of its record, a JSON file.
         kind: What the record says it is; records of other kinds do not count.
         overwrite: Whether what an earlier command made may be replaced.
+
+    Example:
+        >>> place = OutputFolder(Path("out"), "out.json", "my-tool")
+        >>> place.claim()  # refuses a folder that this tool did not make
+        >>> with place.beside() as part:
+        ...     size = (part / "clip.txt").write_text("walk")
+        >>> place.settle(part, {"schema": 1})
+        >>> sorted(file.name for file in Path("out").iterdir())
+        ['clip.txt', 'out.json']
     """
 
     def __init__(self, path: Path, record: str, kind: str, *, overwrite: bool = False) -> None:

@@ -54,6 +54,12 @@ class Run:
         listeners: Called for every logged line.
         total_steps: Steps planned, when the trainer has said so; for progress.
         status: ``running``, then ``done``, ``failed`` or ``interrupted``.
+
+    Example:
+        >>> import torch
+        >>> with Run.create("grpo", {}, name="second") as run:
+        ...     print(run.save(1, {"policy": {"weight": torch.ones(2)}}, {"cursor": 8}).name)
+        step-00000001
     """
 
     def __init__(

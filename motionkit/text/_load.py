@@ -35,6 +35,12 @@ def load_encoder(
 
     Raises:
         MotionkitError: Unknown name, or a model or table that cannot be opened.
+
+    Example:
+        >>> from motionkit import starter
+        >>> encoder = load_encoder("stored", table=starter.table_path())
+        >>> encoder.encode(["a man walks."]).tokens.shape
+        torch.Size([1, 1, 384])
     """
     encoder: TextEncoder
     if name == "clip":

@@ -19,6 +19,11 @@ class Prompt:
         frames: K lengths in frames, one per segment; their sum is the motion's length.
         key: Identity of the prompt in its dataset; two prompts with the same text keep different keys.
         source_ids: Clip ids the segments were taken from, where there are any.
+
+    Example:
+        >>> prompt = Prompt.parse("walk | wave", fps=20, durations=[3, 2])
+        >>> prompt.segments, prompt.frames, prompt.bounds
+        (('walk', 'wave'), (60, 40), ((0, 60), (60, 100)))
     """
 
     segments: tuple[str, ...]

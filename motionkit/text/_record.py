@@ -21,6 +21,11 @@ class TextRecord(BaseModel):
         encoder: Name of the encoder.
         fingerprint: Its fingerprint.
         model: Folder or hub id that it was opened from; empty for the encoder's default.
+
+    Example:
+        >>> record = TextRecord(encoder="clip", fingerprint="clip:12ab", model="models/clip")
+        >>> TextRecord.model_validate_json(record.model_dump_json()) == record
+        True
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

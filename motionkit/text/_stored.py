@@ -31,6 +31,11 @@ class StoredEncoder:
 
     Raises:
         MotionkitError: The table is missing or damaged.
+
+    Example:
+        >>> write_table(Path("words.safetensors"), ["walk", "run"], torch.eye(2), encoder="minilm")
+        >>> StoredEncoder(Path("words.safetensors")).encode(["run"]).tokens
+        tensor([[[0., 1.]]])
     """
 
     name = "stored"

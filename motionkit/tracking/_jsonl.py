@@ -30,6 +30,13 @@ class JsonlWriter:
 
     Args:
         path: The file; made when absent.
+
+    Example:
+        >>> writer = JsonlWriter(Path("metrics.jsonl"))
+        >>> writer.write({"step": 1, "reward/mean": 0.5, "kl/nats": float("nan")})
+        >>> writer.close()
+        >>> list(read_metrics(Path("metrics.jsonl")))
+        [{'step': 1, 'reward/mean': 0.5, 'kl/nats': None}]
     """
 
     def __init__(self, path: Path) -> None:

@@ -141,6 +141,10 @@ def definition(name: str) -> Metric:
 
     Raises:
         KeyError: The name is not defined; add it to the table of this module.
+
+    Example:
+        >>> definition("reward/physics/mean").unit
+        '1'
     """
     if name in METRICS:
         return METRICS[name]

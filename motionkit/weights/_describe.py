@@ -14,7 +14,13 @@ _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_enc
 
 
 def describe(obj: Any) -> str:
-    """Name what an object from `read` is, in words for a message: the format, its role and its main sizes."""
+    """Name what an object from `read` is, in words for a message: the format, its role and its main sizes.
+
+    Example:
+        >>> import torch
+        >>> describe({"state_dict": {"input_process.poseEmbedding.weight": torch.zeros(512, 263)}})
+        'an MDM diffusion model (trans_enc, 263 features)'
+    """
     if isinstance(obj, (Tensor, np.ndarray)):
         return f"a single array of shape {list(obj.shape)}"
     if not isinstance(obj, Mapping):

@@ -29,6 +29,12 @@ def read(path: str | Path) -> Any:
     Raises:
         MotionkitError: Missing, a folder, truncated, a TorchScript archive, or a pickle that refers to anything
             else than tensors, arrays and plain containers (which is then not executed).
+
+    Example:
+        >>> import torch
+        >>> torch.save({"model": {"weight": torch.ones(2)}}, "foreign.pt")
+        >>> read("foreign.pt")
+        {'model': {'weight': tensor([1., 1.])}}
     """
     path = Path(path)
     if path.is_dir():

@@ -25,6 +25,12 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
     Raises:
         MotionkitError: Names missing or unknown, or shapes that differ, with the first few of each and what the
             file seems to be. The module is unchanged then.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> load_strict(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, "layer.pt")
+        >>> layer(torch.ones(1, 2)).item()
+        2.0
     """
     _check(module, tensors, origin)
     module.load_state_dict(dict(tensors), strict=True)

@@ -64,6 +64,12 @@ def load_tmr(
 
     Raises:
         MotionkitError: What is wrong with which file, and what it really is.
+
+    Example:
+        >>> from motionkit import starter
+        >>> tmr = load_tmr(starter.weights_path("tmr"), text_model="stored", table=starter.table_path())
+        >>> tmr.encode_texts(["a man walks.", "someone walks."]).shape
+        torch.Size([2, 128])
     """
     root = Path(path) if path is not None else None
     if root is not None and not root.exists():

@@ -60,6 +60,14 @@ def open_policy(
 
     Raises:
         MotionkitError: Anything about the files that does not fit; nothing is left half loaded.
+
+    Example:
+        >>> from motionkit.text import Prompt
+        >>> policy = open_policy(MDMOptions(checkpoint="starter"))
+        >>> condition = policy.condition([Prompt(("a man walks.",), (60,))])
+        >>> x0 = policy.predict(torch.zeros(1, 60, 263), torch.tensor([49]), condition, torch.tensor([60]))
+        >>> x0.shape
+        torch.Size([1, 60, 263])
     """
     parts = _read(options.checkpoint)
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:

@@ -56,6 +56,15 @@ class GRPO:
 
     Raises:
         MotionkitError: The settings leave nothing to train, or the reference does not match.
+
+    Example:
+        >>> from motionkit import GRPO, load_dataset, load_policy, load_reward
+        >>> from motionkit.trainers.grpo.api import SamplerSettings
+        >>> sampler = SamplerSettings(inference_timesteps=5)
+        >>> grpo = GRPO(load_policy("starter"), load_reward("tmr-dense"), sampler=sampler)
+        >>> metrics = grpo.step(load_dataset("starter").prompts("train")[:2])
+        >>> metrics["ratio/mean"]
+        1.0
     """
 
     def __init__(
