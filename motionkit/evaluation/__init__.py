@@ -9,7 +9,7 @@ from motionkit.evaluation._judge import open_judge
 from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.evaluation._opened import Opened, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation._sample import Samples, sample, segment_bounds
+from motionkit.evaluation._sample import Samples, Walk, sample, segment_bounds
 
 __all__ = [
     "PATIENCE",
@@ -19,6 +19,7 @@ __all__ = [
     "Paired",
     "RewardAlarms",
     "Samples",
+    "Walk",
     "compare",
     "compare_measured",
     "describe_shared",

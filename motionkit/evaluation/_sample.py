@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,8 +10,11 @@ from torch import Tensor
 
 from motionkit.motion import MotionBatch
 from motionkit.policies.base import Condition, DiffusionPolicy
-from motionkit.rl import NoiseSource, Rollout, StepPlan, length_mask, rollout, stable_hash
+from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan, length_mask, rollout, stable_hash
 from motionkit.text import Prompt
+
+Walk = Callable[[Predict, Tensor, StepNoise], Rollout]
+"""``walk(predict, x_start [N, T, D], noise)`` goes from noise to motion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ def sample(
     samples: int = 1,
     guidance: float = 1.0,
     step: int = 0,
-    record: bool = False,
+    walk: Walk | None = None,
 ) -> Samples:
     """Sample every prompt `samples` times in one batch; the caller says ``torch.no_grad()`` where no graph is wanted.
 
@@ -58,10 +61,7 @@ def sample(
         samples: S, motions per prompt.
         guidance: Classifier-free guidance scale.
         step: Part of the noise key; 0 everywhere outside training.
-        record: Keep the visited states, for training.
-
-    Raises:
-        MotionkitError: `record` with a plan that has nothing to train.
+        walk: How an algorithm goes through the steps, and what it keeps of them; None keeps nothing.
     """
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
@@ -71,12 +71,11 @@ def sample(
     condition = policy.condition(prompts).select(groups)
     frames = policy.frames(lengths)
     shape = (frames, policy.normalizer.mean.shape[-1])
-    done = rollout(
+    walk = walk or (lambda predict, start, draw: rollout(predict, plan, start, draw, record=False))
+    done = walk(
         lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
-        plan,
         noise.start(step, keys, numbers, shape),
         noise.steps(step, keys, numbers, shape),
-        record=record,
     )
     return Samples(
         prompts=[prompt for prompt in prompts for _ in range(samples)],

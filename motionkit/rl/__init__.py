@@ -16,6 +16,7 @@ from motionkit.rl._density import (
     step_products,
     valid_dims,
 )
+from motionkit.rl._graph import Chain, graph_rollout
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import Objective, RatioNorm, Reduction, Terms, clipped_surrogate, linear_surrogate
 from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
@@ -27,6 +28,7 @@ __all__ = [
     "DDIM",
     "DDPM",
     "Advantages",
+    "Chain",
     "NoiseSource",
     "Objective",
     "Precision",
@@ -47,6 +49,7 @@ __all__ = [
     "frame_sum",
     "gaussian",
     "global_std",
+    "graph_rollout",
     "group_std",
     "kl_frames",
     "kl_nats",

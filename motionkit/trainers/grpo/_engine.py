@@ -128,7 +128,7 @@ class GRPO:
         """
         require_eval(self.policy.network)
         clock = Clock()
-        with torch.set_grad_enabled(self.algorithm.records == "graph"):
+        with torch.set_grad_enabled(self.algorithm.graph):
             batch = self._sample(prompts)
             clock.lap("rollout")
             scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
@@ -160,7 +160,7 @@ class GRPO:
             samples=self.rollout.group_size,
             guidance=self.sampler.guidance_scale,
             step=self.updates,
-            record=self.algorithm.records == "trajectory",
+            walk=lambda predict, start, noise: self.algorithm.rollout(predict, start, noise, self.updates),
         )
 
     def averaged(self) -> AbstractContextManager[None]:

@@ -420,7 +420,16 @@ def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling(
         for _ in range(6):
             grpo.step(PROMPTS)
         with torch.no_grad():
-            batch = sample(grpo.policy, PROMPTS, grpo.algorithm.plan, grpo.noise, samples=2, step=99, record=True)
+            rule = grpo.algorithm
+            batch = sample(
+                grpo.policy,
+                PROMPTS,
+                rule.plan,
+                grpo.noise,
+                samples=2,
+                step=99,
+                walk=lambda predict, start, noise, rule=rule: rule.rollout(predict, start, noise, 0),
+            )
         visited = batch.rollout.trajectory
         assert visited is not None
         asked = (visited.x_t[0], visited.timesteps[0].expand(8), batch.condition, batch.lengths)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
+
+from torch import Tensor
 
 from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
-from motionkit.rl import StepPlan
-
-Records = Literal["trajectory", "endpoints", "graph"]
-"""What sampling keeps for the algorithm: the visited states, the finished motions alone, or the whole graph."""
+from motionkit.rl import Predict, Rollout, StepNoise, StepPlan
 
 
 class Update(Protocol):
@@ -38,19 +37,30 @@ class Algorithm(Protocol):
 
     Attributes:
         plan: The reverse steps of a rollout.
-        records: What sampling must keep. ``graph`` also leaves gradients on while sampling and scoring.
+        graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
     """
 
     plan: StepPlan
-    records: Records
+    graph: bool
     passes: int
 
-    def update(self, batch: Samples, scored: Scored, number: int) -> Update:
-        """Turn rewards into credit.
+    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
+        """Go from noise to motion along `plan`, and keep of it what `update` needs.
 
         Args:
-            batch: Samples, with what `records` asks for.
+            predict: The policy's x0 prediction, guidance included.
+            start: ``[N, T, D]`` standard normal start.
+            noise: Step noise by timestep.
+            number: Updates completed before this one.
+        """
+        ...
+
+    def update(self, batch: Samples, scored: Scored, number: int) -> Update:
+        """Turn rewards into credit, or take them with their graph.
+
+        Args:
+            batch: Samples, with what `rollout` kept.
             scored: Their rewards.
             number: Updates completed before this one.
         """

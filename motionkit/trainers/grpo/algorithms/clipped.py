@@ -16,13 +16,23 @@ from torch import Tensor
 from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import Scored
-from motionkit.rl import DDIM, DDPM, Objective, Precision, StepPlan, audit_ratio
+from motionkit.rl import (
+    DDIM,
+    DDPM,
+    Objective,
+    Precision,
+    Predict,
+    Rollout,
+    StepNoise,
+    StepPlan,
+    audit_ratio,
+    rollout,
+)
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import ObjectiveSettings, SamplerSettings
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
-from motionkit.trainers.grpo.algorithms.base import Records
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
@@ -46,7 +56,7 @@ class Clipped:
         MotionkitError: The window leaves nothing to train.
     """
 
-    records: Records = "trajectory"
+    graph = False
 
     def __init__(
         self,
@@ -78,6 +88,10 @@ class Clipped:
             kl_coef=objective.kl_coef,
             on_policy=objective.inner_epochs == 1,
         )
+
+    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
+        """Sample and keep all visited states."""
+        return rollout(predict, self.plan, start, noise)
 
     def update(self, batch: Samples, scored: Scored, number: int) -> ClippedUpdate:
         """Compute the advantages of a batch."""

@@ -1,0 +1,189 @@
+"""Reward gradient: the reward is differentiated through the deterministic sampler.
+
+Sources: Clark et al. 2023 (DRaFT, arXiv:2309.17400), Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739). A sample
+``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are no
+groups, no advantages and no log-probabilities.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import Samples
+from motionkit.kernels import physics_sums
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.mix import Scored
+from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout, stable_hash, valid_dims
+from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo.algorithms._hold import roughness
+from motionkit.trainers.grpo.algorithms.clipped import visited
+
+if TYPE_CHECKING:
+    from motionkit.trainers.grpo._settings import GradientObjectiveSettings, GradientSamplerSettings
+
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
+_LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
+_LONG = 10  # steps from which they are
+
+
+class RewardGradient:
+    """The algorithm ``reward-gradient``; see `motionkit.trainers.grpo.algorithms.Algorithm`.
+
+    Args:
+        policy: The policy that is trained.
+        reference: What the hold is measured to.
+        sampler: How the policy is sampled.
+        objective: What is minimised beside the negative reward.
+        physics: Whether the settings' own jerk and skate terms act when they are left open: not where the physics
+            reward is in the mix.
+        seed: Seed of the hold's states, and of the control.
+        signs: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
+        world: The processes that train together.
+
+    Raises:
+        MotionkitError: The chain is longer than the rollout.
+    """
+
+    graph = True
+    passes = 1
+
+    def __init__(
+        self,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        sampler: GradientSamplerSettings,
+        objective: GradientObjectiveSettings,
+        *,
+        physics: bool = True,
+        seed: int = 0,
+        signs: bool = False,
+        world: World | None = None,
+    ) -> None:
+        self.policy = policy
+        self.reference = reference
+        self.settings = objective
+        self.guidance = sampler.guidance_scale
+        self.world = world or OneProcess()
+        self.seed = seed
+        self.signs = signs
+        steps = visited(policy, sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
+        if objective.chain != "all" and objective.chain_steps > len(self.plan):
+            raise MotionkitError(
+                f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} steps of a rollout.",
+                fix="set it to fewer, or --train-timesteps to more.",
+            )
+        self.jerk, self.skate = (
+            0.0 if signs else weight if weight is not None else default if physics else 0.0
+            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
+        )
+        size = sum(parameter.numel() for parameter in policy.network.parameters())
+        auto = size > _LARGE or len(self.plan) > _LONG
+        self.save_memory = auto if objective.save_memory == "auto" else objective.save_memory == "on"
+
+    def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
+        """Sample with the graph on; the state of one step, another each time, is kept for the hold."""
+        return graph_rollout(
+            predict,
+            self.plan,
+            start,
+            noise,
+            network=self.policy.network,
+            chain=self.settings.chain,
+            length=self.settings.chain_steps,
+            keep=() if number % 2 else (number // 2 % len(self.plan),),
+            save_memory=self.save_memory,
+        )
+
+    def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
+        """Take the scores, which carry the graph."""
+        return GradientUpdate(self, batch, scored, number)
+
+
+class GradientUpdate:
+    """One update of `RewardGradient`; see `motionkit.trainers.grpo.algorithms.Update`."""
+
+    def __init__(self, rule: RewardGradient, batch: Samples, scored: Scored, number: int) -> None:
+        self._rule = rule
+        self._batch = batch
+        self._scored = scored
+        self._number = number
+        self._losses: dict[str, float] = {}
+
+    def backward(self) -> bool:
+        """Add the gradient of the negative mean reward, of jerk and skate, and of the hold."""
+        rule = self._rule
+        losses = {"policy": self._negative_reward()}
+        if rule.jerk or rule.skate:
+            losses["physics"] = self._physics()
+        # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
+        total = torch.stack(list(losses.values())).sum() / rule.world.size
+        total.backward()
+        losses["anchor"], losses["hold"] = self._hold()
+        torch.add(losses["anchor"], losses["hold"]).div(rule.world.size).backward()
+        self._losses = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        return True
+
+    def metrics(self) -> dict[str, float]:
+        """Return the losses."""
+        return {"loss/total": sum(self._losses.values()), **self._losses}
+
+    def _negative_reward(self) -> Tensor:
+        """Return ``-mean_i R_i`` over the samples that could be scored."""
+        total = self._scored.total[self._scored.finite]
+        if self._rule.signs:
+            draws = np.random.default_rng((self._rule.seed, self._number)).choice((-1.0, 1.0), len(total))
+            total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
+        return -total.sum() / max(1, len(total))
+
+    def _physics(self) -> Tensor:
+        """Return ``w_j mean log(jerk) + w_s mean skate`` of the finished motions."""
+        rule, motions = self._rule, self._batch.motions
+        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        known = skate.isfinite() & jerk.isfinite()
+        terms = rule.jerk * (jerk + _JERK_FLOOR).log() + rule.skate * skate
+        return terms[known].sum() / max(1, int(known.sum()))
+
+    def _hold(self) -> tuple[Tensor, Tensor]:
+        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state per sample.
+
+        alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
+        made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
+        """
+        rule, batch = self._rule, self._batch
+        x, timestep = self._visited() if self._number % 2 == 0 else self._anywhere()
+        other = rule.reference.condition(batch.prompts, batch.condition)
+        x0 = rule.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=rule.guidance)
+        aim = rule.reference.predict(x, timestep, other, batch.lengths, guidance=rule.guidance)
+        moved = x0 - aim  # [N, T, D]
+        signal = rule.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
+        square = moved.square().sum(-1).masked_fill(~batch.mask, 0.0).sum(1) / valid_dims(batch.mask, moved.shape[-1])
+        rough = rule.settings.anchor * roughness(moved, batch.mask)
+        return rough.mean(), (rule.settings.hold * signal * square).mean()
+
+    def _visited(self) -> tuple[Tensor, Tensor]:
+        """Return the kept states of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
+        rest = self._batch.rollout.rest
+        assert rest is not None, "a graph rollout keeps its states"
+        return rest.x_t[0], rest.timesteps.expand(len(self._batch.lengths))
+
+    def _anywhere(self) -> tuple[Tensor, Tensor]:
+        """Return the finished motions noised to a timestep drawn for each: what other samplers visit is held too."""
+        rule, batch = self._rule, self._batch
+        clean = batch.rollout.x0.detach()
+        count, schedule = len(clean), rule.policy.schedule
+        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)
+        numbers = torch.arange(count, device=clean.device)
+        draws = np.random.default_rng((rule.seed, self._number)).integers(len(schedule), size=count * rule.world.size)
+        mine = draws[rule.world.rank * count :][:count]
+        timestep = torch.as_tensor(mine, device=clean.device)
+        # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
+        noise = NoiseSource(rule.seed).start(-2 - self._number, keys, numbers, tuple(clean.shape[1:]))
+        signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
+        return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
