@@ -47,8 +47,8 @@ def matrix_to_quaternion(matrix: Tensor) -> Tensor:
 def rotation_between(source: Tensor, target: Tensor) -> Tensor:
     """Return the smallest rotation that takes the direction of `source` to that of `target`.
 
-    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no
-    smallest rotation: half a turn about an axis at right angles to `source` is returned there (the peer divides by
+    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no smallest
+    rotation: half a turn about an axis at right angles to `source` is returned there (HumanML3D's code divides by
     zero). A zero vector gives the identity.
 
     Args:

@@ -16,7 +16,7 @@ from motionkit.geometry import rotate_yaw
 
 
 def columns_in_use(joints: int) -> int:
-    """Return how many leading columns of a feature row the recovery reads."""
+    """Return the number of leading columns of a feature row that the recovery reads."""
     return 4 + 3 * (joints - 1)
 
 

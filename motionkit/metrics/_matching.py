@@ -20,7 +20,7 @@ def distances(text: Tensor, motion: Tensor) -> Tensor:
 
 
 def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH) -> Tensor:
-    """Share of texts whose own motion is among the k nearest of its batch.
+    """Return the share of texts whose own motion is among the k nearest of its batch.
 
     Args:
         text: ``[N, D]``.

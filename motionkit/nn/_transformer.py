@@ -1,8 +1,8 @@
 """Post-norm transformer layers that compute what `nn.TransformerEncoder` and `nn.TransformerDecoder` compute.
 
 Batch first, masks True = valid, attention through `scaled_dot_product_attention` and one code path for training and
-inference. Padded positions may hold anything, NaN included: they are zeroed on entry and never attended to. Names of
-the parameters follow torch's, up to the projections that `motionkit.nn.native_keys` renames.
+inference. Padded positions may hold anything, NaN included: they are zeroed on entry and never attended to. Parameters
+are named as in torch, except the projections that `motionkit.nn.native_keys` renames.
 """
 
 from __future__ import annotations

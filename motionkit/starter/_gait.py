@@ -1,4 +1,4 @@
-"""Stepping along a path: footfalls are planned where the body will be at mid-stance, so planted feet never slide."""
+"""Steps along a path. Footfalls are planned where the body is at mid-stance, so planted feet do not slide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Gait:
-    """How somebody steps.
+    """Parameters of a manner of stepping.
 
     Attributes:
         cadence: Steps per second, both feet counted.
@@ -97,7 +97,8 @@ def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Fun
         s = np.where(swinging, s, 0.0)
         source, angle = plant(np.where(swinging & ~after, k - 1, k))
         target, later = plant(np.where(after, k + 1, k))
-        # Cubic and a little shorter than the lift: the foot hardly moves while it is close to the floor.
+        # Cubic and a little shorter than the lift, so that the foot hardly moves sideways while it is close to the
+        # floor.
         x = np.clip((s - 0.06) / 0.88, 0, 1)
         w = x**2 * (3 - 2 * x)
         controls.toe[:, side, [0, 2]] = source + (target - source) * w[:, None]

@@ -19,7 +19,7 @@ class Take:
     Attributes:
         t: ``[T]`` seconds of each frame.
         duration: Seconds of the whole clip.
-        rng: Source of the take's small differences.
+        rng: Generator for the small variations of this take.
         tempo: Speed of the movement, 1 = usual.
         size: Amplitude of the movement, 1 = usual.
     """
@@ -77,7 +77,7 @@ def smooth(values: Array, fps: float, seconds: float) -> Array:
 
 
 def drift(take: Take, amplitude: float, channels: int = 1) -> Array:
-    """``[T, channels]`` slow wandering, so that nobody stands like a statue."""
+    """``[T, channels]`` slow random sway, so that a standing body is not motionless."""
     rate = take.rng.uniform(0.15, 0.6, size=(2, channels)) * 2 * np.pi
     phase = take.rng.uniform(0, 2 * np.pi, size=(2, channels))
     return np.asarray(amplitude * np.sin(take.t[:, None, None] * rate + phase).mean(axis=1))

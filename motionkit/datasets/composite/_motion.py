@@ -15,7 +15,7 @@ from motionkit.motion.features import with_frame_after
 
 
 def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
-    """Perform windows one after the other.
+    """Join feature windows into one motion.
 
     Each window starts at the place and with the heading that the one before it ends with. At the seam the two poses
     meet half-way (`blend_seam`). There is no ground truth for how a person would have gone from one action to the

@@ -1,4 +1,4 @@
-"""Bringing two pieces of a motion together at the instant where they meet, without changing the body."""
+"""Blends two pieces of a motion where they meet, without changing bone lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from motionkit.geometry import bones_from_positions, positions_from_bones, rotat
 from motionkit.motion import Skeleton
 
 BLEND = 0.2
-"""Seconds on each side of a seam over which the two poses are brought together."""
+"""Seconds on each side of a seam over which the two poses are blended."""
 
 
 def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:

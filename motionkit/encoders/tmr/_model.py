@@ -146,7 +146,7 @@ class TMR(nn.Module):
 
     @staticmethod
     def _tokens(text: str, model: TextEncoder) -> TextFeatures:
-        """Give a model of one vector per sentence one token per clause; others read the text as it stands."""
+        """Split the text into clauses for a model of one vector per sentence; other models read it whole."""
         clauses = text.split(SEPARATOR)
         if model.name not in _SENTENCE_MODELS or len(clauses) == 1:
             return model.encode([text])
@@ -162,7 +162,7 @@ class TMR(nn.Module):
         """Encode crops of a batch of motions, all together in length buckets; positions restart in each crop.
 
         Args:
-            features: ``[N, T, F]`` unnormalised; what no crop covers may hold anything.
+            features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
             crops: S crops inside their motions; one of length 0 is not encoded.
             clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
 

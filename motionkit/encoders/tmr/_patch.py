@@ -1,4 +1,4 @@
-"""Several frames as one token: the same network at a fraction of the cost.
+"""Joins several frames into one token, which makes the same network several times cheaper.
 
 A released TMR reads one frame per token. A motion encoder whose input is p times as wide as a frame reads p frames.
 """

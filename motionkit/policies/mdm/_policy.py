@@ -31,7 +31,7 @@ class MDMPolicy:
         network: The network; put into eval mode here.
         normalizer: Statistics of its feature space.
         skeleton: Body of its features.
-        encoder: Text encoder of the width that `settings` asks for.
+        encoder: Text encoder of width ``settings.text_width``.
         fps: Frames per second.
         max_length: Longest motion in frames.
         padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
@@ -125,13 +125,13 @@ class MDMPolicy:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        """Fingerprints of the inputs that options name, by option; independent of their paths."""
         found = proof(self.encoder.fingerprint)
         return {"text_model": found} if found else {}
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """Device of the network."""
         return self.network.pe.device
 
     def frames(self, lengths: Tensor) -> int:
