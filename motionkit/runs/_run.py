@@ -373,10 +373,7 @@ def open_run(
     inputs: Mapping[str, str] | None = None,
     root: str | Path = "runs",
 ) -> Run:
-    """Create or resume the run that ``snapshot["run"]`` asks for (out, name, overwrite, resume).
-
-    This is the one call between `Trainer.prepare` and `Trainer.train`; see `Run.create` and `Run.resume`.
-    """
+    """Create or resume a run by ``snapshot["run"]`` (out, name, overwrite, resume); see `Run.create`, `Run.resume`."""
     place: Mapping[str, Any] = snapshot.get("run") or {}
     if place.get("resume"):
         return Run.resume(
