@@ -113,6 +113,7 @@ def _controls(order: Order, fps: float) -> Controls:
         ("pelvis", 0.03),
     ):
         setattr(controls, name, smooth(getattr(controls, name), fps, seconds))
+    # Lower the pelvis before a planted foot is out of reach: the maximum over a short window, smoothed.
     drop = overreach(controls)
     if drop.max() > 1e-4:
         wide = max(1, round(0.09 * fps))

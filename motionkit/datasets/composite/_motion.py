@@ -37,6 +37,7 @@ def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) 
             end = pieces[-1][-1]
             turn = _bearing(end, skeleton) - _bearing(joints[0], skeleton)
             joints = rotate_yaw(joints, turn)
+            # Move on the floor only: heights are the clips' own.
             joints = joints + (end[0] - joints[0, 0]) * joints.new_tensor([1.0, 0.0, 1.0])
         pieces.append(joints)
     # The last frame of a piece and the first of the next are the same instant.

@@ -156,6 +156,7 @@ class MDMPolicy:
         return MDMCondition(features.tokens, features.mask)
 
     def _clauses(self, prompts: Sequence[Prompt]) -> MDMCondition:
+        # One vector per clause: [sum K_i, 1, F], scattered below to [N, max K, F] with a mask.
         features = self.encoder.encode([text for prompt in prompts for text in prompt.segments])
         count, widest = len(prompts), max(len(prompt.segments) for prompt in prompts)
         text = torch.zeros(count, widest, self.settings.text_width)
@@ -189,10 +190,12 @@ class MDMPolicy:
         if guidance == 1.0:
             return self._run(x, timestep, condition, mask, None)
         count = x.shape[0]
+        # Rows 0..N-1 with text, N..2N-1 without.
         drop = torch.arange(2 * count, device=x.device) >= count
         both = None if mask is None else mask.repeat(2, 1)
         out = self._run(x.repeat(2, 1, 1), timestep.repeat(2), condition.repeat(2), both, drop)
         with_text, without = out[:count], out[count:]
+        # Classifier-free guidance (Ho and Salimans 2022) on x0: G(x) = x_uncond + s (x_cond - x_uncond).
         return without + guidance * (with_text - without)
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:

@@ -108,6 +108,7 @@ def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Pa
         rank = down.shape[0] if down.ndim else 0
         if not rank or shapes != [(*shapes[2][:1], rank), (rank, *shapes[2][1:]), shapes[2]]:
             raise MotionkitError(f"{path}: {name} does not fit {target}.", fix="copy it again.")
+        # B [out, r] times A [r, in].
         out[target] = out[target] + alpha / rank * (up @ down)
     return out
 
