@@ -10,8 +10,7 @@ from torch import Tensor
 
 from motionkit.datasets.composite._seams import blend_seam
 from motionkit.geometry import heading, rotate_yaw
-from motionkit.motion import Skeleton, joints_to_features
-from motionkit.motion.features import with_frame_after
+from motionkit.motion import Skeleton, joints_to_features, with_frame_after
 
 
 def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
