@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from pydantic import ValidationError
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
+
+_logger = logging.getLogger("motionkit.plugins")
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import TextMotionDataset
@@ -90,6 +93,9 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
 
 def _build(kind: str, name: str, options: dict[str, Any], **runtime: Any) -> Any:
     component = plugins.get(kind, name)
+    for entry, text in plugins.hidden().items():
+        if (entry.kind, entry.name) == (kind, name):
+            _logger.warning("%s", text)
     try:
         # A path is a path, whether the option holds one or a word such as "starter" as well.
         plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}

@@ -1,4 +1,4 @@
-"""What motionkit raises on purpose: errors that a user can mend, and a stop by a signal."""
+"""Exceptions: errors that a user can fix, and interruption by a signal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class MotionkitError(Exception):
-    """Something the user can understand and mend.
+    """An error that the user can understand and fix.
 
     Args:
         message: What went wrong, with the offending value or path.
         why: Why that is a problem, when the message does not already say it.
-        fix: What to do about it, preferably a command.
+        fix: What the user can do, preferably a command.
         code: Exit code; 2 while nothing was started, 1 after (see `as_late`).
 
     Example:
@@ -27,12 +27,12 @@ class MotionkitError(Exception):
         self.code = code
 
     def sentence(self) -> str:
-        """Return message, reason and remedy in one line, for lists of what went wrong."""
+        """Return message, reason and fix in one line, for lists of errors."""
         said = f"{_open(self.message)} ({_open(self.why)})." if self.why else self.message
         return f"{said} Fix: {_open(self.fix)}." if self.fix else said
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain data for JSON."""
+        """Return the error as plain data for JSON."""
         return {"code": self.code, "message": self.message, "why": self.why, "fix": self.fix}
 
     def as_late(self) -> MotionkitError:
@@ -44,9 +44,9 @@ class MotionkitError(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """SIGINT or SIGTERM has arrived; raised by signal handlers only.
+    """Raised by signal handlers for SIGINT and SIGTERM.
 
-    A plain `KeyboardInterrupt` may come from any code, this one is a signal.
+    Any code may raise a plain `KeyboardInterrupt`; this subclass always means a signal.
 
     Args:
         number: The signal's number.
@@ -58,12 +58,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _open(text: str) -> str:
-    """Return a sentence without its full stop; an ellipsis is none."""
+    """Return a sentence without its full stop; an ellipsis stays."""
     return text if text.endswith("...") else text.removesuffix(".")
 
 
 _LONGEST = 8000
-"""Characters of a text in an error: it may quote a file, and what stands there may have any length."""
+"""Most characters of a text in an error, which may quote a file of any length."""
 
 
 def _cut(text: str) -> str:

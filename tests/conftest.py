@@ -7,9 +7,10 @@ import json
 import os
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import hypothesis
 import pytest
@@ -26,6 +27,20 @@ ROOT = Path(__file__).resolve().parent.parent
 hypothesis.settings.register_profile("house", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape lone surrogates, which tests of odd file names print: pytest-xdist sends reports as UTF-8."""
+    return _as_utf8((yield))
+
+
+def _as_utf8(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {key: _as_utf8(value) for key, value in data.items()}
+    return [_as_utf8(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
 @pytest.fixture(scope="session")

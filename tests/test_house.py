@@ -61,3 +61,10 @@ def test_ci_script_is_executable_bash(root: Path) -> None:
     script = root / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_files_that_contributing_names_exist(root: Path) -> None:
+    named = set(re.findall(r"`((?:motionkit|tests)/[\w./]+)`", (root / "CONTRIBUTING.md").read_text()))
+    named = {path for path in named if "NAME" not in path}
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not (root / path).exists()] == []

@@ -126,7 +126,7 @@ def root(
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     output.set_up(level=level, colour=color)
     reported = context.invoked_subcommand in ("plugins", "doctor")  # they name broken packages themselves
-    for text in (*(() if reported else map(str, plugins.scan().broken)), *shadowed()):
+    for text in (*(() if reported else map(str, plugins.scan().broken)), *plugins.hidden().values(), *shadowed()):
         output.warn(text)
     if verbose > 1:
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)

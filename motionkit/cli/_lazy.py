@@ -177,7 +177,7 @@ def shadowed() -> list[str]:
 def _summary(name: str) -> str:
     own = TRAINER_SUMMARIES.get(name)
     entries = [e for e in plugins.scan().of("trainers") if e.name == name or e.name.startswith(f"{name}.")]
-    if own is not None and all(entry.builtin for entry in entries):
+    if own is not None and any(entry.builtin for entry in entries):
         return own
     for entry in entries:
         if not entry.builtin:

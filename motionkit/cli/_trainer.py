@@ -46,16 +46,20 @@ def trainer_command(name: str, app: typer.Typer) -> None:
         if dry_run:
             show_plan(label, resolved, plan, as_json=as_json)
             return
-        _train(label, trainer, resolved, as_json=as_json)
+        _train(label, component, trainer, resolved, as_json=as_json)
 
     add_command(app, model, run, label, help=component.summary)
 
 
-def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool) -> None:
+def _train(
+    label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
+) -> None:
     from motionkit.trainers.execute import run_trainer
 
     try:
-        outcome = run_trainer(label, trainer, resolved, argv=sys.argv, watch=lambda run: follow(run, label))
+        outcome = run_trainer(
+            label, trainer, resolved, component=component, argv=sys.argv, watch=lambda run: follow(run, label)
+        )
     except OSError as error:
         known = as_motionkit_error(error)
         raise error if known is None else known.as_late() from error
@@ -64,6 +68,8 @@ def _train(label: str, trainer: Any, resolved: Resolved[TrainerSettings], *, as_
     else:
         output.tables(outcome.table)
         output.say(f"{outcome.status}: {outcome.directory}")
+        if outcome.page is not None:
+            output.say(f"page: {outcome.page}")
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 

@@ -30,7 +30,7 @@ class TextClip:
 
 
 class TextMotionDataset(Protocol):
-    """Clips with captions, and the prompts that RL asks for.
+    """Clips with captions, and prompts for RL.
 
     Attributes:
         name: Registry name.

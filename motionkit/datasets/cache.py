@@ -1,4 +1,4 @@
-"""Where datasets keep what takes seconds to compute."""
+"""The folder in which datasets cache what takes seconds to compute."""
 
 from motionkit.config import cache_folder
 

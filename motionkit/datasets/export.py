@@ -1,4 +1,4 @@
-"""The clips of any text-motion dataset, as sources of a conversion."""
+"""Presents the clips of a text-motion dataset as sources for `motionkit convert`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DatasetSource:
     fps: float
 
     def fingerprint(self) -> str:
-        """Return nothing: a clip in memory has no state on disk."""
+        """Return an empty fingerprint: a clip in memory has no state on disk."""
         return ""
 
     def load(self) -> Sequence[Clip]:

@@ -1,4 +1,4 @@
-"""Joining single captions into prompts of several segments."""
+"""Joins single captions into prompts of several segments."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def join_prompts(
 ) -> tuple[Prompt, ...]:
     """Join K one-segment prompts into each of ``len(singles)`` prompts, the same ones for the same seed.
 
-    Prompt i begins with ``singles[i]``; the others are drawn without taking one clip twice. A segment is as long as
+    Prompt i begins with ``singles[i]``; the others are drawn from different clips. A segment is as long as
     its source, unless the total exceeds `max_length`: then the longest are cut to one common length (a multiple of
     `unit`, at least `MIN_SEGMENT`).
 
     Args:
-        singles: One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` take no part.
+        singles: One-segment prompts with a source clip each; those shorter than `MIN_SEGMENT` are not used.
         k_segments: K >= 2.
         seed: Chooses what is joined.
         max_length: Longest total in frames.
@@ -79,7 +79,7 @@ def fit_lengths(lengths: Sequence[int], max_length: int, *, unit: int = 4) -> tu
 def join_texts(texts: Sequence[str]) -> str:
     """Return captions as one sentence: "First a, then b, finally c".
 
-    The marks that captions end with are left out, so that no "kicks., then" comes about.
+    Punctuation at the end of captions is removed ("kicks.," would result otherwise).
 
     Example:
         >>> join_texts(["a man walks.", "he jumps", "he sits down"])

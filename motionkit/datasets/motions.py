@@ -1,4 +1,4 @@
-"""Which clips show one and the same motion: what is trained on must not be measured on."""
+"""Compares motions of two splits: training motions must not be used for measuring."""
 
 from __future__ import annotations
 

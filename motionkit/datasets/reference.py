@@ -1,4 +1,4 @@
-"""Foot skate and jerk of a dataset's own motions, which the physics reward is measured against."""
+"""Median foot skate and jerk of a dataset's motions, the reference of the physics reward."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def physics_medians(clips: Sequence[TextClip], skeleton: Skeleton, fps: float) -
     """Return the median foot skate (m/s) and median jerk (m/s^3) over clips.
 
     The result is kept in the user's cache folder (``$MOTIONKIT_CACHE``, ``$XDG_CACHE_HOME/motionkit`` or
-    ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset is never given
-    another's figures. A cache that cannot be written is no error.
+    ``~/.cache/motionkit``), under a hash of the motions themselves, so that a changed dataset gets new figures. A cache
+    that cannot be written is no error.
 
     Args:
-        clips: At least one; clips shorter than 4 frames, which have no jerk, do not count.
+        clips: At least one; clips shorter than 4 frames have no jerk and are not used.
         skeleton: Body of the features.
         fps: Frames per second.
     """

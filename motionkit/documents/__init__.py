@@ -1,7 +1,7 @@
 """Text documents from outside: JSON, TOML, YAML and CSV, with size, depth and types checked before anything is used.
 
-Every file is taken for hostile. Its size is looked at before it is opened, what is not UTF-8 or nested too deep is
-refused, and whatever is wrong is a `MotionkitError` that names the file. Imports neither torch nor numpy.
+Files are untrusted: size is checked before opening, text that is not UTF-8 or nested too deep is refused, and every
+fault is a `MotionkitError` that names the file. Imports neither torch nor numpy.
 """
 
 from motionkit.documents._csv import read_csv

@@ -1,4 +1,4 @@
-"""CSV."""
+"""Reads CSV files row by row."""
 
 from __future__ import annotations
 

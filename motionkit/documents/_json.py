@@ -1,4 +1,4 @@
-"""JSON, also as people write it: with ``//`` and ``/* */`` comments and with trailing commas."""
+"""Reads JSON, also with ``//`` and ``/* */`` comments and trailing commas."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from motionkit.errors import MotionkitError
 T = TypeVar("T")
 
 _MANY = 5_000_000
-"""Tables and lists in one document; an empty one of two letters takes 64 bytes of memory."""
+"""Tables and lists in one document; an empty one, two letters long, takes 64 bytes of memory."""
 
 _LINE = 1 << 20
 
-# A string, even an unterminated one, is one piece, so that nothing inside it is taken for a comment; the possessive
-# repeats keep the search linear in the length of the text whatever it holds.
+# A string, even an unterminated one, is matched as a whole, so that "//" inside it is no comment; the possessive
+# repeats keep the search linear in the length of any text.
 _PIECE = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*+[}\]])', re.DOTALL)
 _VISIBLE = re.compile(r"[^\s]")
@@ -64,15 +64,15 @@ def read_json(
 def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = False, bulk: bool = False) -> T:
     """Parse JSON that may have comments and trailing commas.
 
-    Plain JSON is read as it is; only where that fails are comments looked for.
+    Comments are removed only when the text is not plain JSON.
 
     Args:
         text: The document.
         origin: Where it comes from, for messages.
         kind: Type that the document must have: ``dict``, ``list``, or ``object`` for any.
         surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
-        bulk: For files of millions of numbers, whose reader looks at every value itself: depth, sizes of whole numbers
-            and texts are not checked here.
+        bulk: For files of millions of numbers, whose caller checks every value: depth, sizes of whole numbers and texts
+            are not checked here.
 
     Returns:
         What the document holds; NaN and infinities are read as Python's own parser does.
@@ -98,10 +98,9 @@ def parse_json(text: str, origin: str, kind: type[T], *, surrogates: bool = Fals
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the tables of a file that holds one per line; nothing when the file is missing.
+    """Yield the objects of a file with one per line; none when the file is missing.
 
-    Lines that are damaged or longer than a megabyte are passed over, and so is the half line that a killed process
-    leaves at the end.
+    Lines that are damaged or longer than a megabyte are skipped, also an incomplete last line of a killed process.
     """
     if not path.is_file():
         return
@@ -116,7 +115,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def plain_json(text: str) -> str:
-    """Return a document with blanks instead of comments and trailing commas; everything else stays in its place."""
+    """Return a document with comments and trailing commas replaced by blanks; positions do not change."""
     plain = _PIECE.sub(_blank, text)
     return _COMMA.sub(lambda found: " " if found[0] == "," else found[0], plain)
 
@@ -128,13 +127,13 @@ def _parse(text: str, origin: str) -> object:
         raise
     except RecursionError as error:
         raise too_deep(origin) from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # raised for a number of thousands of digits
         raise MotionkitError(f"{origin} cannot be read as JSON.", why=str(error)) from error
     return document
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Replace a comment by as many blanks, so that places in the text stay what they were."""
+    """Replace a comment by as many blanks, so that line and column of errors stay right."""
     return found[0] if found[0].startswith('"') else _VISIBLE.sub(" ", found[0])
 
 

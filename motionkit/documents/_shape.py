@@ -1,4 +1,4 @@
-"""What a parsed document may hold: plain values, text keys, numbers of at most 64 bits, at most 100 levels."""
+"""Checks a parsed document: plain values, text keys, numbers of at most 64 bits, at most 100 levels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from motionkit.errors import MotionkitError
 T = TypeVar("T")
 
 DEPTH = 100
-"""Levels of tables and lists; Python code that walks a document itself fails at about 300."""
+"""Levels of tables and lists; recursive Python code fails at about 300."""
 
 _LARGEST = 2**64
 _WORDS = {dict: "a table (key: value)", list: "a list", str: "text", bool: "true or false", int: "a number"}
@@ -21,7 +21,7 @@ def require_kind(document: object, kind: type[T], origin: str) -> T:
     """Return `document` if it is of the type `kind`.
 
     Raises:
-        MotionkitError: It is another; says which was expected and which is there.
+        MotionkitError: It is another type; both are named.
     """
     if isinstance(document, kind):
         return document
@@ -30,7 +30,7 @@ def require_kind(document: object, kind: type[T], origin: str) -> T:
 
 
 def check_values(document: object, origin: str, *, surrogates: bool = False) -> None:
-    """Look at every value and key.
+    """Check every value and key.
 
     Args:
         document: What a parser returned.
@@ -38,8 +38,8 @@ def check_values(document: object, origin: str, *, surrogates: bool = False) -> 
         surrogates: Whether text may hold lone surrogates, which stand for file names that are no UTF-8.
 
     Raises:
-        MotionkitError: A key is no text, a number has more than 64 bits, a text cannot be written as UTF-8, there are
-            other types, or more than `DEPTH` levels.
+        MotionkitError: A key is not text, a number has more than 64 bits, a text cannot be encoded as UTF-8, a value
+            has another type, or there are more than `DEPTH` levels.
     """
     level: list[object] = [document]
     for _ in range(DEPTH):
@@ -60,7 +60,7 @@ def check_values(document: object, origin: str, *, surrogates: bool = False) -> 
 
 
 def too_deep(origin: str) -> MotionkitError:
-    """Return the error for a document with more levels than are read."""
+    """Return the error for a document that is nested too deep."""
     return MotionkitError(f"{origin} is nested too deep to be read.", why=f"at most {DEPTH} levels are.")
 
 

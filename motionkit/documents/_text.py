@@ -1,4 +1,4 @@
-"""Opening files that users name, and reading the text of one whose size is bounded."""
+"""Opens files that users name, and reads text files of bounded size."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from motionkit.errors import MotionkitError
 
 LIMIT = 16 << 20
-"""Bytes of a document unless the caller says otherwise."""
+"""Default limit of a document in bytes."""
 
 
 def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> str:
     """Read a UTF-8 text file.
 
     Args:
-        path: The file; devices and pipes, which may never end, are refused.
+        path: The file; devices and pipes are refused.
         limit: Bytes beyond which a file is not read.
         mark: Whether a byte order mark stays in the text.
 
@@ -41,12 +41,12 @@ def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader |
     """Open a plain file that a user or another file names, for reading bytes.
 
     Args:
-        path: The file; pipes and devices, which may never answer and never end, are refused before they are opened.
+        path: The file; pipes and devices, which may block for ever, are refused before they are opened.
         limit: Bytes beyond which it is refused.
 
     Raises:
         MotionkitError: It is a folder, a pipe or a device, or too large.
-        OSError: There is nothing, or it may not be read.
+        OSError: The file is missing, or permission is.
     """
     path = Path(path)
     state = path.stat()
@@ -56,7 +56,7 @@ def open_file(path: str | Path, limit: int | None = None) -> io.BufferedReader |
         raise MotionkitError(f"{path} is no plain file.", why="a pipe or device may never end.", fix="copy it first.")
     if limit is not None and state.st_size > limit:
         raise _too_large(path, state.st_size, limit)
-    # Some files of /proc have 0 bytes by their own account, and reading them waits for ever.
+    # Some files of /proc report 0 bytes, and reading them blocks for ever.
     return path.open("rb") if state.st_size else io.BytesIO()
 
 

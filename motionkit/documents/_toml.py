@@ -1,4 +1,4 @@
-"""TOML."""
+"""Reads TOML."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         MotionkitError: Malformed (with line and column), nested too deep, or holding a value that `check_values`
             refuses.
     """
-    # tomllib takes memory with the square of the parts of a key: 40 KB of "a.a.a..." take 1.6 GB.
+    # tomllib needs memory quadratic in the parts of a key: 40 KB of "a.a.a..." take 1.6 GB.
     if any(piece.count(".") > DEPTH and len(_DOT.findall(piece)) > DEPTH for piece in _STATEMENT.split(text)):
         raise MotionkitError(f"{origin} has a key of more than {DEPTH} parts.")
     try:
         document = tomllib.loads(text)
     except RecursionError as error:
         raise too_deep(origin) from error
-    except ValueError as error:  # TOMLDecodeError, a number of thousands of digits, an impossible date
+    except ValueError as error:  # TOMLDecodeError; also raised for huge numbers and impossible dates
         raise MotionkitError(f"{origin} is not valid TOML: {error}") from error
     check_values(document, origin)
     return document

@@ -1,4 +1,4 @@
-"""YAML: plain values only, with aliases as long as what they stand for stays small."""
+"""Reads YAML: plain values only, and aliases with a bound on what they expand to."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LIMIT = 1 << 20
 """Bytes of a file; it is parsed by plain Python, in about 10 s at most."""
 
 _VALUES = 100_000
-"""Values of a document when each alias is replaced by what it stands for."""
+"""Values of a document with all aliases expanded."""
 
 _SCALAR = 64
-"""Letters of a number; YAML 1.1 has numbers to the base of 60, which take time with the square of their length."""
+"""Letters of a number; numbers to the base of 60 (YAML 1.1) take time quadratic in their length."""
 
 
 def read_yaml(path: str | Path, kind: type[T], *, limit: int = LIMIT) -> T:
@@ -62,7 +62,8 @@ def parse_yaml(text: str, origin: str, kind: type[T]) -> T:
     except RecursionError as error:
         raise too_deep(origin) from error
     except (yaml.YAMLError, ValueError, OverflowError, TypeError, AttributeError) as error:
-        # Apart from YAMLError: an impossible date, a number that is none, a table where a scalar belongs.
+        # Besides YAMLError, PyYAML raises others for impossible dates, malformed numbers, and tables in place of
+        # scalars.
         raise MotionkitError(f"{origin} is not valid YAML: {' '.join(str(error).split())}") from error
     check_values(document, origin)
     return require_kind({} if document is None and kind is dict else document, kind, origin)
@@ -103,7 +104,7 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 def _unfolded(node: Any, known: dict[int, float]) -> float:
-    """Return the number of values below a node, itself included; infinite when it holds itself."""
+    """Return the number of values below a node, itself included; infinite when it contains itself."""
     if (size := known.get(id(node))) is not None:
         return size
     known[id(node)] = float("inf")

@@ -24,7 +24,9 @@ def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
     levels, order = _levels(tuple(parents))
     done = [local[..., list(levels[0][0]), :, :]]
     for joints, places in levels[1:]:
+        # Rotations of one depth at once: [..., joints of the level, 3, 3].
         done.append(done[-1][..., list(places), :, :] @ local[..., list(joints), :, :])
+    # Levels were computed in order of depth; back to the order of the joints.
     return torch.cat(done, dim=-3)[..., list(order), :, :]
 
 

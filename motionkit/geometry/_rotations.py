@@ -47,8 +47,8 @@ def matrix_to_quaternion(matrix: Tensor) -> Tensor:
 def rotation_between(source: Tensor, target: Tensor) -> Tensor:
     """Return the smallest rotation that takes the direction of `source` to that of `target`.
 
-    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no
-    smallest rotation: half a turn about an axis at right angles to `source` is returned there (the peer divides by
+    The half-angle quaternion ``[|u||v| + u.v, u x v]`` is used, as HumanML3D does. Opposite directions have no smallest
+    rotation: half a turn about an axis at right angles to `source` is returned there (HumanML3D's code divides by
     zero). A zero vector gives the identity.
 
     Args:
@@ -67,6 +67,7 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
     source, target = source.expand_as(product), target.expand_as(product)
     lengths = (source.square().sum(-1) * target.square().sum(-1)).sqrt()
     axis = torch.linalg.cross(source, target, dim=-1)
+    # (x, y, z, w) of half the angle: u x v and |u||v| + u.v, not yet of length 1.
     quaternion = torch.cat([axis, (lengths + product.sum(-1))[..., None]], dim=-1)
     opposite = (quaternion.norm(dim=-1) <= 1e-7 * lengths)[..., None]
     quaternion = torch.where(opposite, _half_turn(source), quaternion)
@@ -78,6 +79,7 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
 def _half_turn(direction: Tensor) -> Tensor:
     """Return an (x, y, z, w) quaternion of half a turn about an axis at right angles to `direction`."""
     helper = torch.zeros_like(direction)
+    # The coordinate axis that is furthest from `direction`; its cross product with it is at right angles.
     helper.scatter_(-1, direction.abs().argmin(dim=-1, keepdim=True), 1.0)
     axis = torch.linalg.cross(direction, helper, dim=-1)
     return torch.cat([axis, torch.zeros_like(axis[..., :1])], dim=-1)

@@ -1,4 +1,4 @@
-"""Which implementation runs: the CUDA kernels or plain torch."""
+"""Chooses the implementation: the CUDA kernels or plain torch."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ready: set[tuple[object, ...]] = set()
 
 
 def driver_of(device: torch.device) -> Driver:
-    """Return what launches kernels on `device`.
+    """Return the driver that launches kernels on `device`.
 
     Raises:
-        MotionkitError: Nothing does.
+        MotionkitError: There is none for this type of device.
     """
     if device.type not in _drivers:
         raise MotionkitError(
@@ -58,7 +58,7 @@ def use_driver(device_type: str, driver: Driver) -> Iterator[None]:
 
 
 def requested(backend: str = "auto") -> str:
-    """Return `backend`, or what ``$MOTIONKIT_KERNELS`` says when it is ``auto``.
+    """Return `backend`, or the value of ``$MOTIONKIT_KERNELS`` when it is ``auto``.
 
     Raises:
         MotionkitError: Neither `auto`, `cuda` nor `torch`.
@@ -76,8 +76,8 @@ def _use_kernel(
 ) -> bool:
     """Decide whether a kernel runs, and make it ready if so.
 
-    `auto` takes the kernel on a CUDA device where it can be made ready; where it cannot, one line of log says why.
-    That is remembered for the body at hand, not for others.
+    `auto` takes the kernel on a CUDA device when it can be loaded; when it cannot, one log line gives the reason.
+    The failure is remembered for this body only.
 
     Args:
         kind: ``physics`` or ``recover``.
@@ -101,7 +101,7 @@ def _use_kernel(
             "the cuda backend got float64.", why="the kernels compute in float32.", fix="choose the backend torch."
         )
     driver = driver_of(device)
-    # By body: one that a kernel cannot hold says nothing about the others.
+    # Kept per body: a body that is too large for a kernel does not rule out smaller ones.
     if asked == "auto" and (kind, device, joints, feet) in _failed:
         return False
     try:
@@ -128,7 +128,7 @@ use_kernel: Callable[..., bool] = torch.compiler.assume_constant_result(_use_ker
 def backend_report() -> tuple[str, str]:
     """Return ``ok``, ``warn`` or ``fail``, and one line: what runs here and why.
 
-    ``warn``: a CUDA device is left to plain torch. ``fail``: what ``$MOTIONKIT_KERNELS`` asks for cannot be had.
+    ``warn``: a CUDA device runs plain torch. ``fail``: the backend in ``$MOTIONKIT_KERNELS`` cannot run.
     """
     try:
         asked = requested()

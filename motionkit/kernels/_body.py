@@ -1,4 +1,4 @@
-"""Which joints of a body are feet, and how high is contact for each."""
+"""The foot joints of a body and the contact height of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fit_body(joints: int, feet: tuple[int, ...], heights: float | tuple[float, .
         heights: One for all feet or one per foot.
 
     Raises:
-        MotionkitError: Feet that are not distinct joints, or heights that are not as many or not finite.
+        MotionkitError: Feet that are not distinct joints, or heights of another number or not finite.
     """
-    # torch.compile may hold the heights for dynamic, and then they have no hash.
+    # torch.compile may treat the heights as dynamic; such values have no hash.
     return _fit(joints, feet, heights) if torch.compiler.is_compiling() else _known(joints, feet, heights)

@@ -1,4 +1,4 @@
-"""A specialised source to machine code, with the launch bounds that suit it on the device."""
+"""Compiles a specialised source with the tightest launch bounds that spill no registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def build_cubin(spec: Spec, arch: int) -> tuple[bytes, str]:
     """Return the cubin of `spec` for sm_`arch`, and the compiler's log.
 
     How many registers a kernel needs depends on the body, the device and the compiler's version. So a kernel gets the
-    tightest launch bounds first, and looser ones when the log says that registers were spilled to memory.
+    tightest launch bounds first, and looser ones when the compiler's log reports registers spilled to memory.
 
     Raises:
         MotionkitError: NVRTC is missing, or does not accept the source.

@@ -1,4 +1,4 @@
-"""Large batches piece by piece, so that the temporaries of the plain-torch definitions stay small."""
+"""Computes large batches in chunks, to keep the temporaries of the plain-torch definitions small."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 CHUNK = 64
-"""Samples at a time: above it the temporaries leave the caches, and nothing is gained."""
+"""Samples per chunk; with more, the temporaries no longer fit the CPU's caches."""
 
 
 def in_chunks(function: Callable[..., tuple[Tensor, ...]], *tensors: Tensor | None) -> tuple[Tensor, ...]:
     """Return ``function(*tensors)``, computed for at most `CHUNK` samples at a time.
 
-    When a gradient is asked for, a piece keeps its inputs only and is computed once more in the backward pass: what is
-    alive at once does not grow with the batch beyond inputs, outputs and gradients, for about a third more time.
+    When a gradient is needed, a chunk keeps its inputs only and is recomputed in the backward pass: apart from inputs,
+    outputs and gradients, memory does not grow with the batch. It costs about a third more time.
 
     Args:
-        function: Tensors with the batch in dimension 0 to a tuple of such tensors, every sample by itself.
+        function: Maps tensors with the batch in dimension 0 to a tuple of such tensors, sample by sample.
         tensors: The first must be a tensor; None is passed on.
     """
     first = tensors[0]

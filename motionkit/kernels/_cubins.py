@@ -19,21 +19,21 @@ _log = logging.getLogger("motionkit.kernels")
 
 
 def cubin_folder() -> Path | None:
-    """Return the folder that holds compiled kernels; None where there is no cache folder for want of a home."""
+    """Return the folder of compiled kernels; None when there is no home folder for a cache."""
     try:
         return cache_folder() / "kernels"
-    except RuntimeError:  # a user without an entry in the password database, as containers have them
+    except RuntimeError:  # a user without an entry in the password database, as in some containers
         return None
 
 
 def cubin_for(spec: Spec, arch: int) -> bytes:
-    """Return the machine code of `spec` for sm_`arch`: from the cache when it is there and whole, else compiled.
+    """Return the machine code of `spec` for sm_`arch`, from the cache or compiled.
 
-    Many processes may ask at once; each file appears whole or not at all. A folder that cannot be written, or
-    had, is no error: the code is then compiled once per process.
+    Several processes may call this at once: a file is renamed into place when it is complete. Without a writable folder
+    the code is compiled once per process.
 
     Raises:
-        MotionkitError: It must be compiled and NVRTC is missing or refuses.
+        MotionkitError: The code is not in the cache, and NVRTC is missing or rejects it.
     """
     recipe = json.dumps([spec.text(), spec.defines, spec.choices(arch), arch, compiler_build(), OPTIONS])
     folder = cubin_folder()

@@ -1,4 +1,4 @@
-"""What the self test tries of a CUDA device beyond numbers: streams, graphs, threads, processes, a second device."""
+"""Self-test checks of CUDA streams, graphs, threads, processes and a second device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels._functions import physics_terms
 from motionkit.kernels._trial import FEET, GRADIENT, Outcome, distance, inputs, run_both, same
 
-# Not even the forward kernel has run when this one's backward does, in a thread that has not used CUDA.
+# Here the backward kernel is the first one to run, in a thread that has not used CUDA.
 _FRESH = """
 import sys, threading
 import torch
@@ -100,7 +100,7 @@ def fresh_process(device: torch.device) -> Iterator[Outcome]:
 
 
 def no_waiting(device: torch.device) -> Iterator[Outcome]:
-    """Let torch raise an error where the host waits for the device."""
+    """Make torch raise an error wherever the host waits for the device."""
     given = [tensor.to(device) for tensor in inputs(16, 60, 22)]
     run_both(given)
     before = torch.cuda.get_sync_debug_mode()

@@ -17,18 +17,18 @@ from motionkit.kernels._specs import Spec
 
 _FIX = "MOTIONKIT_KERNELS=torch."
 _LEGACY_STREAM = 1
-"""The stream that torch calls 0, by the name that it also has where 0 means another one for every thread."""
+"""Torch's stream 0 is CUDA's legacy default stream, also where 0 means a stream per thread."""
 
-# What torch's own compiler launches by: a tenth of the time of `current_stream`. A torch without CUDA lacks it.
+# The call that torch's own compiler uses; ten times faster than `current_stream`. Missing in torch without CUDA.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
 class NotNowError(MotionkitError):
-    """A kernel cannot be loaded at this moment, but may be later."""
+    """A kernel cannot be loaded now, but may be later."""
 
 
 class Driver(Protocol):
-    """Something that can run kernels. `CudaDriver` is the one that ships; a prebuilt fatbin could be another."""
+    """Loads and launches kernels; `CudaDriver` is the one that ships."""
 
     def load(self, spec: Spec, device: torch.device) -> None:
         """Make the kernels of `spec` ready for `device`; quick when they are.
@@ -59,10 +59,10 @@ class CudaDriver:
         self._lock = threading.Lock()
 
     def load(self, spec: Spec, device: torch.device) -> None:
-        """Compile or fetch the cubin and load its kernels onto `device`, so that no launch has to, or can fail to.
+        """Compile or fetch the cubin and load its kernels onto `device`, before the first launch.
 
         Raises:
-            MotionkitError: The device is older than sm_75, or NVRTC or the driver is missing or refuses.
+            MotionkitError: The device is older than sm_75, or NVRTC or the driver is missing or reports an error.
             NotNowError: A CUDA graph is being captured; loading is not allowed then.
         """
         index = _index(device)
@@ -108,8 +108,8 @@ class CudaDriver:
         call = (function, grid, 1, 1, threads, 1, 1, 0, stream or _LEGACY_STREAM, ctypes.addressof(arguments), 0)
         status = driver.cuLaunchKernel(*call)[0]
         if status == driver.CUresult.CUDA_ERROR_INVALID_CONTEXT:
-            # A thread that has not used CUDA yet. The driver, unlike the runtime, has no context there, and a guard
-            # for the device that is current anyway makes none.
+            # In a thread that has not used CUDA yet the driver, unlike the runtime, has no context, and a guard for the
+            # current device creates none.
             self._enter(driver, index)
             status = driver.cuLaunchKernel(*call)[0]
         return status

@@ -1,4 +1,4 @@
-"""The functions that motionkit calls: the kernel where there is one, the plain-torch definition elsewhere."""
+"""The public functions: each runs its CUDA kernel where one can run, else its plain-torch definition."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CONTACT_HEIGHT = 0.05
 """Height in metres below which a foot counts as being on the floor."""
 
 
-# Asked once: torch 2.11 cannot trace the question, and has no answer but this one.
+# Read once: torch 2.11 cannot trace this call, and its result does not change.
 _AUTOCAST = tuple(name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name))
 
 
 class PhysicsTerms(NamedTuple):
-    """Skate and jerk per frame, which whoever knows the frame rate scales.
+    """Foot skate and jerk per frame, not yet scaled by the frame rate.
 
     Attributes:
         skate: ``[N]`` metres per frame; times fps: m/s.
@@ -75,7 +75,7 @@ def physics_terms(
     if lengths.shape != joints.shape[:1] or lengths.dtype not in (torch.int32, torch.int64):
         shape = list(lengths.shape)
         raise MotionkitError(f"lengths must be int64 [{joints.shape[0]}], got {lengths.dtype} {shape}.")
-    # These are built into the kernel: `index` fixes what torch.compile holds for dynamic.
+    # These are constants of the kernel: `index` turns values that torch.compile treats as dynamic into constants.
     count = index(joints.shape[2])
     given = heights if isinstance(heights, (int, float)) else tuple(heights)
     chosen, limits = fit_body(count, tuple(map(index, feet)), given)
@@ -133,7 +133,7 @@ def features_to_joints(
     """Recover joint positions from the stored positions of HumanML3D-style features.
 
     Differentiable in `features`, once where the kernel runs; never in `mean` and `std`. A frame whose root or positions
-    are not finite makes itself and the frames after it NaN and nothing else.
+    are not finite becomes NaN, and so do the frames after it; other frames and samples are not affected.
 
     Args:
         features: ``[..., T, D]``; normalised if `mean` and `std` are given. Half precision is computed in float32;

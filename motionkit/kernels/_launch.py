@@ -1,4 +1,4 @@
-"""What the Python side of every launch has in common."""
+"""Launches a kernel: lays out its parameters in memory and checks tensors."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Kernel:
 
 
 class _Memory(threading.local):
-    """Where a thread puts a kernel's parameters, laid out by C's rules, and the ``void*[]`` that points at them.
+    """A thread's buffer for a kernel's parameters, in C layout, and the ``void*[]`` that points into it.
 
-    The driver has copied them when it returns, so one place per kernel and thread is enough.
+    The driver copies them before it returns, so one buffer per kernel and thread is enough.
     """
 
     def __init__(self, types: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ def address(tensor: Tensor | None) -> int:
 
 
 def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None:
-    """Refuse what a kernel cannot read, and say what it is; slow enough to be called only where something is amiss.
+    """Raise the error for a tensor that a kernel cannot read; slow, so called only after a fast check failed.
 
     Raises:
         MotionkitError: Not float32, not contiguous, or another shape (None: any size).
@@ -83,7 +83,7 @@ def check_floats(name: str, tensor: Tensor, shape: Sequence[int | None]) -> None
 
 
 def check_lengths(lengths: Tensor, batch: int, device: torch.device) -> None:
-    """Refuse lengths that a kernel cannot read. Their values are not looked at: that would wait for the device.
+    """Refuse lengths that a kernel cannot read. Values are not checked, because that would wait for the device.
 
     Raises:
         MotionkitError: Another dtype, shape or device.

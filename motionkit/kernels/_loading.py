@@ -1,4 +1,4 @@
-"""From a cubin to functions that a CUDA device can launch, through the driver."""
+"""Loads a cubin onto a CUDA device through the driver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def arch_of(index: int) -> int:
 
 
 def kernels_of(driver: ModuleType, cubin: bytes, spec: Spec) -> dict[str, Any]:
-    """Return the kernels in a cubin by name; no device has them yet.
+    """Return the kernels in a cubin by name, not yet loaded onto a device.
 
     Raises:
         MotionkitError: The driver cannot read the cubin.
@@ -55,7 +55,7 @@ def kernels_of(driver: ModuleType, cubin: bytes, spec: Spec) -> dict[str, Any]:
 def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, Any]:
     """Load kernels onto the current device and return their functions by name.
 
-    Left alone, a driver loads a kernel at its first launch: too late to fall back, and not allowed in every capture.
+    By default a driver loads a kernel at its first launch: too late to fall back, and not allowed in every capture.
 
     Raises:
         MotionkitError: The device cannot run them.
@@ -65,14 +65,14 @@ def functions_of(driver: ModuleType, kernels: Mapping[str, Any]) -> dict[str, An
         functions[name] = checked(driver, driver.cuKernelGetFunction(kernel), name)
         try:
             status = driver.cuFuncLoad(functions[name])
-        except RuntimeError:  # drivers before CUDA 12.4 have no such call, and have loaded it by now
+        except RuntimeError:  # drivers before CUDA 12.4 have no such call; they have loaded the kernel already
             continue
         checked(driver, status, name)
     return functions
 
 
 def checked(driver: ModuleType, answer: tuple[Any, ...], what: str) -> Any:
-    """Return the last part of a driver call's answer.
+    """Return the result of a driver call.
 
     Raises:
         MotionkitError: The call failed.

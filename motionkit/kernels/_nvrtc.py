@@ -1,4 +1,4 @@
-"""CUDA C++ to machine code for one device, by NVRTC, which torch's CUDA wheels bring along. Needs no GPU."""
+"""Compiles CUDA C++ for one architecture with NVRTC, which torch's CUDA wheels include. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compiler_version() -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def compiler_build() -> str:
-    """Return what NVRTC writes at the head of its output: release and build. Builds of one version differ in code.
+    """Return release and build from the head of NVRTC's output; builds of one version differ in code.
 
     Raises:
         MotionkitError: cuda-bindings or the NVRTC library is missing.
@@ -46,7 +46,7 @@ def compiler_build() -> str:
 def choose_arch(capability: tuple[int, int]) -> int:
     """Return the architecture (90 for sm_90) to compile for, given a device's compute capability.
 
-    The device's own when NVRTC knows it, else the nearest older one of the same generation, whose machine code it runs.
+    The device's own architecture when NVRTC knows it, else the nearest older one of the same generation.
 
     Raises:
         MotionkitError: NVRTC is missing, or older than the device's generation.
@@ -72,7 +72,7 @@ def compile_cubin(text: str, name: str, macros: Mapping[str, str], arch: int) ->
         arch: 90 for sm_90.
 
     Raises:
-        MotionkitError: NVRTC is missing, or does not accept the source (the log is in the message).
+        MotionkitError: NVRTC is missing, or rejects the source (the log is in the message).
     """
     nvrtc = _nvrtc()
     flags = [f"--gpu-architecture=sm_{arch}", *OPTIONS, *(f"-D{key}={value}" for key, value in macros.items())]
@@ -103,7 +103,7 @@ def _nvrtc() -> ModuleType:
 def _call(nvrtc: ModuleType, function: str, *arguments: Any) -> tuple[Any, ...]:
     try:
         status, *results = getattr(nvrtc, function)(*arguments)
-    except (RuntimeError, OSError) as error:  # what cuda-bindings raises when it cannot load the library
+    except (RuntimeError, OSError) as error:  # raised by cuda-bindings when it cannot load the library
         raise MotionkitError("the NVRTC library cannot be loaded.", why=str(error), fix=_FIX) from error
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise MotionkitError(f"{function} failed: {status.name}.", fix=_FIX)

@@ -1,4 +1,4 @@
-"""Gradients that a kernel computes: they have no derivative of their own, and say so when asked for one."""
+"""Gradients computed by a kernel, which cannot be differentiated again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from motionkit.errors import MotionkitError
 
 
 def once(compute: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """Return ``compute(*arguments)``, which raises `MotionkitError` where autograd wants to go through it.
+    """Return ``compute(*arguments)``, which raises `MotionkitError` when autograd differentiates it.
 
-    Only ``create_graph=True`` can lead there; torch.compile refuses that by itself.
+    Only ``create_graph=True`` does that; torch.compile refuses it by itself.
     """
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return compute(*arguments)

@@ -33,7 +33,7 @@ def physics_definition(
     valid = frames < lengths[:, None]
     # A multiplication by zero would keep NaN in value and gradient; `where` removes it from both.
     joints = torch.where(valid[:, :, None, None], joints, torch.zeros_like(joints))
-    # The same for a spoilt motion as a whole: it has no terms and pulls nowhere, so that a sum can leave it out.
+    # A motion with a non-finite value is zeroed as a whole: its terms become NaN below and its gradient is 0.
     bad = ~torch.isfinite(joints).flatten(1).all(1)
     joints = torch.where(bad[:, None, None, None], torch.zeros_like(joints), joints)
     skate, contact = _skate(joints, valid, feet, heights)
@@ -42,12 +42,15 @@ def physics_definition(
 
 
 def _skate(joints: Tensor, valid: Tensor, feet: Sequence[int], heights: Sequence[float]) -> tuple[Tensor, Tensor]:
-    # One slice per foot: indexing with a list would send that list to the device on every call.
+    # One slice per foot: indexing with a list would copy that list to the device on every call.
     foot = torch.stack([joints[:, :, index] for index in feet], dim=2) if feet else joints[:, :, :0]
     height = [joints.new_full((), value) for value in heights]
     limits = torch.stack(height) if height else joints.new_zeros(0)
+    # [N, T, F]: how much each of F feet is on the floor in each frame.
     gate = torch.sigmoid((limits - foot[..., 1]) / _SOFTNESS)
+    # [N, T - 1, F]: on the floor in both frames of a pair.
     contact = gate[:, 1:] * gate[:, :-1] * (valid[:, 1:] & valid[:, :-1])[..., None]
+    # Horizontal displacement (x and z) between the frames of a pair.
     step = foot[:, 1:, :, ::2] - foot[:, :-1, :, ::2]
     moved = torch.sqrt(step.square().sum(-1) + _NORM_EPS)
     total = contact.sum((1, 2))
@@ -55,6 +58,7 @@ def _skate(joints: Tensor, valid: Tensor, feet: Sequence[int], heights: Sequence
 
 
 def _jerk(joints: Tensor, valid: Tensor) -> Tensor:
+    # [N, T - 3, J, 3] third differences, then their length averaged over joints.
     third = joints.diff(n=3, dim=1) if joints.shape[1] > 3 else joints[:, :0]
     size = torch.sqrt(third.square().sum(-1) + _NORM_EPS).mean(-1)
     inside = valid[:, 3:] if joints.shape[1] > 3 else valid[:, :0]

@@ -1,4 +1,4 @@
-"""Which sources are compiled with which numbers: everything that is fixed before a kernel meets a compiler."""
+"""Specialised kernel sources: the macros, threads and launch bounds that each is compiled with."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from motionkit.errors import MotionkitError
 
-_SHARED_BYTES = 47 * 1024  # of the 48 KiB that every device gives a block without asking
+_SHARED_BYTES = 47 * 1024  # bytes of shared memory; every device gives a block 48 KiB by default
 _MOST_THREADS = 1024
-_OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on everything newer
+_OLDEST = 75  # sm_75: 1024 threads fit a multiprocessor there, at least 1536 on newer architectures
 _ROOM = 1024
-_WALK = 8  # frames that one thread of the physics kernels walks: what it knows of one, it need not compute for the next
+_WALK = 8  # frames per thread of the physics kernels; values of one frame are reused for the next
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity, which costs nothing at every launch
+@dataclass(frozen=True, eq=False)  # compared by identity, which is free at every launch
 class Spec:
     """One kernel source, specialised.
 
@@ -25,7 +25,7 @@ class Spec:
         defines: Macros that do not depend on the device.
         kernels: Names of its kernels.
         threads: Threads of a block, one number per kernel.
-        bounds: Macro of each kernel's launch bounds, where the source asks for them.
+        bounds: Macro of each kernel's launch bounds, for sources that use them.
     """
 
     source: str
@@ -41,7 +41,7 @@ class Spec:
     def choices(self, arch: int) -> dict[str, list[str]]:
         """Return the launch bounds to try for each macro of `bounds`, the tightest first.
 
-        Whoever compiles for compute capability `arch` takes the first without spills.
+        The compiler takes the first of them without spills for compute capability `arch`.
         """
         return {name: launch_bounds(size, arch) for name, size in zip(self.bounds, self.threads, strict=False)}
 
@@ -53,7 +53,7 @@ class Spec:
 def launch_bounds(threads: int, arch: int) -> list[str]:
     """Return ``"threads,blocks"`` for ``__launch_bounds__``, tightest first: at most 64 registers a thread everywhere.
 
-    A multiprocessor has 65536 registers, so asking for room for at least 1024 threads is asking for at most 64. Blocks
+    A multiprocessor has 65536 registers, so room for at least 1024 threads means at most 64 registers a thread. Blocks
     of an odd size make it less than 64; the last bounds leave all 64, by claiming a size that divides 1024.
     """
     whole = 1 << (threads - 1).bit_length()

@@ -1,4 +1,4 @@
-"""Both kernels, forward and backward, on inputs of a seed, and how far two results are apart."""
+"""Runs both kernels, forward and backward, on seeded inputs, and compares two results."""
 
 from __future__ import annotations
 

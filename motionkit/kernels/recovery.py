@@ -16,7 +16,7 @@ from motionkit.geometry import rotate_yaw
 
 
 def columns_in_use(joints: int) -> int:
-    """Return how many leading columns of a feature row the recovery reads."""
+    """Return the number of leading columns of a feature row that the recovery reads."""
     return 4 + 3 * (joints - 1)
 
 
@@ -30,6 +30,7 @@ def recover_definition(
     clean, broken = sanitise(used, lengths)
     angle, root = root_path(clean)
     local = clean[..., 4:].reshape(*clean.shape[:-1], -1, 3)
+    # [..., T, J - 1, 3] from each frame's heading into the world, then moved to the root's x and z.
     turned = rotate_yaw(local, angle[..., None])
     zero = torch.zeros_like(root[..., 0])
     ground = torch.stack([root[..., 0], zero, root[..., 2]], dim=-1)
@@ -55,15 +56,19 @@ def sanitise(features: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
 def root_path(features: Tensor) -> tuple[Tensor, Tensor]:
     """Integrate yaw rate and velocity: rotation ``[..., T]`` from heading frame to world, root ``[..., T, 3]``."""
     rate = features[..., 0]
+    # Exclusive sum over time: the heading of frame t is the sum of the rates before it. HumanML3D stores half angles.
     half = torch.cat([torch.zeros_like(rate[..., :1]), rate[..., :-1].cumsum(dim=-1)], dim=-1)
     angle = -2.0 * half
     x, z = features[..., :-1, 1:3].unbind(-1)
+    # The velocity of frame t is given in the heading of frame t + 1.
     step = rotate_yaw(torch.stack([x, torch.zeros_like(x), z], dim=-1), angle[..., 1:])
+    # [..., T, 3]: exclusive sum of the steps; frame 0 is at x = z = 0. The height is stored as it is.
     path = torch.cat([torch.zeros_like(features[..., :1, :3]), step.cumsum(dim=-2)], dim=-2)
     return angle, torch.cat([path[..., :1], features[..., 3:4], path[..., 2:]], dim=-1)
 
 
 def finish(joints: Tensor, broken: Tensor, unit: float) -> Tensor:
     """Scale to metres and mark everything from the first broken frame on, without touching gradients before it."""
+    # [..., T]: True from the first broken frame on, because heading and path are sums.
     gone = broken.cummax(dim=-1).values if broken.shape[-1] else broken
     return (joints * unit).masked_fill(gone[..., None, None], math.nan)

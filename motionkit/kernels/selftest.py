@@ -1,6 +1,6 @@
-"""``python -m motionkit.kernels.selftest``: are the CUDA kernels right on this machine?
+"""``python -m motionkit.kernels.selftest``: checks the CUDA kernels on this machine.
 
-Exit code 0: every check passed. 1: one failed. 2: there is no CUDA device, or the kernels cannot be had.
+Exit code 0: every check passed. 1: one failed. 2: there is no CUDA device, or the kernels cannot be built.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from motionkit.kernels._trial import FORWARD, GRADIENT, Outcome, distance, input
 
 
 def accuracy(device: torch.device) -> Iterator[Outcome]:
-    """Compare with float64 on the CPU, over odd shapes, with NaN in the padding."""
+    """Compare with float64 on the CPU, for many shapes, with NaN in the padding."""
     shapes = ((1, 196, 22), (4, 197, 22), (64, 61, 21), (513, 40, 22), (3, 1, 22), (3, 3, 22), (5, 4, 12), (2, 120, 52))
     for shape in shapes:
         joints, features, lengths = inputs(*shape)
@@ -41,7 +41,7 @@ def accuracy(device: torch.device) -> Iterator[Outcome]:
 
 
 def repeats(device: torch.device) -> Iterator[Outcome]:
-    """Run twice and in another batch: the same bits."""
+    """Run twice, and in another batch; all bits must agree."""
     given = [tensor.to(device) for tensor in inputs(300, 196, 22)]
     first, second = run_both(given), run_both(given)
     yield Outcome("two runs", same(first, second), "the same bits")

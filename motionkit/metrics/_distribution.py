@@ -51,6 +51,7 @@ def frechet(first: Tensor, second: Tensor) -> float:
     # Eigenvalues of a singular covariance are rounding noise of either sign; their roots would add up.
     values = torch.where(values > _EIGEN_NOISE * values.amax().clamp(min=0.0), values, values.new_zeros(()))
     root = (vectors * values.sqrt()) @ vectors.T
+    # Similar to C1 C2, but symmetric: its eigenvalues are those of C1 C2.
     product = root @ c2 @ root
     inner = torch.linalg.eigvalsh((product + product.T) / 2)
     inner = torch.where(inner > _EIGEN_NOISE**2 * inner.amax().clamp(min=0.0), inner, inner.new_zeros(()))

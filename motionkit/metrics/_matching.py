@@ -15,12 +15,13 @@ def distances(text: Tensor, motion: Tensor) -> Tensor:
 
     The three-term expansion can go below zero by rounding; that is cut to 0 instead of becoming NaN.
     """
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 a.b for all pairs, by one matrix product.
     square = text.square().sum(-1)[..., :, None] + motion.square().sum(-1)[..., None, :]
     return (square - 2 * text @ motion.transpose(-1, -2)).clamp(min=0.0).sqrt()
 
 
 def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH) -> Tensor:
-    """Share of texts whose own motion is among the k nearest of its batch.
+    """Return the share of texts whose own motion is among the k nearest of its batch.
 
     Args:
         text: ``[N, D]``.
@@ -35,6 +36,7 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
         >>> r_precision(torch.eye(32), torch.eye(32))
         tensor([1., 1., 1.], dtype=torch.float64)
     """
+    # [batches, 32, 32] distances, texts in rows; the right motion is on the diagonal.
     table = _batches(text, motion, batch)
     own = table.diagonal(dim1=1, dim2=2)[..., None]
     rank = (table < own).sum(-1).double() + ((table == own).sum(-1).double() - 1) / 2

@@ -4,18 +4,14 @@ from motionkit.motion._batch import MotionBatch
 from motionkit.motion._clip import Clip, ClipSource, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
-from motionkit.motion.corpus._caption_row import CaptionRow
-from motionkit.motion.corpus._caption_table import CaptionTable, read_caption_table
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
-from motionkit.motion.corpus._ids import original, plain_id
-from motionkit.motion.corpus._splits import assign_splits
+from motionkit.motion.corpus._ids import assign_splits, original, plain_id
 from motionkit.motion.corpus._tagger import tag_caption, tag_words
 from motionkit.motion.features._extract import joints_to_features
-from motionkit.motion.features._facing import facing
-from motionkit.motion.features._files import read_features
-from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width
-from motionkit.motion.features._mirror import mirror, mirror_features, mirror_text
-from motionkit.motion.features._recover import features_to_joints, root_trajectory
+from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width, read_features
+from motionkit.motion.features._mirror import mirror, mirror_text
+from motionkit.motion.features._recover import features_to_joints, root_trajectory, with_frame_after
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
 
@@ -39,14 +35,12 @@ __all__ = [
     "caption_lines",
     "check_width",
     "clean_caption",
-    "facing",
     "feature_layout",
     "feature_stats",
     "feature_width",
     "features_to_joints",
     "joints_to_features",
     "mirror",
-    "mirror_features",
     "mirror_text",
     "original",
     "plain_id",
@@ -57,4 +51,5 @@ __all__ = [
     "root_trajectory",
     "tag_caption",
     "tag_words",
+    "with_frame_after",
 ]

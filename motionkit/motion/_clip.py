@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionRow
 from motionkit.motion.corpus._captions import Caption, captions_within
 from motionkit.motion.corpus._ids import plain_id
 

@@ -43,7 +43,7 @@ class EMA:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Put the averages into the module for the duration; the live weights come back bit for bit."""
+        """Put the averages into the module inside the block; afterwards the live weights are back bit for bit."""
         self._swap()
         try:
             yield
@@ -51,7 +51,7 @@ class EMA:
             self._swap()
 
     def _swap(self) -> None:
-        # Storage changes hands, nothing is computed: what comes back is the very same memory.
+        # Swapping storage computes nothing: afterwards the parameters have the same memory as before.
         for name, parameter in self._live.items():
             parameter.data, self._average[name] = self._average[name], parameter.data
 

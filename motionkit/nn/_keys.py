@@ -24,6 +24,7 @@ def native_keys(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
                 continue
             stem = key.removesuffix(suffix)
             if stem.endswith(_CROSS):
+                # The fused matrix [3 W, W] is q, k, v from top to bottom.
                 width = value.shape[0] // 3
                 out[f"{stem}q_proj.{kind}"] = value[:width]
                 out[f"{stem}kv_proj.{kind}"] = value[width:]

@@ -83,7 +83,7 @@ def has_adapters(module: nn.Module) -> bool:
 
 @contextmanager
 def adapters_off(module: nn.Module) -> Iterator[None]:
-    """Compute with the base weights alone for the duration; a module without adapters is left as it is.
+    """Switch adapters off inside the block; a module without adapters is not changed.
 
     Gradient flags of the adapters are as before afterwards.
     """

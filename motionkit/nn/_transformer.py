@@ -1,8 +1,8 @@
 """Post-norm transformer layers that compute what `nn.TransformerEncoder` and `nn.TransformerDecoder` compute.
 
 Batch first, masks True = valid, attention through `scaled_dot_product_attention` and one code path for training and
-inference. Padded positions may hold anything, NaN included: they are zeroed on entry and never attended to. Names of
-the parameters follow torch's, up to the projections that `motionkit.nn.native_keys` renames.
+inference. Padded positions may hold anything, NaN included: they are zeroed on entry and never attended to. Parameters
+are named as in torch, except the projections that `motionkit.nn.native_keys` renames.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, key_mask: Tensor | None = None) -> Tensor:
         """Attend from every token of ``[B, S, width]`` to the valid ones of ``key_mask`` (``[B, S]`` bool)."""
         batch, length, _ = x.shape
+        # [B, S, 3 W] -> [B, S, 3, H, W/H] -> three of [B, H, S, W/H]: rows of in_proj are all of q, then k, then v.
         q, k, v = self.in_proj(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         out: Tensor = self.out_proj(_attend(q, k, v, key_mask, self.dropout if self.training else 0.0))
         return out
@@ -58,6 +59,7 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor | None = None) -> Tensor:
         """Attend from ``[B, S, width]`` to ``[B, L, width]`` under ``memory_mask`` (``[B, L]`` bool)."""
         batch, length, _ = x.shape
+        # Queries [B, H, S, W/H] come from the tokens, keys and values [B, H, L, W/H] from the memory.
         q = self.q_proj(x).view(batch, length, self.heads, -1).transpose(1, 2)
         k, v = self.kv_proj(memory).view(batch, memory.shape[1], 2, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         out: Tensor = self.out_proj(_attend(q, k, v, memory_mask, self.dropout if self.training else 0.0))
@@ -65,8 +67,10 @@ class CrossAttention(nn.Module):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, dropout: float) -> Tensor:
+    # [B, L] -> [B, 1, 1, L]: the same keys for every head and query. True = attend, as in scaled_dot_product_attention.
     mask = None if key_mask is None else key_mask[:, None, None, :]
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    # [B, H, S, W/H] -> [B, S, W]: heads side by side.
     return out.transpose(1, 2).flatten(2)
 
 

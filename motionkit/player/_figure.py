@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.motion.finite import nearest_sound
+from motionkit.motion.frames import nearest_finite
 from motionkit.player._sides import Side, head_joint, sides
 from motionkit.player._track import PlayerTrack
 from motionkit.rigs._roles import find_roles
@@ -73,7 +73,7 @@ class Figure:
 def figure_of(track: PlayerTrack) -> Figure:
     """Measure a track."""
     shown = track.shown().cpu()
-    positions = track.positions.detach().to("cpu", torch.float64)[nearest_sound(shown)]
+    positions = track.positions.detach().to("cpu", torch.float64)[nearest_finite(shown)]
     sided = _without_collars(sides(track.names or ("",) * len(track.parents)), track)
     low, high = _mostly(positions[..., 1].amin(1), 0.02), _mostly(positions[..., 1].amax(1), 0.98)
     height = max(high - low, 1e-3)

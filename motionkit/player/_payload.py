@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import ranges
 from motionkit.player._figure import Figure, figure_of
 from motionkit.player._track import PlayerTrack
 

@@ -1,4 +1,4 @@
-"""What the player and the video writer show: joints that move, and what is said about them."""
+"""What the player and the video writer show: moving joints with titles, segments and foot contacts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,49 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion import feature_layout
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT
-from motionkit.player._contacts import shown_contacts
+from motionkit.motion.frames import nearest_finite
+from motionkit.rigs import find_feet, soft_contacts
 from motionkit.rigs._kit import rig_names
+
+
+def shown_contacts(motion: Motion | JointMotion, features: Tensor | None = None) -> tuple[Tensor | None, bool]:
+    """Return contacts ``[T, 2]`` left, right in [0, 1], and whether they are made here.
+
+    A track ``contacts`` of the motion goes first, then the contacts of its features, unless these never say that a
+    foot stands (those of public KIT clips nearly never do). Else they are made from height and speed
+    (`soft_contacts`) where the names tell which joints are feet; a body of other names has none.
+
+    Args:
+        motion: What moves; frames that are not finite have no contacts of their own.
+        features: ``[T, 263]`` or ``[T, 251]`` of the same frames, not normalised.
+    """
+    own = motion.tracks.get("contacts")
+    if own is not None and tuple(own.shape) == (motion.frames, 2):  # more feet than two have no lanes
+        return own if bool(own.isfinite().all()) else own.nan_to_num(0.0, 0.0, 0.0), False
+    if features is not None and len(features) == motion.frames:
+        read = _of_features(features)
+        if read is not None:
+            return read, False
+    feet = find_feet(rig_names(motion.names), motion.parents)
+    positions = motion.positions().detach().double().cpu()
+    finite = positions.isfinite().flatten(1).all(dim=1)
+    if feet is None or not bool(finite.any()):
+        return None, False
+    return soft_contacts(positions[nearest_finite(finite)], motion.fps, feet), True
+
+
+def _of_features(features: Tensor) -> Tensor | None:
+    """Return the better of heel and toe for each foot, ``[T, 2]``, or None when no foot ever stands."""
+    skeleton = {body.width: body for body in (HUMANML, KIT)}.get(features.shape[-1])
+    if skeleton is None:
+        return None
+    values = features[:, feature_layout(skeleton).contacts].detach().double().cpu()
+    contacts = values.nan_to_num(0.0).clamp(0.0, 1.0).unflatten(-1, (2, 2)).amax(dim=-1)
+    return contacts if bool((contacts > 0.5).any()) else None
+
 
 FARTHEST = 10_000.0
 """Metres from the origin up to which positions are taken; beyond, a unit is wrong."""

@@ -5,7 +5,7 @@ from motionkit.plugins._discovery import Broken, Entry, Scan, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words
 from motionkit.plugins._kinds import KINDS, Kind, kinds_in_words
-from motionkit.plugins._lookup import available, find, get, is_file, label
+from motionkit.plugins._lookup import available, find, get, hidden, is_file, label
 
 __all__ = [
     "KINDS",
@@ -22,6 +22,7 @@ __all__ = [
     "forget",
     "get",
     "gives_of",
+    "hidden",
     "in_use",
     "in_words",
     "is_file",

@@ -31,6 +31,8 @@ class Component:
         gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
             ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
         reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
+        page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
+            becomes ``report.html`` in the run folder.
     """
 
     summary: str
@@ -41,6 +43,7 @@ class Component:
     exports: Mapping[str, str] = field(default_factory=dict)
     gives: str = ""
     reads: str = ""
+    page: str = ""
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
@@ -53,6 +56,14 @@ class Component:
             MotionkitError: A needed module is missing, or the factory cannot be imported.
         """
         return self._import(self.factory)
+
+    def page_maker(self) -> Any:
+        """Import and return the function that `page` names.
+
+        Raises:
+            MotionkitError: As `load`.
+        """
+        return self._import(self.page)
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None when there is no such format.

@@ -18,7 +18,7 @@ import entrypoints
 from motionkit.errors import MotionkitError
 from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise, scan
 from motionkit.plugins._kinds import KINDS
-from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find
+from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, hidden
 from motionkit.plugins._metadata import require_plain
 from motionkit.plugins._trial import Outcome, try_imports
 
@@ -126,10 +126,11 @@ def _check(entry: Entry, outcome: Outcome) -> list[Finding]:
         find(entry.kind, entry.name)
     except MotionkitError as error:
         return [Finding(entry.distribution, str(error), True)]
+    odd = [Finding(entry.distribution, hidden()[entry], False)] if entry in hidden() else []
     what = f"{entry.kind} {entry.name!r}"
     if outcome.problem:
-        return [Finding(entry.distribution, f"{what}: {outcome.problem}", True)]
+        return [*odd, Finding(entry.distribution, f"{what}: {outcome.problem}", True)]
     if outcome.missing:
         text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
-        return [Finding(entry.distribution, text, False)]
-    return []
+        return [*odd, Finding(entry.distribution, text, False)]
+    return odd

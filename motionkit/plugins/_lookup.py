@@ -46,7 +46,7 @@ def get(kind: str, name: str) -> Component:
         name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
 
     Raises:
-        MotionkitError: Nothing or more than one thing has that name, or it does not import.
+        MotionkitError: As `find`, or it does not import.
     """
     if is_file(name):
         return _from_file(name)
@@ -57,8 +57,10 @@ def get(kind: str, name: str) -> Component:
 def find(kind: str, name: str) -> Entry:
     """Return the one entry called `name` (``NAME`` or ``DISTRIBUTION:NAME``) without importing it.
 
+    A name that motionkit itself uses means motionkit's plugin; `hidden` tells of others with that name.
+
     Raises:
-        MotionkitError: There is none, or several packages bring that name.
+        MotionkitError: There is none, or several other packages bring that name.
     """
     entries = available(kind)
     distribution, _, bare = name.rpartition(":")
@@ -67,16 +69,27 @@ def find(kind: str, name: str) -> Entry:
         for entry in entries
         if entry.name == bare and (not distribution or normalise(entry.distribution) == normalise(distribution))
     ]
-    if len(matches) == 1:
-        return matches[0]
     if not matches:
         raise _unknown(kind, name, entries)
+    if len(matches) == 1 or matches[0].builtin:  # built-ins come first
+        return matches[0]
     owners = ", ".join(f"{entry.distribution} {entry.version}" for entry in matches)
     raise MotionkitError(
         f"{len(matches)} packages bring {KINDS[kind].singular} {bare!r}: {owners}.",
         why="a name must mean one thing.",
         fix=f"choose one: {' or '.join(f'{entry.distribution}:{bare}' for entry in matches)}",
     )
+
+
+def hidden() -> dict[Entry, str]:
+    """Return the entries whose name means a built-in, each with a sentence that says so."""
+    own = {(entry.kind, entry.name) for entry in scan().entries if entry.builtin}
+    return {
+        entry: f"{KINDS[entry.kind].singular} {entry.name!r} means the one of {HOME}; package {entry.distribution!r} "
+        f"brings another one, {entry.distribution}:{entry.name}"
+        for entry in scan().entries
+        if not entry.builtin and (entry.kind, entry.name) in own
+    }
 
 
 def is_file(name: str) -> bool:

@@ -15,7 +15,7 @@ from motionkit.text import Prompt
 
 
 class Condition(Protocol):
-    """Encoded prompts, one row each; opaque to everyone but the policy that made it."""
+    """Encoded prompts, one row each; only the policy that made it reads its content."""
 
     def __len__(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""The device that a name stands for."""
+"""Resolves a device name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from motionkit.errors import MotionkitError
 
 
 def resolve_device(device: str) -> torch.device:
-    """Turn ``auto|cpu|mps|cuda[:N]|N`` into a device that is here.
+    """Turn ``auto|cpu|mps|cuda[:N]|N`` into a device of this machine.
 
     ``auto`` is the first CUDA device, else MPS, else the CPU.
 

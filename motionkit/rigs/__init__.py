@@ -1,23 +1,31 @@
-"""Between skeletons: finding a body in a rig by its joints' names, resting bodies, rotations from joints."""
+"""Between skeletons: finding a body in a rig by its joints' names, rest poses, rotations from joints, foot contacts."""
 
-from motionkit.rigs._body import to_body
-from motionkit.rigs._bodymap import BodyMap, map_body
+from motionkit.rigs._bodymap import BodyMap, map_body, to_body
+from motionkit.rigs._contacts import ContactSpec, contact_score, find_feet, soft_contacts
+from motionkit.rigs._facing import body_yaw
+from motionkit.rigs._flips import count_flips
 from motionkit.rigs._kit import body_to_kit, kit_bones
-from motionkit.rigs._rest import Rig, rest_rig
+from motionkit.rigs._period import soft_period
+from motionkit.rigs._rest import RestRig, rest_rig
 from motionkit.rigs._solve import Solved, solve
-from motionkit.rigs._solve_fit import fit_rig
-from motionkit.rigs._solve_flips import count_flips
+from motionkit.rigs._solve_bones import fit_rig
 
 __all__ = [
     "BodyMap",
-    "Rig",
+    "ContactSpec",
+    "RestRig",
     "Solved",
     "body_to_kit",
+    "body_yaw",
+    "contact_score",
     "count_flips",
+    "find_feet",
     "fit_rig",
     "kit_bones",
     "map_body",
     "rest_rig",
+    "soft_contacts",
+    "soft_period",
     "solve",
     "to_body",
 ]

@@ -1,4 +1,4 @@
-"""From a motion-capture rig, by the names of its joints, to the 22-joint body."""
+"""From any rig, by the names of its joints, to the joints that features are made of."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.motion._skeleton import HUMANML
+from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.rigs._kit import KIT_RIG, body_to_kit
 from motionkit.rigs._roles import CENTRE, SIDED, find_doubles, find_roles
 from motionkit.rigs._units import PERSON_LEG, UNITS, nearest_unit
 
-_SPINE = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
+_TRUNK_PARTS = {"pelvis": 0.115, "spine1": 0.293, "spine2": 0.4866, "spine3": 0.5642, "neck": 0.8608, "head": 1.0}
 """Where the 22-joint body's trunk joints lie on the way from between the hips to the head, by the target's bones."""
 
 _COLLAR = (0.36, 0.34)
@@ -112,7 +114,7 @@ def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose:
         del points[1]
     steps = torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
     ends = torch.cat([torch.zeros(1, dtype=steps.dtype), steps.cumsum(0)])
-    for name, fraction in _SPINE.items():
+    for name, fraction in _TRUNK_PARTS.items():
         target = fraction * ends[-1]
         place = min(int((ends[1:] < target - 1e-9).sum()), len(steps) - 1)
         part = float((target - ends[place]) / steps[place].clamp_min(1e-9))
@@ -145,3 +147,54 @@ def leg_length(found: Mapping[str, int], pose: Tensor) -> float:
     if any(a not in found or b not in found for a, b in pieces):
         return 0.0
     return sum(float((pose[found[a]] - pose[found[b]]).norm()) for a, b in pieces) / 2
+
+
+def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Tensor:
+    """Resample a motion and bring it onto the joints of a feature format.
+
+    A motion that has joints of the skeleton's own names (KIT's: as its arrays or as files have them) keeps them as
+    they are; any other rig is matched by its joints' names (`map_body`), for KIT by way of the 22-joint body
+    (`body_to_kit`).
+
+    Args:
+        motion: The motion, in metres, Y up.
+        skeleton: `HUMANML` or `KIT`.
+        fps: Frames per second of the result.
+
+    Returns:
+        ``[T', J, 3]`` metres, float64.
+
+    Raises:
+        MotionkitError: The rig lacks a joint, or the motion has KIT's joints and the 22-joint body is wanted.
+    """
+    motion = motion.resample(fps)
+    positions = motion.positions().double()
+    if chosen := _own(motion.names, skeleton):
+        return positions[:, chosen]
+    if skeleton is KIT:
+        return body_to_kit(_humanml(motion, positions))
+    return _humanml(motion, positions)
+
+
+def _own(names: tuple[str, ...], skeleton: Skeleton) -> list[int]:
+    """Return the places of the skeleton's joints among `names`, empty when one is missing."""
+    for own in (skeleton.joint_names, KIT_RIG) if skeleton is KIT else (skeleton.joint_names,):
+        if set(own) <= set(names):
+            return [names.index(name) for name in own]
+    return []
+
+
+def _humanml(motion: Motion | JointMotion, positions: Tensor) -> Tensor:
+    """Return the 22 joints ``[T, 22, 3]`` of any rig."""
+    if chosen := _own(motion.names, HUMANML):
+        return positions[:, chosen]
+    if _own(motion.names, KIT):
+        raise MotionkitError(
+            "KIT's 21 joints do not become the 22-joint body.",
+            why="they have no collars, and their trunk is divided in another way.",
+            fix="keep the KIT format (--to kit).",
+        )
+    body = map_body(motion.names, motion.parents, positions)
+    # The motion is in metres already: the unit that map_body guesses from the legs must not scale a child up.
+    joints: Tensor = torch.einsum("bj,tjc->tbc", body.weights.to(positions), positions)
+    return joints

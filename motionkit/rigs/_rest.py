@@ -18,7 +18,7 @@ Vector = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
-class Rig:
+class RestRig:
     """A skeleton in its rest pose: what a `Motion` moves.
 
     Attributes:
@@ -82,7 +82,7 @@ _TIPS = {"left_foot": 0.06, "head": 0.17, "left_wrist": 0.16, "LF": 0.05, "BUN":
 """Metres of hands, toes and head of a body whose legs are `PERSON_LEG` long."""
 
 
-def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) -> Rig:
+def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) -> RestRig:
     """Return the T-pose of a body: facing +Z, its lowest joint on y = 0, with end sites for head, hands and toes.
 
     Its joints come in the order of `skeleton`, so that joint j of features is joint j of the rig; the end sites follow.
@@ -111,7 +111,7 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
             parents.append(joint)
     offsets = torch.cat([offsets, torch.stack(ends)])
     offsets[0, 1] = -min(float(height) for height in _heights(offsets, parents))
-    return Rig(tuple(names), tuple(parents), offsets)
+    return RestRig(tuple(names), tuple(parents), offsets)
 
 
 def _lengths(skeleton: Skeleton, bones: Sequence[float] | Tensor | None) -> Tensor:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import torch
 
 from motionkit.motion._motion import JointMotion, Motion
+from motionkit.rigs._flips import count_flips
 from motionkit.rigs._kit import rig_names
-from motionkit.rigs._rest import Rig
-from motionkit.rigs._solve_fit import check_joints, fit_rig, match_rig
-from motionkit.rigs._solve_flips import count_flips
-from motionkit.rigs._solve_frames import joint_frames, to_local
-from motionkit.rigs._solve_pose import closest_pose
+from motionkit.rigs._rest import RestRig
+from motionkit.rigs._solve_bones import check_joints, closest_pose, fit_rig, match_rig
+from motionkit.rigs._solve_rotations import joint_frames, to_local
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Solved:
     flips: int
 
 
-def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = False) -> Solved:
+def solve(motion: JointMotion, *, rig: RestRig | None = None, symmetric: bool = False) -> Solved:
     """Find the skeleton and the rotations behind moving joints.
 
     Bones are fitted (`fit_rig`) unless a rig gives them; every frame becomes the closest pose that these bones allow;
@@ -59,7 +58,7 @@ def solve(motion: JointMotion, *, rig: Rig | None = None, symmetric: bool = Fals
     order = match_rig(motion, rig)
     inside = [joint for joint, source in enumerate(order) if source >= 0]
     parents = tuple(inside.index(rig.parents[joint]) if rig.parents[joint] >= 0 else -1 for joint in inside)
-    body = Rig(tuple(rig.names[joint] for joint in inside), parents, rig.offsets[inside])
+    body = RestRig(tuple(rig.names[joint] for joint in inside), parents, rig.offsets[inside])
     wanted = joints[:, [order[joint] for joint in inside]]
     pose = closest_pose(wanted, body)
     local = to_local(joint_frames(pose, body, motion.fps), parents)

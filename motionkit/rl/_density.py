@@ -41,6 +41,7 @@ class _FrameProducts(torch.autograd.Function):
         moved, direction, mask = ctx.saved_tensors
         grad: Tensor | None = None
         if along is not None:
+            # d<d, direction>/dx0 = direction and d|d|^2/dx0 = 2 d, each times the incoming gradient [M, T, 1].
             grad = along[..., None] * direction
         if square is not None:
             slope = 2 * square[..., None] * moved
@@ -86,6 +87,7 @@ def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *
         ``[M, T]``, 0 at padding.
     """
     _, square = _frame_products(mean, x_next, None, mask)
+    # log N = -|x - mean|^2 / (2 sigma^2) - D log(sigma sqrt(2 pi)), per frame of D values.
     frames = square / (-2 * sigma.square())[:, None]
     if normaliser:
         constant = x_next.shape[-1] * (sigma.log() + 0.5 * math.log(2 * math.pi))

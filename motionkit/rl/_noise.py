@@ -78,10 +78,12 @@ def noise_key(seed: int, step: int, timestep: int, prompts: Tensor, samples: Ten
 
 def _normals(keys: Tensor, counters: Tensor) -> Tensor:
     """Turn ``[R]`` keys and ``[B * 64]`` scaled counters into ``[R, B, 128]`` normals."""
+    # [R, C] 64-bit hashes, seen as [R, 2 C] 32-bit halves.
     bits = _mix(keys[:, None] + counters).view(torch.int32)  # low and high halves, neighbours in memory
     low, high = bits[..., 0::2], bits[..., 1::2]
     # 31 bits keep small uniforms finely spaced, which is where the tail comes from; + 1/2 keeps log finite.
     radius = ((low & 0x7FFFFFFF).to(torch.float32) + 0.5).mul_(2.0**-31).log_().mul_(-2.0).sqrt_()
+    # Box-Muller: radius sqrt(-2 log u) with u in (0, 1), angle in [-pi, pi).
     angle = high.to(torch.float32).mul_(math.pi * 2.0**-31)
     shape = (len(keys), -1, _LANE)
     radius = radius.view(shape)
@@ -101,6 +103,7 @@ def gaussian(keys: Tensor, shape: tuple[int, ...]) -> Tensor:
         ``[N, *shape]`` float32 on the device of `keys`.
     """
     count = math.prod(shape)
+    # Each hash gives two normals; a block is 64 hashes, so 128 normals.
     blocks = -(-count // (2 * _LANE))
     counters = torch.arange(1, blocks * _LANE + 1, device=keys.device) * _signed(_GOLDEN)
     rows = max(1, _CHUNK // len(counters)) if keys.device.type == "cpu" else max(1, len(keys))

@@ -114,20 +114,26 @@ class StepPlan:
                 fix=f"use positions 0 (noisiest) to {count - 2}; the last step adds no noise.",
             )
         index = torch.tensor(visited)
+        # alpha-bar before and after each step, [K]; after the last step no noise is left (alpha-bar 1).
         now = schedule.alphas_cumprod[index]
         then = torch.cat([now[1:], torch.ones(1, dtype=torch.float64)])
         noisy = torch.tensor([position in inside and position < count - 1 for position in range(count)])
         chosen = DDPM() if sampler is None else sampler
         sigma = torch.where(noisy, chosen.sigma(now, then), torch.zeros_like(now))
+        # DDIM (arXiv 2010.02502, eq. 12) in x0 form: x' = sqrt(then) x0 + sqrt(1 - then - sigma^2) eps_hat + sigma eps
+        # with eps_hat = (x - sqrt(now) x0) / sqrt(1 - now), sorted by x0 and x.
         c_xt = ((1 - then - sigma**2).clamp(min=0) / (1 - now)).sqrt()
         c_x0 = then.sqrt() - c_xt * now.sqrt()
         if isinstance(chosen, DDPM):
             # The posterior's own form where noise is added: the same numbers with fewer cancellations.
             beta = 1 - now / then
+            # Ho et al. 2020, eq. 7.
             c_x0 = torch.where(noisy, beta * then.sqrt() / (1 - now), c_x0)
             c_xt = torch.where(noisy, (1 - then) * (now / then).sqrt() / (1 - now), c_xt)
+        # The last step returns the prediction itself, exactly.
         c_x0[-1], c_xt[-1] = 1.0, 0.0
         scored = sigma > 0
+        # s = c_x0 / sigma, without a division by zero at deterministic steps.
         sensitivity = torch.where(
             scored, c_x0 / torch.where(scored, sigma, torch.ones_like(sigma)), torch.zeros_like(sigma)
         )

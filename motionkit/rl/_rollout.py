@@ -48,6 +48,7 @@ class Transitions:
 
     def mean(self, x0: Tensor) -> Tensor:
         """Return the ``[M, T, D]`` mean of the step for the prediction `x0`."""
+        # [M] -> [M, 1, 1], to scale [M, T, D].
         return self.c_x0.view(-1, 1, 1) * x0 + self.c_xt.view(-1, 1, 1) * self.x_t
 
     @property
@@ -105,6 +106,7 @@ class Trajectory:
     def pairs(self, index: Tensor) -> Transitions:
         """Gather the pairs `index` ``[M]`` (each in ``0..S*N-1``), any order and steps mixed, for one forward pass."""
         index = index.to(self.x_t.device)
+        # Pair s * N + n: row s of the steps, column n of the samples.
         step, sample = torch.div(index, self.num_samples, rounding_mode="floor"), index % self.num_samples
         return Transitions(
             x_t=self.x_t[step, sample],
@@ -188,6 +190,7 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
                 rest.append((x, timestep))
             x = mean
             continue
+        # Kept are the state before the step, the noise and the prediction: the state after it follows from these.
         eps = noise(timestep)
         if record:
             kept.append((x, eps, x0_hat))
@@ -201,6 +204,7 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
 
 def _stack(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:
     where = torch.tensor(plan.trainable)
+    # S triples of [N, T, D] become three tensors [S, N, T, D].
     x_t, eps, x0_old = (torch.stack(list(tensors)) for tensors in zip(*kept, strict=True))
 
     def scalar(table: Tensor) -> Tensor:

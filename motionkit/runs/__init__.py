@@ -1,4 +1,4 @@
-"""Run folders, and what every folder that a command makes obeys. Imports torch only to save and load."""
+"""Run folders and other output folders: locks, checkpoints, atomic writes. Imports torch only to save and load."""
 
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic

@@ -1,4 +1,4 @@
-"""Files that are either the old or the new version, whenever the process dies."""
+"""Writes files atomically: after a kill a file is either the old or the new version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEMPORARY = re.compile(r"\.tmp-(\d+-[0-9a-f]{8}(\.\w+)?|step-\d{8,}|replaced-\d
 def disk_errors(doing: str, path: Path, *, code: int = 1) -> Iterator[None]:
     """Turn an operating-system error while writing into one clear `MotionkitError` with exit code `code`.
 
-    The safetensors writer wraps the system's error in a class of its own, so that one is recognised by its text.
+    The safetensors writer wraps the system's error in its own class, which is recognised by its text.
     """
     try:
         yield
@@ -50,17 +50,17 @@ def _explained(doing: str, path: Path, number: int | None, text: str, code: int)
 
 
 def temporary(path: Path, suffix: str = "") -> Path:
-    """Return a place beside a file to write it first; its name is short however long the file's is."""
+    """Return a temporary path beside a file; its name is short, also for a long file name."""
     return path.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}{suffix}")
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether a name is one that motionkit gives to what it is still writing or deleting in a run folder."""
+    """Whether a name is that of a temporary file or folder of motionkit."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def sweep(folder: Path) -> None:
-    """Delete what a killed process left half-written in `folder`; no process may be working in it."""
+    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock."""
     for path in filter(is_temporary, folder.glob(f"{TEMPORARY}*")):
         remove(path)
 
@@ -72,7 +72,7 @@ def discard(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a folder as far as the system allows it."""
+    """Delete a file, a link or a folder; errors are ignored."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
         return
@@ -81,7 +81,7 @@ def remove(path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Ask the system to put a file's bytes on the disk."""
+    """Flush a file to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -98,7 +98,7 @@ def sync_folder(path: Path) -> None:
 def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
     """Write a file aside, flush it to the disk and rename it into place.
 
-    A file that was there keeps its permissions: who made it private wants what takes its place to be private too.
+    An existing file keeps its permissions, so that a private file stays private.
 
     Args:
         path: The file.
@@ -106,7 +106,7 @@ def write_bytes(path: Path, data: bytes, *, like: Path | None = None) -> None:
         like: A file whose permissions it gets; None takes those of `path` itself. One that is missing has none.
 
     Raises:
-        OSError: The disk is full or refuses; the old file, if there was one, is as before.
+        OSError: The disk is full or not writable; an old file is unchanged.
     """
     write_chunks(path, (data,), like=like)
 
@@ -117,7 +117,7 @@ def write_chunks(path: Path, chunks: Iterable[bytes], *, like: Path | None = Non
     try:
         with aside.open("wb") as file:
             with suppress(FileNotFoundError):
-                # Before the first byte is written, so that nobody can read it in between.
+                # Set before the first byte is written, so that a private file is never readable in between.
                 aside.chmod(stat.S_IMODE((like or path).stat().st_mode))
             file.writelines(chunks)
             file.flush()
@@ -137,5 +137,5 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, document: object) -> None:
     """Write a JSON file as `write_text` does; NaN and infinity are refused (ValueError)."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    # A path that is not valid UTF-8 becomes the JSON escape of what Python makes of it, and reads back as such.
+    # A path that is not valid UTF-8 is written with JSON escapes of its surrogates, and reads back the same.
     write_bytes(path, text.encode(errors="backslashreplace"))

@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors plus JSON, never pickled; finding and reading them."""
+"""Finds and reads checkpoints: safetensors plus JSON, no pickles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STATE = "state.json"
 LAST = "last"
 NAME = re.compile(r"step-[0-9]{8,}")
-"""What `name_of` returns."""
+"""Matches the names that `name_of` returns."""
 
 _FIX = "take an earlier checkpoint of the run"
 _LIMIT = 64 << 20
@@ -34,7 +34,7 @@ _logger = logging.getLogger("motionkit.runs")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a step left behind.
+    """The content of a checkpoint.
 
     Attributes:
         step: Steps completed.
@@ -73,12 +73,12 @@ def step_of(path: Path) -> int:
 
 
 def folders(root: Path) -> list[Path]:
-    """Return what has the name of a checkpoint, whole or not."""
+    """Return the folders with the name of a checkpoint, complete or not."""
     return [path for path in root.glob("step-*") if NAME.fullmatch(path.name)]
 
 
 def complete(root: Path) -> list[Path]:
-    """Return the finished checkpoint folders, newest first."""
+    """Return the complete checkpoint folders, newest first."""
     return sorted((path for path in folders(root) if (path / STATE).is_file()), key=step_of, reverse=True)
 
 
@@ -109,7 +109,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     from safetensors.torch import load
 
     try:
-        # In bulk: what trainers save may hold numbers of more than 64 bits, such as numpy's states.
+        # In bulk: values of trainers may have more than 64 bits, such as the state of a numpy generator.
         saved = _Saved.model_validate(read_json(path / STATE, dict, limit=_LIMIT, surrogates=True, bulk=True))
     except MotionkitError as error:
         raise MotionkitError(f"{path} is not a complete checkpoint.", why=error.sentence(), fix=_FIX) from error
@@ -130,7 +130,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def last_checkpoint(root: Path) -> Path | None:
-    """Return the folder that ``last`` names, be it there or not; None when it names no checkpoint.
+    """Return the folder that ``last`` names, existing or not; None when ``last`` is missing or names no checkpoint.
 
     Args:
         root: The run's ``checkpoints`` folder.
@@ -168,5 +168,5 @@ def newest_checkpoint(root: Path) -> Checkpoint | None:
 
 
 def choose_checkpoint(path: Path) -> None:
-    """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are written again."""
+    """Make the checkpoint folder `path` the one to continue from; newer ones stay until they are overwritten."""
     write_text(path.parent / LAST, path.name + "\n")

@@ -1,7 +1,7 @@
-"""The commit of a git work tree, read from the files of its `.git`.
+"""Reads the commit of a git work tree from the files of its `.git`.
 
 No git command is called: a `.git` folder that came with an archive may name programs (`core.fsmonitor`, filters)
-that git starts, and files that it waits for. Here a few small text files are read and nothing in them is run.
+that git starts. This module only reads a few small text files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from motionkit.runs._tree import is_inside
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LIMIT = 16 * 2**20
-"""Bytes read of a file; packed-refs with 200,000 names has about as many."""
+"""Most bytes read of a file; enough for packed-refs with 200,000 names."""
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit that is checked out around `folder`; None outside of work trees, or when it cannot be read."""
+    """Return the checked-out commit of the work tree around `folder`; None outside of one, or when it cannot be
+    read."""
     for place in (folder, *folder.parents):
         if os.path.lexists(git := place / ".git"):
             return _head(_linked(git, git, "gitdir: "))
@@ -50,7 +51,7 @@ def _as_hash(text: str) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty when there is none to read."""
+    """Return the text of a regular file, at most `_LIMIT` bytes of it; empty when it cannot be read."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)

@@ -1,4 +1,4 @@
-"""The run folder: its name, its making and what may be replaced in it."""
+"""Names, creates and clears run folders."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from motionkit.runs._lock import LOCK, hold
 from motionkit.runs._record import RECORD, RunRecord, read_record
 
 _OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers")
-"""What every run has, besides run.json."""
+"""Names in every run folder, besides run.json."""
 
 _UNLISTED = ("policy", "tmr")
-"""What trainers wrote before their records listed it."""
+"""Artefacts of trainers in runs whose records do not list them yet."""
 
 
 def folder_of(command: str, root: str | Path, out: str | Path | None, name: str | None) -> Path:
@@ -37,7 +37,7 @@ def folder_name(command: str) -> str:
 def claim_new(folder: Path, *, overwrite: bool) -> None:
     """Make the folder of a new run, or empty an old run's folder when `overwrite` says so.
 
-    Only what motionkit itself writes is ever deleted; other files in an old run's folder stay.
+    Only files that motionkit wrote are deleted; other files in an old run's folder stay.
 
     Raises:
         MotionkitError: The folder exists and may not be replaced, or cannot be made.
@@ -55,7 +55,7 @@ def claim_new(folder: Path, *, overwrite: bool) -> None:
 
 
 def own_names(record: RunRecord) -> set[str]:
-    """Return what motionkit may replace in a run's folder, besides run.json and the lock."""
+    """Return the names that motionkit may replace in a run's folder, besides run.json and the lock."""
     return {*_OWN, *(record.artifacts or _UNLISTED)} - {RECORD, LOCK}
 
 

@@ -1,4 +1,4 @@
-"""Reading runs that are there: for listings, reports and commands that build on an earlier run."""
+"""Reads existing runs, for listings, reports and commands that use an earlier run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RunInfo:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The summary document of its last attempt; empty when it never came to an end."""
+        """The summary document of its last attempt; empty when it has not ended."""
         return dict(self.record.summary or {}) if self.record else {}
 
     def metrics(self) -> Iterator[dict[str, Any]]:

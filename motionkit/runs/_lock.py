@@ -1,4 +1,4 @@
-"""Lock a folder for one process, and check that the locked folder is still in its place."""
+"""Locks a folder for one process, and checks that the locked folder is still in its place."""
 
 from __future__ import annotations
 

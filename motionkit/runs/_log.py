@@ -1,4 +1,4 @@
-"""log.txt: what motionkit says on stderr, plain."""
+"""Writes log.txt: a plain copy of motionkit's messages on stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 class _QuietHandler(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """Drop a line that cannot be written: a full disk is reported once, by the checkpoint that meets it."""
+        """Drop a line that cannot be written; the next checkpoint reports a full disk."""
 
 
 class LogFile:
@@ -24,7 +24,7 @@ class LogFile:
         self._level = logging.NOTSET
 
     def open(self) -> None:
-        """Start copying; the logger lets information through from now on."""
+        """Start copying, at level INFO."""
         self._handler = _QuietHandler(self._path, encoding="utf-8", errors="replace")
         self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("motionkit")

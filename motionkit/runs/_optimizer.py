@@ -1,4 +1,4 @@
-"""Optimiser state as named tensors plus JSON, and back."""
+"""Converts optimiser state to named tensors plus JSON, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def flatten_optimizer(
     optimizer: Optimizer, module: nn.Module | None = None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Take an optimiser apart into what a checkpoint can hold.
+    """Convert an optimiser's state for a checkpoint.
 
     Args:
         optimizer: Any torch optimiser whose per-parameter state is tensors and plain values.

@@ -1,4 +1,4 @@
-"""Where a run came from: time, versions, packages with plugins, and what of it has changed."""
+"""Records the environment of a run: time, versions, plugin packages; and lists changed versions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def plugin_distributions() -> dict[str, str]:
 
 
 def changed_versions(before: Mapping[str, str]) -> list[str]:
-    """Return ``torch 2.12.0, now 2.13.0`` for each of `before` that has another version now.
+    """Return ``torch 2.12.0, now 2.13.0`` for each package of `before` whose version has changed.
 
-    What is not installed now, or was not then, is left out: the numbers of a run do not depend on it.
+    Packages that are missing now, or were missing then, are left out: results do not depend on them.
     """
     here = {**plugin_distributions(), **versions()}
     return [

@@ -1,4 +1,4 @@
-"""Folders that commands make: only what the folder's own record lists is ever replaced in them."""
+"""Output folders of commands, in which only files that the folder's record lists are replaced."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _LIMIT = 256 << 20
 
 
 class OutputFolder:
-    """A folder that a command makes beside its place and then moves there.
+    """A folder that a command fills under a temporary name and then moves into place.
 
     A record in the folder lists every file that the command wrote. A later command may replace these files and no
-    others: what a user put there, or what was there before, is neither changed nor moved.
+    others; other files in the folder are neither changed nor moved.
 
     Args:
         path: The folder.
         record: Name of its record, a JSON file.
-        kind: What the record says it is; records of other kinds do not count.
-        overwrite: Whether what an earlier command made may be replaced.
+        kind: Value of ``kind`` in the record; records of other kinds are ignored.
+        overwrite: Whether files of an earlier command may be replaced.
 
     Example:
         >>> place = OutputFolder(Path("out"), "out.json", "my-tool")
@@ -48,11 +48,11 @@ class OutputFolder:
         self._record, self._kind, self._overwrite = record, kind, overwrite
 
     def claim(self) -> None:
-        """Refuse a place that may not be written to.
+        """Refuse a place that cannot be written or belongs to others.
 
         Raises:
-            MotionkitError: It is a file, or may not be written; or something is in it that no such command made, or that
-                may not be replaced.
+            MotionkitError: It is a file or not writable; or it holds files that no such command made, or files of an
+                earlier one and `overwrite` is False.
         """
         if self.path.exists() and not self.path.is_dir():
             raise MotionkitError(f"{self._shown} is a file, not a folder.", fix="choose another OUT.")
@@ -70,7 +70,7 @@ class OutputFolder:
                 "with or without --overwrite.",
                 fix="choose another OUT.",
             )
-        # A move that was cut short had been allowed; it may go on.
+        # An interrupted move may always continue, because it was allowed before.
         if not self._overwrite and not record.get("unfinished"):
             raise MotionkitError(
                 f"{self._shown} exists and is not empty.",
@@ -78,7 +78,7 @@ class OutputFolder:
             )
 
     def require_free(self, names: Iterable[str]) -> None:
-        """Refuse names of files to come that are taken by a file which no such command made.
+        """Refuse names that are taken by files which no such command made.
 
         Args:
             names: Paths inside the folder, with ``/``.
@@ -99,7 +99,7 @@ class OutputFolder:
 
     @contextmanager
     def beside(self) -> Iterator[Path]:
-        """Make a folder beside the place to collect what is made, for `settle`; it goes when the block fails.
+        """Make a temporary folder beside the place, to fill it for `settle`; it is deleted when the block fails.
 
         Raises:
             MotionkitError: It cannot be made.
@@ -120,20 +120,20 @@ class OutputFolder:
     def settle(
         self, part: Path, document: Mapping[str, Any], *, also: Sequence[str] = (), leave: Sequence[str] = ()
     ) -> None:
-        """Move a finished folder into place, in one step where nothing is there yet.
+        """Move a finished folder into place, by one rename when nothing is there yet.
 
-        In a folder that is there, each file is replaced by itself, then those of the earlier command that have no
-        successor go. A process that dies meanwhile leaves a record of both, so that the next one may go on.
+        In an existing folder files are replaced one by one, then outdated files of the earlier command are deleted.
+        Meanwhile the record lists both, so that a later command can continue after a kill.
 
         Args:
-            part: The folder with what was made, beside the place.
-            document: What else the record says.
+            part: The folder from `beside`.
+            document: Further content of the record.
             also: Files that the same command will add.
-            leave: Names in `part` that are no part of the result.
+            leave: Names in `part` that are not moved.
 
         Raises:
-            MotionkitError: The place was taken meanwhile, or the disk refuses; `part` keeps what was made (exit
-                code 1).
+            MotionkitError: The place was taken meanwhile, or the disk is full or not writable; `part` keeps the files
+                (exit code 1).
         """
         try:
             self._settle(part, document, also, leave)
@@ -168,7 +168,7 @@ class OutputFolder:
         shutil.rmtree(part, ignore_errors=True)
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the folder's record, or None when it has none that can be trusted."""
+        """Return the folder's record, or None when it has no valid one."""
         try:
             document: dict[str, Any] = read_json(self.path / self._record, dict, limit=_LIMIT, surrogates=True)
         except MotionkitError:
@@ -176,7 +176,7 @@ class OutputFolder:
         if document.get("kind") != self._kind:
             return None
         files = document.get("files")
-        # Anybody may have edited the record: only names inside the folder count.
+        # The record is untrusted: it counts only if all names in it stay inside the folder.
         return document if isinstance(files, list) and all(map(is_inside, files)) else None
 
     def _owned(self) -> frozenset[str]:
@@ -190,7 +190,7 @@ class OutputFolder:
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    # A name that is not valid UTF-8 becomes the JSON escape of what Python makes of it, and reads back as such.
+    # A name that is not valid UTF-8 is written with JSON escapes of its surrogates, and reads back the same.
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 

@@ -1,4 +1,4 @@
-"""The state of every global random generator as tensors."""
+"""Saves and restores the states of the global random generators as tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ RANDOM = "random"
 """Name of the tensor group in a checkpoint."""
 
 _WORDS = 624
-"""Words of a Mersenne twister."""
+"""Words of the state of a Mersenne twister."""
 
 
 def capture_random() -> dict[str, Tensor]:
     """Return the states of torch (CPU and each CUDA device), numpy and python.
 
-    Python's and numpy's Mersenne twisters are 624 words and a position; a normal deviate that either has in store
-    is kept as its float64 value (NaN for none).
+    Python's and numpy's Mersenne twisters are 624 words and a position; a cached normal deviate is kept as a float64
+    value (NaN for none).
     """
     import numpy as np
     import torch
@@ -39,7 +39,7 @@ def capture_random() -> dict[str, Tensor]:
 
 
 def restore_random(states: Mapping[str, Tensor]) -> None:
-    """Put back what `capture_random` returned; CUDA devices that are not here now are left out.
+    """Put back what `capture_random` returned; states of CUDA devices that are missing now are skipped.
 
     Raises:
         KeyError, TypeError, ValueError, OverflowError, RuntimeError: `states` is something else.
@@ -56,6 +56,6 @@ def restore_random(states: Mapping[str, Tensor]) -> None:
     random.setstate((3, tuple(states["python.words"].tolist()), None if stored != stored else stored))
     *words, position, has_normal = states["numpy.words"].tolist()
     keys = np.array(words, dtype=np.uint32)
-    if not 0 <= position <= _WORDS:  # numpy takes any, and then reads what lies beyond its words
+    if not 0 <= position <= _WORDS:  # checked, because numpy accepts any position and reads beyond its words
         raise ValueError(f"position {position} of numpy's generator")
     np.random.set_state(("MT19937", keys, position, has_normal, states["numpy.normal"].item()))

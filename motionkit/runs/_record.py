@@ -1,4 +1,4 @@
-"""run.json: where a run came from and how it went. Read and validated here, and nowhere else."""
+"""run.json: origin and outcome of a run. Only this module reads and validates it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _plain(name: str) -> str:
 
 
 class _Document(BaseModel):
-    """Strict about what motionkit relies on; other entries are kept as they are."""
+    """Validates the entries that motionkit uses strictly, and keeps unknown entries."""
 
     model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True, populate_by_name=True)
 
 
 class Attempt(_Document):
-    """One process that worked on a run.
+    """One process that executed a part of a run.
 
     Attributes:
         argv: The command line.
@@ -67,16 +67,16 @@ class Attempt(_Document):
 
 
 class RunRecord(_Document):
-    """The content of run.json; what trainers annotate is kept beside these fields.
+    """The content of run.json; entries of trainers (`Run.annotate`) are kept beside these fields.
 
     Attributes:
         schema_version: Version of this layout, ``schema`` in the file.
-        kind: Says that the folder is a run.
-        id: Letters and digits that no other run has, the same through all attempts.
+        kind: ``motionkit-run``, which marks the folder as a run.
+        id: Unique letters and digits, the same for all attempts.
         command: The command that made it, such as ``pretrain mdm``.
         created: When it was first started, UTC, ISO 8601.
-        artifacts: Names in the run folder of what the trainer itself has put there.
-        attempts: Every process that worked on it, oldest first.
+        artifacts: Names in the run folder that the trainer made.
+        attempts: All attempts, oldest first.
         argv: The last command line.
         seed: The seed.
         device: The device, as asked for or in words.
@@ -86,12 +86,12 @@ class RunRecord(_Document):
         git: ``commit`` of the work tree the command was started in; None outside of one.
         executable: The Python interpreter.
         origins: Where each setting came from.
-        inputs: Fingerprints of what settings name, by dotted setting.
+        inputs: Fingerprints of the files that settings name, by dotted setting.
         steps: Steps completed when the last attempt ended.
         seconds: Time of all attempts.
         cpu_seconds: Processor time of all attempts.
         exit_code: Of the last attempt.
-        summary: The ``--json`` document of the last attempt that came to an end.
+        summary: The ``--json`` document of the last attempt that ended.
         error: Why the last attempt failed.
     """
 
@@ -121,7 +121,7 @@ class RunRecord(_Document):
 
     @classmethod
     def new(cls, command: str, inputs: Mapping[str, str]) -> Self:
-        """Return the record of a run that has not begun."""
+        """Return the record of a new run."""
         return cls(
             schema_version=1,
             kind=KIND,
@@ -164,10 +164,10 @@ class RunRecord(_Document):
         )
 
     def annotate(self, **facts: object) -> None:
-        """Set entries, those of the model and others.
+        """Set entries, known and other ones.
 
         Raises:
-            ValidationError: An entry of the model got a value of another type.
+            ValidationError: A known entry got a value of another type.
         """
         for name, value in facts.items():
             setattr(self, name, value)
@@ -186,10 +186,10 @@ class RunRecord(_Document):
 
 
 def read_record(folder: Path) -> RunRecord | None:
-    """Return the record of a run folder, or None when the folder is no run of motionkit.
+    """Return the record of a run folder, or None when the folder is not a run of motionkit.
 
     Raises:
-        MotionkitError: There is a run.json, and it is damaged.
+        MotionkitError: run.json is damaged.
     """
     if not os.path.lexists(folder / RECORD):
         return None
@@ -210,6 +210,6 @@ def damaged(folder: Path, why: str) -> MotionkitError:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first of what pydantic found, with its place."""
+    """Return pydantic's first problem, with its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'its content'}: {first['msg']}"

@@ -1,4 +1,4 @@
-"""Finding the run that is to continue, checking that it may, and cutting its metrics back."""
+"""Finds a run to resume, checks that it may be resumed, and truncates its metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Keep(BaseModel):
 
 
 class _Settings(BaseModel):
-    """What this package itself reads of a run's settings, which belong to the trainer."""
+    """The part of a run's settings that this package reads; the rest belongs to the trainer."""
 
     run: dict[str, Any] = {}
     checkpoint: _Keep = _Keep()
@@ -71,7 +71,8 @@ def read_settings(directory: Path) -> dict[str, Any]:
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without where and how this one run was started, so that config.json can start others."""
+    """Return settings without the entries of this one run (folder, resume), so that config.json can start other
+    runs."""
     settings = dict(snapshot)
     if isinstance(place := settings.get("run"), Mapping):
         settings["run"] = {key: _PLACE.get(key, value) for key, value in place.items()}
@@ -80,7 +81,7 @@ def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resume_line(command: str, directory: Path) -> str:
-    """Return the command line that continues a run, for a shell: both parts may come from a stranger's folder."""
+    """Return the shell command that continues a run, quoted, because folder names are untrusted."""
     return shlex.join(["motionkit", *command.replace(".", " ").split(), "--resume", str(directory)])
 
 
@@ -88,7 +89,7 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
     """Refuse to continue a run of another command.
 
     Raises:
-        MotionkitError: Names the command that made the run.
+        MotionkitError: The run was made by another command (named).
     """
     made = record.command
     if command is not None and made != command:
@@ -100,20 +101,20 @@ def refuse_command(record: RunRecord, command: str | None, directory: Path) -> N
 
 
 def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
-    """Return the settings that name what the run was made with, wherever it is now: the fingerprints are equal.
+    """Return the settings that still name the same files, at any place: those with equal fingerprints.
 
     Args:
         record: Content of run.json.
-        inputs: Fingerprints of what was found now, by dotted setting.
+        inputs: Fingerprints of the files now, by dotted setting.
     """
     return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
 def refuse_links(directory: Path) -> None:
-    """Refuse a run whose growing files are links, pipes or devices: lines would be appended to what they lead to.
+    """Refuse a run whose log or metrics file is a link, pipe or device: lines would be appended to its target.
 
     Raises:
-        MotionkitError: Names the file.
+        MotionkitError: One of them is not a regular file (named).
     """
     for name in ("log.txt", "metrics.jsonl"):
         path = directory / name
@@ -138,7 +139,7 @@ def refuse_changes(
         same: Settings that may differ, because both values name the same thing.
 
     Raises:
-        MotionkitError: Names every such setting with both values.
+        MotionkitError: Settings differ (all are named, with both values).
     """
     before, after = _leaves(without_place(old)), _leaves(without_place(new))
     changed = [
@@ -167,7 +168,7 @@ def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
 
 
 def cut_metrics(path: Path, step: int) -> float:
-    """Drop the lines after `step` and what is no line of metrics; return the seconds the kept lines took."""
+    """Drop the lines after `step` and invalid lines; return the largest ``seconds`` of the kept lines."""
     seconds = 0.0
 
     def kept() -> Iterator[bytes]:

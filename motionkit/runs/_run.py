@@ -1,4 +1,4 @@
-"""A run: one folder, one process at a time, any number of attempts."""
+"""A run: one folder, written by one process at a time, in one or more attempts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Run:
         command: The command, such as ``grpo`` or ``pretrain mdm``.
         start_step: Steps completed before this attempt; the first step to do is one more.
         listeners: Called for every logged line.
-        total_steps: Steps planned, when the trainer has said so; for progress.
+        total_steps: Planned steps, if the trainer has set them; for progress.
         status: ``running``, then ``done``, ``failed`` or ``interrupted``.
 
     Example:
@@ -117,7 +117,7 @@ class Run:
             snapshot: All settings, JSON-able; ``checkpoint.keep``, ``track``, ``seed``, ``device`` are read here.
             out: The run folder itself.
             name: Last part of the folder.
-            overwrite: Replace what an older run wrote there. A folder that is no run is never touched.
+            overwrite: Replace what an older run wrote there. A folder that is not a run is never changed.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
             inputs: Fingerprints of what settings name, by dotted setting; see `same_inputs`.
@@ -150,11 +150,12 @@ class Run:
         Args:
             path: A run folder, or one of its ``checkpoints/step-...`` folders.
             snapshot: The settings now; None for those of the run.
-            command: The command that asks; None if any will do.
+            command: The command that must have made the run; None accepts any.
             shape_keys: Settings, or groups, that the checkpoint depends on and that may not differ.
             argv: The command line, for the record.
             origins: Where each setting came from, for the record.
-            inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same.
+            inputs: Fingerprints of what settings name, by dotted setting: a setting may name a new place of the same
+                file.
 
         Raises:
             MotionkitError: No run, a damaged one, another command's, in use or not writable; a shape-changing setting
@@ -204,7 +205,7 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether SIGINT or SIGTERM has come: finish the step, save, return."""
+        """Whether SIGINT or SIGTERM was received; the trainer then finishes its step, saves and returns."""
         return bool(self._signals.received)
 
     @property
@@ -224,7 +225,7 @@ class Run:
         return self._checkpoint
 
     def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
-        """Append one line to metrics.jsonl and tell trackers and listeners.
+        """Append one line to metrics.jsonl and send it to trackers and listeners.
 
         Args:
             step: Steps completed; 0 before training.
@@ -261,9 +262,9 @@ class Run:
         return save_checkpoint(self.directory / "checkpoints", step, tensors, state or {}, keep=self._keep)
 
     def artifact(self, name: str) -> Path:
-        """Return the path of a file or folder of the trainer's own in the run folder, and note that it is the run's.
+        """Return the path of a file or folder that the trainer makes in the run folder, and register it in run.json.
 
-        What is noted goes away with the run when it is overwritten; anything else in the folder is never touched.
+        A registered artefact is deleted when the run is overwritten; other files in the folder are kept.
 
         Args:
             name: A plain name, such as ``policy``.
@@ -312,14 +313,14 @@ class Run:
             self._metrics.close()
             self._require_folder()
             self._record.write(self.directory)
-        except (MotionkitError, OSError) as error:  # the outcome is decided already, and a full disk has been reported
+        except (MotionkitError, OSError) as error:  # the outcome is decided, and a full disk was reported
             _logger.warning("the end of the run could not be recorded in %s: %s", self.directory, error)
         if self.status == "interrupted":
             _logger.warning("interrupted at step %d; continue with: %s", self._step, self.resume_command)
         return document
 
     def _require_folder(self) -> None:
-        """Raise when the folder is no longer the one that this run holds: what is there now may be another run."""
+        """Raise when the folder at this path is no longer the locked one; it may belong to another run."""
         if not still_holds(self._lock, self.directory):
             raise MotionkitError(
                 f"{self.directory} was emptied, moved or replaced while the run was going on.",
@@ -372,10 +373,7 @@ def open_run(
     inputs: Mapping[str, str] | None = None,
     root: str | Path = "runs",
 ) -> Run:
-    """Create or resume the run that ``snapshot["run"]`` asks for (out, name, overwrite, resume).
-
-    This is the one call between `Trainer.prepare` and `Trainer.train`; see `Run.create` and `Run.resume`.
-    """
+    """Create or resume a run by ``snapshot["run"]`` (out, name, overwrite, resume); see `Run.create`, `Run.resume`."""
     place: Mapping[str, Any] = snapshot.get("run") or {}
     if place.get("resume"):
         return Run.resume(

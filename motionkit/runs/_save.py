@@ -1,4 +1,4 @@
-"""Saving a checkpoint: complete or absent, whatever happens in between."""
+"""Saves checkpoints atomically: a checkpoint is complete or absent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def save_checkpoint(
         keep: Newest checkpoints to leave in place.
 
     Raises:
-        MotionkitError: The disk is full or refuses (code 1); older checkpoints are intact.
+        MotionkitError: The disk is full or not writable (code 1); older checkpoints are intact.
     """
     target = root / name_of(step)
     aside = temporary(target)
@@ -58,7 +58,7 @@ def save_checkpoint(
 
 
 def mend(root: Path) -> None:
-    """Undo a replacement that was cut short, and delete what was being written or deleted."""
+    """Undo an interrupted replacement, and delete temporary files."""
     for path in root.glob(f"step-*{_OLD}"):
         if NAME.fullmatch(path.name.removesuffix(_OLD)):
             _settle(path)
@@ -78,7 +78,7 @@ def _write(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]],
 
 
 def _plain(members: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return contiguous CPU tensors that share no memory, which is what the format can hold."""
+    """Return contiguous CPU tensors that share no memory, as the format requires."""
     seen: set[int] = set()
     plain: dict[str, Tensor] = {}
     for name, tensor in members.items():
@@ -97,7 +97,7 @@ def _digest(path: Path) -> str:
 
 
 def _swap(aside: Path, target: Path) -> None:
-    """Put `aside` in the place of `target`; whatever interrupts it, one of the two is there afterwards."""
+    """Move `aside` to `target`; after an interruption one of the two checkpoints exists."""
     old = target.with_name(target.name + _OLD)
     _settle(old)
     try:
@@ -110,7 +110,7 @@ def _swap(aside: Path, target: Path) -> None:
 
 
 def _settle(old: Path) -> None:
-    """End a swap that was cut short: back to the old checkpoint when the new one is not in its place."""
+    """Finish an interrupted swap: restore the old checkpoint when the new one is not in place."""
     if not old.exists():
         return
     target = old.with_name(old.name.removesuffix(_OLD))
@@ -121,7 +121,7 @@ def _settle(old: Path) -> None:
 
 
 def prune(root: Path, step: int, keep: int) -> None:
-    """Delete the checkpoints up to `step` but the newest `keep` whole ones."""
+    """Delete the checkpoints up to `step`, except the newest `keep` complete ones."""
     kept = [path for path in complete(root) if step_of(path) <= step][:keep]
     for path in folders(root):
         if step_of(path) <= step and path not in kept:

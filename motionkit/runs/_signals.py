@@ -14,7 +14,7 @@ _logger = logging.getLogger("motionkit.runs")
 
 
 class StopSignals:
-    """Handlers of SIGINT and SIGTERM for the time of a run.
+    """Handlers of SIGINT and SIGTERM during a run.
 
     Attributes:
         received: The first signal's number, or 0.
@@ -25,14 +25,14 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def install(self) -> None:
-        """Take over both signals; does nothing outside the main thread, where Python allows no handlers."""
+        """Install the handlers; does nothing outside the main thread, where Python allows none."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._handle)
 
     def remove(self) -> None:
-        """Give both signals back to whoever had them."""
+        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()

@@ -1,4 +1,4 @@
-"""Files inside a folder: moved, replaced and removed one by one, never through a link that leads out of it."""
+"""Moves, replaces and removes files inside a folder, never through a link that leads out of it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from motionkit.runs._atomic import temporary
 
 
 def is_inside(name: object) -> bool:
-    """Whether a value read from a file is a path that stays inside the folder it is taken in."""
+    """Whether a value read from a file is a relative path that stays inside its folder."""
     if not isinstance(name, str) or not name or "\0" in name:
         return False
-    path = PureWindowsPath(name)  # knows both kinds of slashes, and drives
+    path = PureWindowsPath(name)  # handles both kinds of slashes, and drives
     return not path.anchor and ".." not in path.parts
 
 
@@ -28,7 +28,7 @@ def folders_of(name: str) -> list[PurePosixPath]:
 
 
 def move_file(source: Path, target: Path) -> None:
-    """Replace `target` by `source` at once, also where they are on different disks, as a mounted volume is."""
+    """Replace `target` by `source` atomically, also across file systems."""
     try:
         source.replace(target)
     except OSError as error:
@@ -40,7 +40,7 @@ def move_file(source: Path, target: Path) -> None:
 
 
 def remove_file(folder: Path, name: str) -> None:
-    """Delete ``folder/name`` and the folders that this leaves empty, `folder` itself excepted."""
+    """Delete ``folder/name`` and the folders that this leaves empty, except `folder`."""
     parents = [folder / parent for parent in folders_of(name)]
     if (folder / name).is_dir() or any(map(is_obstacle, parents)):
         return

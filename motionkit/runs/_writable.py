@@ -1,4 +1,4 @@
-"""Finding out before the work whether its result can be written."""
+"""Checks before the work that its result can be written."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from motionkit.errors import MotionkitError
 
 
 def require_writable(path: Path, *, parents: bool = False) -> None:
-    """Refuse a file that could not be written when the work is done.
+    """Refuse a path that cannot be written.
 
     Args:
-        path: The file; one that is there will be replaced.
+        path: The file; an existing one will be replaced.
         parents: Whether missing folders will be made.
 
     Raises:

@@ -1,7 +1,7 @@
 """The starter pack: a procedural text-motion library, stored text embeddings and small trained weights.
 
-Nothing here is captured data. `generate` and `perform` need numpy only; what they return can be had at any frame rate,
-with local rotations, root and contacts.
+Nothing here is captured data. `generate` and `perform` need numpy only; they return clips at any frame rate, with local
+rotations, root and contacts.
 """
 
 from motionkit.starter._body import OFFSETS, PARENTS

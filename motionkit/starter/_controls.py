@@ -1,4 +1,4 @@
-"""What an action writes: where pelvis, feet and hands go. The solver turns it into joint rotations."""
+"""The output of an action: goals for pelvis, feet and hands. The solver turns them into joint rotations."""
 
 from __future__ import annotations
 

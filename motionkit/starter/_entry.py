@@ -1,4 +1,4 @@
-"""One line of the catalogue: a class of movements and the ways to say it."""
+"""One entry of the catalogue: a class of movements and its captions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUBJECTS = ("a person", "someone", "a man", "the person", "a woman")
 
 @dataclass(frozen=True)
 class Entry:
-    """A class of movements with one meaning.
+    """A class of movements with the same meaning.
 
     Attributes:
         action: What is done, such as ``wave``.

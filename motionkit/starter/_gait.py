@@ -1,4 +1,4 @@
-"""Stepping along a path: footfalls are planned where the body will be at mid-stance, so planted feet never slide."""
+"""Steps along a path. Footfalls are planned where the body is at mid-stance, so planted feet do not slide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Gait:
-    """How somebody steps.
+    """Parameters of a manner of stepping.
 
     Attributes:
         cadence: Steps per second, both feet counted.
@@ -80,6 +80,8 @@ def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Fun
     start = take.around(0.0, 1.0)
     live, yaw, place = vigour(t), heading(t), path(t)
     for side, sign in ((0, 1.0), (1, -1.0)):
+        # Phase in cycles; the left and right foot are half a cycle apart. k numbers the stances, u in -0.5..0.5 is the
+        # phase around mid-stance.
         u = t / cycle + start + 0.5 * side
         k = np.round(u)
         u = u - k
@@ -88,16 +90,19 @@ def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Fun
             moment = (index - start - 0.5 * side) * cycle
             angle, centre = heading(moment), path(moment)
             cos, sin, out = np.cos(angle), np.sin(angle), sign * gait.width / 2
+            # Where the foot stands during stance `index`: beside the pelvis' place at mid-stance, in the heading there.
             spot = centre + np.stack([out * cos + gait.fore * sin, -out * sin + gait.fore * cos], axis=-1)
             return spot, angle + sign * 0.1
 
         after = u > gait.duty / 2
+        # A foot is on the ground for |u| < duty / 2; s in 0..1 runs over its swing to the next stance.
         swinging = np.abs(u) > gait.duty / 2
         s = np.where(after, (u - gait.duty / 2) / (1 - gait.duty), (u + 1 - gait.duty / 2) / (1 - gait.duty))
         s = np.where(swinging, s, 0.0)
         source, angle = plant(np.where(swinging & ~after, k - 1, k))
         target, later = plant(np.where(after, k + 1, k))
-        # Cubic and a little shorter than the lift: the foot hardly moves while it is close to the floor.
+        # Cubic and a little shorter than the lift, so that the foot hardly moves sideways while it is close to the
+        # floor.
         x = np.clip((s - 0.06) / 0.88, 0, 1)
         w = x**2 * (3 - 2 * x)
         controls.toe[:, side, [0, 2]] = source + (target - source) * w[:, None]
@@ -116,6 +121,7 @@ def steps(take: Take, gait: Gait, path: Function, heading: Function, vigour: Fun
         controls.hand[:, side, 2] = radius * np.sin(swing) + 0.05
         controls.hand[:, side, 0] = 0.13 - 0.07 * live * np.maximum(np.sin(swing), 0)
 
+    # The body's cycle: sway and twist once per cycle, bob twice (once per step).
     beat = 2 * np.pi * (t / cycle + start)
     shift = gait.sway * live * np.cos(beat)
     controls.pelvis[:, 0] += place[:, 0] + shift * np.cos(yaw)
@@ -142,6 +148,7 @@ def envelope(take: Take, ramp: float) -> tuple[Function, Function]:
         speed = speed * ease((grid - begin) / ramp)
     if last:
         speed = speed * (1 - ease((grid - finish + ramp) / ramp))
+    # Integral of the speed by the trapezoidal rule, 0 at t = 0.
     total = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * np.diff(grid))])
     total -= np.interp(0.0, grid, total)
     return (lambda x: np.interp(x, grid, speed)), (lambda x: np.interp(x, grid, total))

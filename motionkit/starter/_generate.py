@@ -30,7 +30,7 @@ class Order:
     Attributes:
         name: ``action/variant`` of the catalogue.
         frames: Length.
-        seed: Everything random about the clip follows from it and the name.
+        seed: Seeds all randomness of the clip, together with the name.
         tempo: Speed of the movement, 1 = usual; drawn from 0.88 to 1.14 when None.
         size: Amplitude, 1 = usual; drawn from 0.86 to 1.14 when None.
         scale: Size of the body; 1 is the HumanML3D target skeleton.
@@ -54,7 +54,7 @@ class StarterClip:
         root: ``[T, 3]`` pelvis position, metres.
         contacts: ``[T, 4]`` bool, ball and ankle on the floor: left ankle, left foot, right ankle, right foot.
         fps: Frames per second.
-        captions: Every caption that is true of the clip.
+        captions: All captions of the movement.
         action: What is done.
         variant: Which way.
     """
@@ -81,7 +81,7 @@ def find(name: str) -> Entry:
     """Return the catalogue's entry called ``action/variant``.
 
     Raises:
-        MotionkitError: There is none.
+        MotionkitError: The catalogue has no such entry.
     """
     if name not in _BY_NAME:
         raise MotionkitError(f"the starter has no movement {name!r}.", fix="motionkit.starter.actions() lists them.")
@@ -113,6 +113,7 @@ def _controls(order: Order, fps: float) -> Controls:
         ("pelvis", 0.03),
     ):
         setattr(controls, name, smooth(getattr(controls, name), fps, seconds))
+    # Lower the pelvis before a planted foot is out of reach: the maximum over a short window, smoothed.
     drop = overreach(controls)
     if drop.max() > 1e-4:
         wide = max(1, round(0.09 * fps))
@@ -123,7 +124,7 @@ def _controls(order: Order, fps: float) -> Controls:
 
 
 def perform(orders: Sequence[Order], *, fps: float = 20.0) -> list[StarterClip]:
-    """Perform many orders in one vectorised pass; a clip does not depend on the others of the call.
+    """Perform many orders in one vectorised pass; a clip does not depend on the other orders.
 
     Example:
         >>> clip = perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0]

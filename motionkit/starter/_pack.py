@@ -1,4 +1,4 @@
-"""What ships beside the generator: stored text embeddings and trained weights."""
+"""The shipped data of the starter: stored text embeddings and trained weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def captions() -> tuple[str, ...]:
 
 
 def table_path() -> Path:
-    """Return where the stored MiniLM embeddings of `captions` are (``text.safetensors``, ``text.json`` beside it)."""
+    """Return the path of the stored MiniLM embeddings of `captions` (``text.safetensors``, ``text.json`` beside it)."""
     return Path(__file__).parent / "weights" / "text.safetensors"
 
 

@@ -60,6 +60,7 @@ def _two_bone(root: Array, goal: Array, pole: Array, upper: float, lower: float,
         lower: Length of the second bone.
         sign: +1 when the middle joint points along the body's forward axis (knee), -1 against it (elbow).
     """
+    # [N, 3] towards the goal. The distance saturates by tanh from 97.5 % of the limb's length on.
     reach = goal - root
     distance = np.linalg.norm(reach, axis=-1)
     full, soft = upper + lower, (1 - _REACH) * (upper + lower)
@@ -67,10 +68,13 @@ def _two_bone(root: Array, goal: Array, pole: Array, upper: float, lower: float,
     length = np.minimum(distance, _REACH * full) + 0.9 * soft * np.tanh(excess / (0.9 * soft))
     length = np.maximum(length, 1.05 * abs(upper - lower) + 0.05)
     along = reach / np.maximum(distance, 1e-9)[:, None]
+    # The pole's part at right angles to the limb: the direction in which the middle joint leaves the line.
     bend = _unit(pole - (pole * along).sum(-1, keepdims=True) * along)
+    # Law of cosines: the angle at the root between the upper bone and the line to the end.
     cosine = np.clip((upper**2 + length**2 - lower**2) / (2 * upper * length), -1, 1)
     middle = along * (upper * cosine)[:, None] + bend * (upper * np.sqrt(1 - cosine**2))[:, None]
     end = along * length[:, None]
+    # The hinge is the bones' X axis, -Y runs along the bone, Z completes a right-handed frame.
     axis = _unit(np.cross(-along, sign * bend))
     frames = []
     for bone in (middle, end - middle):
@@ -94,6 +98,7 @@ def ankles(toe: Array, foot: Array) -> Array:
 def overreach(controls: Controls) -> Array:
     """``[T]`` metres by which the pelvis is too high for the planted feet."""
     hip, ankle = hips(controls.pelvis, controls.turn), ankles(controls.toe, controls.foot)
+    # [T, 2] horizontal distance of hip and ankle; Pythagoras gives the height that the leg allows.
     flat = np.linalg.norm((hip - ankle)[..., [0, 2]], axis=-1)
     allowed = np.sqrt(np.maximum((_REACH * LEG) ** 2 - flat**2, 0.09))
     return np.asarray((np.maximum(hip[..., 1] - ankle[..., 1] - allowed, 0) * controls.plant).max(axis=1))
@@ -120,6 +125,7 @@ def solve(controls: Controls) -> tuple[Array, Array]:
         parent = PARENTS[joint]
         place[:, joint] = place[:, parent] + frame[:, parent] @ OFFSETS[joint]
 
+    # The bend is shared by three spine joints, the nod by neck and head.
     bend = controls.spine / 3
     step = rotation(1, bend[:, 2]) @ rotation(0, bend[:, 0]) @ rotation(2, -bend[:, 1])
     for joint in (3, 6, 9):
@@ -160,6 +166,7 @@ def solve(controls: Controls) -> tuple[Array, Array]:
         frame[:, wrist] = frame[:, elbow]
 
     parents = list(PARENTS[1:])
+    # Global to local: R_local = R_parent^T R_global.
     local = frame.copy()
     local[:, 1:] = np.swapaxes(frame[:, parents], -1, -2) @ frame[:, 1:]
     return place, local

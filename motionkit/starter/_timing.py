@@ -19,7 +19,7 @@ class Take:
     Attributes:
         t: ``[T]`` seconds of each frame.
         duration: Seconds of the whole clip.
-        rng: Source of the take's small differences.
+        rng: Generator for the small variations of this take.
         tempo: Speed of the movement, 1 = usual.
         size: Amplitude of the movement, 1 = usual.
     """
@@ -44,6 +44,7 @@ class Take:
 def ease(x: Array) -> Array:
     """Minimum-jerk step: 0 below 0, 1 above 1."""
     x = np.clip(x, 0.0, 1.0)
+    # 6 x^5 - 15 x^4 + 10 x^3: velocity and acceleration are 0 at both ends (Flash and Hogan 1985).
     return np.asarray(x**3 * (10 + x * (6 * x - 15)))
 
 
@@ -66,6 +67,7 @@ def bump(t: Array, start: float, width: float, rise: float = 0.35, fall: float =
 @lru_cache(maxsize=512)
 def _kernel(frames: int, width: float) -> Array:
     index = np.arange(frames)
+    # [T, T] rows of Gaussian weights, normalised so that the ends are not pulled to zero.
     weight = np.exp(-0.5 * ((index[:, None] - index) / max(width, 1e-6)) ** 2)
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
@@ -77,7 +79,8 @@ def smooth(values: Array, fps: float, seconds: float) -> Array:
 
 
 def drift(take: Take, amplitude: float, channels: int = 1) -> Array:
-    """``[T, channels]`` slow wandering, so that nobody stands like a statue."""
+    """``[T, channels]`` slow random sway, so that a standing body is not motionless."""
+    # The mean of two sines of random frequency (Hz) and phase, per channel.
     rate = take.rng.uniform(0.15, 0.6, size=(2, channels)) * 2 * np.pi
     phase = take.rng.uniform(0, 2 * np.pi, size=(2, channels))
     return np.asarray(amplitude * np.sin(take.t[:, None, None] * rate + phase).mean(axis=1))

@@ -24,7 +24,7 @@ def bow(take: Take, depth: float = 1.0) -> Controls:
 
 
 def pick_up(take: Take, hands: str = "right", place: bool = False) -> Controls:
-    """Bend down, touch the floor before the feet and come up holding something (`place`: the other way round)."""
+    """Bend down, touch the floor before the feet and come up holding an object (`place`: put it down)."""
     controls, t = stand(take, 1.2), take.t
     start, width = take.around(0.0, 0.25), min(take.duration - 0.3, take.around(2.0, 2.6) / take.tempo)
     down = bump(t, start, width, 0.45, 0.45)

@@ -11,9 +11,9 @@ from motionkit.text._features import TextEncoder, TextFeatures
 
 
 class CachedEncoder:
-    """A `TextEncoder` in front of another one, remembering every text for its life.
+    """A `TextEncoder` that wraps another one and caches every text.
 
-    Rows are those of the inner encoder bit for bit, in any order and company.
+    Rows equal those of the inner encoder bit for bit, in any order and batch.
 
     Args:
         encoder: The encoder that does the work.

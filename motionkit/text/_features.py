@@ -1,4 +1,4 @@
-"""What a text encoder returns, and the protocol all of them follow."""
+"""The features that a text encoder returns, and the protocol of text encoders."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class TextEncoder(Protocol):
     Attributes:
         name: Registry name: ``clip``, ``distilbert``, ``minilm``, ``stored``.
         width: F of the features.
-        fingerprint: Changes whenever the same text would encode differently (model, revision, options). With the form
-            ``name:digest`` it identifies a model whatever place it was opened from, and is compared when something
-            that was trained with a model is used with it again (see `motionkit.text.TextRecord`).
+        fingerprint: Changes when the same text would encode differently (model, revision, options). In the form
+            ``name:digest`` it identifies a model independently of its path; `motionkit.text.TextRecord` compares it
+            when a trained model is used again.
 
-    One that runs a model may also have ``source: str``, the folder or hub id that it was opened from.
+    An encoder that runs a model may also have ``source: str``, the folder or hub id of that model.
     """
 
     name: str

@@ -24,13 +24,13 @@ def load_encoder(
     local: bool = False,
     device: torch.device | str = "cpu",
 ) -> CachedEncoder:
-    """Open an encoder; each text is encoded once for its life.
+    """Open an encoder; it caches the features of each text.
 
     Args:
         name: ``clip``, ``distilbert``, ``minilm`` or ``stored``.
         model: Folder or hub id of the model; empty for the encoder's default from the local cache.
         table: Table of stored embeddings (``stored`` only); texts outside it go to MiniLM.
-        local: Never ask the network, not even for a hub id.
+        local: Never use the network, not even for a hub id.
         device: Where the model runs; features are returned on the CPU.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Opening a transformers model as what it is supposed to be: its type and its size are looked at before it is built."""
+"""Opens a transformers model of a given family: type and size are checked before it is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
-# Policies, rewards and compose open text models, each with an option of its own.
+# Policies, rewards and compose open text models, each with its own option.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
 
 _CONFIG = "config.json"
@@ -24,12 +24,12 @@ _PICKLED = "pytorch_model.bin"
 _FILES = ["*.json", "*.txt", "*.safetensors"]
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _MOST_LAYERS = 200  # the largest text model in use (CLIP bigG) has 32
-_MOST = 2_000_000  # entries of a vocabulary; no other number of a description is larger
+_MOST = 2_000_000  # entries of a vocabulary, the largest number in a config.json
 
 
 @dataclass(frozen=True)
 class Family:
-    """What an encoder accepts.
+    """The models that an encoder accepts.
 
     Attributes:
         name: The encoder's name, such as ``clip``.
@@ -48,7 +48,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
     """Open tokenizer and model, in float32.
 
     Args:
-        family: What the model must be.
+        family: Required family of the model.
         source: Folder, or hub id.
         local: Look for a hub id in the local cache only.
 
@@ -77,7 +77,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         kind = getattr(transformers, family.model)
         config = _read_config(family, folder, kind)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        # Pickles are read here, behind the same guards as all others.
+        # Pickles are read by `motionkit.weights`, not by transformers.
         pickled = folder / _PICKLED if not any(folder.glob("*.safetensors")) else None
         model, info = kind.from_pretrained(
             folder if pickled is None else None,
@@ -89,7 +89,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         )
     except MotionkitError:
         raise
-    # A damaged folder makes transformers raise nearly anything.
+    # With a damaged folder transformers can raise nearly any exception.
     except Exception as error:
         here = "" if path.is_dir() else f", and there is no folder {source}"
         raise MotionkitError(
@@ -126,7 +126,7 @@ def _read_pickled(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _read_config(family: Family, folder: Path, kind: Any) -> Any:
-    """Return the model's configuration, once type and sizes are known to be right."""
+    """Return the model's configuration, after type and sizes are checked."""
     if not (folder / _CONFIG).is_file():
         raise FileNotFoundError(f"it has no {_CONFIG}.")
     content = read_json(folder / _CONFIG, dict, fix="copy the folder again.")

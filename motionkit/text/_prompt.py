@@ -12,7 +12,7 @@ SEPARATOR = " | "
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is asked of a policy.
+    """A text request to a policy.
 
     Attributes:
         segments: K texts, one per segment, in order.
@@ -44,7 +44,7 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """The segments as one sentence, the way a whole-text encoder reads them: ``"a, then b"``."""
+        """The segments as one sentence, for an encoder that reads the whole text: ``"a, then b"``."""
         return (
             ", then ".join(text.strip().rstrip(".") for text in self.segments)
             if len(self.segments) > 1

@@ -1,4 +1,4 @@
-"""What a trained model notes about its text model, and using that to open the same one again."""
+"""The record of a text model in a trained model's file, which opens the same text model again."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class TextRecord(BaseModel):
     def require(self, encoder: TextEncoder, *, origin: str, option: str) -> None:
         """Refuse an encoder of the same name with other weights.
 
-        Tables of embeddings have no fingerprint of the model that filled them, so they are not compared.
+        Tables of embeddings are not compared, because they have no fingerprint of their model.
 
         Args:
-            encoder: What was opened.
+            encoder: The opened encoder.
             origin: File that holds this record.
             option: Option that names the text model.
 
@@ -66,11 +66,11 @@ class TextRecord(BaseModel):
         )
 
     def open(self, load: Callable[[str, bool], Encoder], chosen: str, *, origin: str, option: str) -> Encoder:
-        """Open the text model again: the one that is chosen, else the one that was recorded, else the default.
+        """Open the chosen text model, else the recorded one, else the default.
 
         Args:
-            load: Opens a folder or hub id (empty: the default); with True without asking the network.
-            chosen: What the user says; empty for nothing.
+            load: Opens a folder or hub id (empty: the default); True forbids the network.
+            chosen: The user's choice; empty for none.
             origin: File that holds this record.
             option: Option that names the text model.
 
@@ -82,7 +82,7 @@ class TextRecord(BaseModel):
         return encoder
 
     def _open_recorded(self, load: Callable[[str, bool], Encoder], origin: str, option: str) -> Encoder:
-        # A record is part of a file: what it names is looked for on this machine and never downloaded.
+        # A record comes from a file, which is untrusted: its model is opened from this machine and never downloaded.
         if not Path(self.model).is_absolute() or Path(self.model).is_dir():
             return load(self.model, True)
         try:
@@ -96,5 +96,5 @@ class TextRecord(BaseModel):
 
 
 def proof(fingerprint: str) -> str:
-    """Return a fingerprint that identifies a model, and nothing for that of a table."""
+    """Return a fingerprint that identifies a model; empty for that of a table."""
     return fingerprint if ":" in fingerprint else ""

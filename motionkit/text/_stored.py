@@ -1,4 +1,4 @@
-"""Embeddings computed earlier and kept in a table."""
+"""Looks embeddings up in a table that was computed earlier."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextEncoder, TextFeatures
 
 _LIMIT = 64 << 20
-"""Bytes of the texts of a table."""
+"""Largest JSON file of a table, in bytes."""
 
 
 class StoredEncoder:
-    """Looks texts up in a table; asks `fallback` for the ones it does not hold.
+    """Looks texts up in a table and encodes other texts with `fallback`.
 
     Args:
         table: File written by `write_table` (``x.safetensors``, with ``x.json`` beside it).
@@ -55,7 +55,7 @@ class StoredEncoder:
         """Return ``[B, 1, F]`` features.
 
         Raises:
-            MotionkitError: A text is not in the table and there is no encoder to ask.
+            MotionkitError: A text is not in the table and there is no fallback.
         """
         return pad_rows([self._rows[text] if text in self._rows else self._ask(text) for text in texts])
 

@@ -1,6 +1,6 @@
 """Text encoders that run a transformers model from a local folder, the cache, or a hub id the user names.
 
-Every text is encoded by itself, without padding: what else is in the batch can then never change its features.
+Every text is encoded by itself, without padding, so that its features do not depend on the batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Model:
 
     Args:
         model: Folder or hub id; empty for the published model from the local cache.
-        local: Never ask the network, not even for a hub id that is named.
+        local: Never use the network, not even for a hub id.
         device: Where the model runs.
     """
 
@@ -38,7 +38,7 @@ class _Model:
     def __init__(self, model: str = "", *, local: bool = False, device: torch.device | str = "cpu") -> None:
         self.name = self.family.name
         self.device = torch.device(device)
-        # The network is used only for an id that the user names himself.
+        # The network is used only for a hub id that the user gives.
         self.tokenizer, self.model = open_model(self.family, model or self.family.default, local=local or not model)
         self.model.requires_grad_(False).eval().to(self.device)
         self.width = self._width()
@@ -56,7 +56,7 @@ class _Model:
         return torch.tensor([ids], device=self.device)
 
     def _lost(self, text: str) -> int:
-        """Return how many words at the end of `text` are not read."""
+        """Return the number of words at the end of `text` that are cut off."""
         words = text.split()
         for count in range(len(words), 0, -1):
             if len(self.tokenizer(" ".join(words[:count]))["input_ids"]) <= self.context:
@@ -77,7 +77,7 @@ class _Model:
 
 
 class _Cuts:
-    """Counts texts that are longer than an encoder reads, and reports the first and every tenfold."""
+    """Counts texts longer than an encoder reads; warns at the first and whenever their number has grown tenfold."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -86,12 +86,12 @@ class _Cuts:
         self._example = ""
 
     def note(self, text: str, lost: int) -> None:
-        """Count a text of which `lost` words are not read."""
+        """Count a text whose last `lost` words are cut off."""
         self._cut += 1
         self._example = f"{lost} of {len(text.split())} words of {text!r}"
 
     def report(self, texts: int, tokens: int) -> None:
-        """Log a warning when there is reason to, after `texts` more texts of at most `tokens` tokens each."""
+        """Log a warning if one is due, after `texts` more texts of at most `tokens` tokens each."""
         self._texts += texts
         if self._cut >= self._next:
             self._next = 10 * self._cut
@@ -114,8 +114,8 @@ class DistilBertEncoder(_Model):
 class ClipEncoder(_Model):
     """One vector per text: the projected end token of CLIP's text tower, not normalised.
 
-    MDM reads at most 20 word pieces besides start and end. Attention is causal, so leaving out the zeros that
-    the original appends up to 77 changes nothing.
+    MDM reads at most 20 word pieces besides start and end. Attention is causal, so the zeros that the original appends
+    up to 77 have no effect and are left out.
     """
 
     family = Family("clip", "openai/clip-vit-base-patch32", ("clip", "clip_text_model"), "CLIPTextModelWithProjection")
@@ -160,7 +160,7 @@ def _minilm_folder() -> str:
 
 
 def _digest(model: torch.nn.Module) -> str:
-    """Hash shape and first values of every weight, whatever their names and order are in this transformers version."""
+    """Hash shape and first values of every weight; names and order, which versions change, do not matter."""
     marks = sorted(
         f"{tuple(value.shape)}".encode() + value.detach().flatten()[:64].float().cpu().numpy().tobytes()
         for value in model.parameters()

@@ -1,4 +1,4 @@
-"""The bridge to experiment trackers, by way of accelerate.tracking; metrics.jsonl never depends on them."""
+"""Sends metrics to experiment trackers through accelerate.tracking; metrics.jsonl does not depend on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MODULES = {
 
 
 class Tracker(Protocol):
-    """What the bridge uses of a tracker: the interface of ``accelerate.tracking.GeneralTracker``."""
+    """The used part of ``accelerate.tracking.GeneralTracker``."""
 
     def start(self) -> None: ...
 
@@ -56,7 +56,7 @@ def require_trackers(names: Sequence[str]) -> None:
 
 
 def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, bool | int | float | str]:
-    """Return nested settings as ``{"optim.betas": "[0.9, 0.999]"}``: no nesting and no None, which trackers refuse."""
+    """Return nested settings as ``{"optim.betas": "[0.9, 0.999]"}``: trackers accept neither nested values nor None."""
     flat: dict[str, bool | int | float | str] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping):
@@ -75,7 +75,7 @@ class Trackers:
         title: Title of the run, ``<command>/<folder name>``.
         run_id: Unique id of the run, the same after a resume; trackers that can continue a run do.
         settings: The run's settings; flattened, None dropped.
-        factories: Makers by name, in place of accelerate's; for tests and for trackers of one's own.
+        factories: Makers by name, in place of accelerate's; for tests and other trackers.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Trackers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Trackers still working."""
+        """Names of the trackers that have not failed."""
         return tuple(self._live)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -119,7 +119,7 @@ class Trackers:
         self._live[name] = tracker
 
     def _guard(self, name: str, action: Callable[[], object]) -> None:
-        # Third-party code over a network: anything may come out of it, and none of it is worth a lost run.
+        # Third-party code over a network can raise anything, which must not stop the run.
         try:
             action()
         except Exception as error:
@@ -131,7 +131,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
     def make(title: str, run_id: str, place: Path) -> Tracker:
         from accelerate import PartialState, tracking
 
-        PartialState()  # accelerate's own logger refuses to work before it
+        PartialState()  # accelerate's logger requires it
         command, _, run = title.partition("/")
         project = f"motionkit-{command}"
         tracker: Any
@@ -142,7 +142,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
         elif name == "clearml":
             tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run)
         else:
-            if "MLFLOW_TRACKING_URI" not in os.environ:  # mlflow no longer writes plain folders
+            if "MLFLOW_TRACKING_URI" not in os.environ:  # mlflow 3 no longer writes plain folders
                 mlflow = importlib.import_module("mlflow")
                 mlflow.set_tracking_uri(f"sqlite:///{(place / 'mlflow.db').resolve()}")
             tracker = tracking.MLflowTracker(project, logging_dir=str(place / "artifacts"), run_name=run)

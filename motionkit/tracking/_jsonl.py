@@ -15,7 +15,7 @@ from motionkit.documents import read_jsonl
 
 
 def finite(value: object) -> object:
-    """Return `value` with NaN and infinities turned into None, recursively; JSON has no word for them."""
+    """Return `value` with NaN and infinities turned into None, recursively, because JSON cannot represent them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -26,7 +26,7 @@ def finite(value: object) -> object:
 
 
 class JsonlWriter:
-    """Appends lines to a file; a line that could not be written whole is taken back.
+    """Appends lines to a file; an incomplete line is removed again.
 
     Args:
         path: The file; made when absent.
@@ -58,7 +58,7 @@ class JsonlWriter:
             raise
 
     def close(self) -> None:
-        """Flush to the disk and close; what was written before stays readable whatever happens here."""
+        """Flush to the disk and close; errors do not affect lines that were written before."""
         if not self._file.closed:
             try:
                 os.fsync(self._file.fileno())
@@ -77,7 +77,7 @@ class _Line(BaseModel):
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a metrics file: ``step`` and numbers, or None where a number was not finite.
 
-    What no run can have written is passed over, and so is the half line that a killed process leaves at the end.
+    Lines that no run can have written are skipped, also an incomplete last line of a killed process.
     """
     for line in read_jsonl(path):
         try:

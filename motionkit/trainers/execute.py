@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,8 +11,14 @@ from typing import Any
 
 from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
-from motionkit.runs import Run, open_run
+from motionkit.plugins import Component
+from motionkit.runs import Run, open_run, write_bytes_atomic
 from motionkit.trainers.base import Trainer
+
+PAGE = "report.html"
+"""Name of a run's page in its folder."""
+
+_logger = logging.getLogger("motionkit.trainers")
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,7 @@ class Outcome:
         directory: The run folder.
         status: ``done`` or ``interrupted``; a run that fails raises.
         exit_code: 0, or 130 and 143 when a signal stopped it.
+        page: The page of the finished run, where its trainer has one.
     """
 
     document: Mapping[str, Any]
@@ -31,6 +39,7 @@ class Outcome:
     directory: Path
     status: str
     exit_code: int
+    page: Path | None = None
 
 
 def run_trainer(
@@ -38,6 +47,7 @@ def run_trainer(
     trainer: Trainer,
     resolved: Resolved[TrainerSettings],
     *,
+    component: Component | None = None,
     argv: Sequence[str] = (),
     watch: Callable[[Run], AbstractContextManager[object]] | None = None,
 ) -> Outcome:
@@ -47,6 +57,7 @@ def run_trainer(
         command: The trainer's command, such as ``pretrain mdm``.
         trainer: A trainer whose `prepare` is done, so that bad inputs leave no folder behind.
         resolved: Its settings and their origins.
+        component: The trainer's entry, for the page that it may name.
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
 
@@ -66,4 +77,19 @@ def run_trainer(
         parts = dict(trainer.train(run))
         table = parts.pop("table", None)
         document = run.finish(parts)
-    return Outcome(document, table if isinstance(table, Mapping) else None, run.directory, run.status, run.exit_code)
+        page = _write_page(component, run) if component and component.page and run.status == "done" else None
+    table = table if isinstance(table, Mapping) else None
+    return Outcome(document, table, run.directory, run.status, run.exit_code, page)
+
+
+def _write_page(component: Component, run: Run) -> Path | None:
+    """Write the page of a finished run into its folder; if that fails, warn and return None: the run itself is done."""
+    try:
+        with plugins.catching(component.page.partition(":")[0], code=1):
+            text = component.page_maker()(run.directory).encode()
+            path = run.artifact(PAGE)
+            write_bytes_atomic(path, text)
+            return path
+    except (Exception, SystemExit) as error:
+        _logger.warning("no page was written for %s: %s", run.directory, plugins.in_words(error))
+        return None

@@ -1,4 +1,4 @@
-"""Reading .npy and .npz without executing anything, and without taking more memory than the file has a right to."""
+"""Reads .npy and .npz without executing code and with bounded memory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from motionkit.weights._pickles import read_pickle
 from motionkit.weights._zip import open_zip
 
 LIMIT = 4 << 30
-"""Bytes a file may unpack to unless the caller says otherwise."""
+"""Default limit of a file's unpacked content in bytes."""
 
 _STEP = 16 << 20
 
 _LARGE, _PICKLE, _RATIO = 64 << 20, 1 << 20, 100
-"""What unpacks to more bytes than the first (a pickle: than the second) and is packed tighter than the third holds
-nothing but repetition."""
+"""Above this size in bytes (arrays, pickles) content with a higher compression ratio than the third is refused as a zip
+bomb."""
 
 _KINDS = "biufcSUMmO"
 """Numbers, texts, dates and objects; nothing with fields."""
@@ -69,7 +69,7 @@ def read_array(path: str | Path, *, limit: int = LIMIT, wanted: Callable[[str], 
         raise MotionkitError(f"{path} cannot be read: {error.strerror}.", fix="check its permissions.") from error
     except MotionkitError:
         raise
-    # Damaged archives, headers and pickles make their readers raise nearly anything.
+    # Readers of damaged archives, headers and pickles can raise nearly any exception.
     except Exception as error:
         raise MotionkitError(
             f"{path} cannot be read as numpy data.",
@@ -86,7 +86,7 @@ def read_numbers(path: str | Path, *, limit: int = LIMIT) -> NDArray[Any]:
         limit: As in `read_array`.
 
     Raises:
-        MotionkitError: As in `read_array`, or it holds anything else.
+        MotionkitError: As in `read_array`, or it does not hold one array of numbers.
     """
     array = read_array(path, limit=limit)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
@@ -109,7 +109,7 @@ def _read_archive(file: IO[bytes], path: Path, limit: int, wanted: Callable[[str
         _check_ratio(str(path), size, packed, _LARGE)
         arrays = {}
         for member in members:
-            # zipfile never gives out more bytes than the size checked above, whatever the data would unpack to.
+            # zipfile never returns more bytes than the size that was checked above.
             with archive.open(member) as stream:
                 arrays[member.filename.removesuffix(".npy")] = _read_one(
                     stream, f"{path}:{member.filename}", member.file_size, member.compress_size
@@ -165,7 +165,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 
 def _fill(file: IO[bytes], buffer: bytearray) -> int:
-    """Read into a buffer, in steps: one read of all of it would hold everything twice. Return the bytes found."""
+    """Read into a buffer in steps, because one large read would hold the data twice; return the number of bytes."""
     at = 0
     while chunk := file.read(min(_STEP, len(buffer) - at)):
         buffer[at : at + len(chunk)] = chunk

@@ -1,4 +1,4 @@
-"""Which calls and states a pickle may have: those that real programs write, told by their arguments."""
+"""Checks the calls and states in a pickle: only those that real programs write, by their arguments."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def build(gate: Gate, node: Node, state: Node) -> None:
 
 
 def storage(gate: Gate, reference: Any) -> Node:
-    """Return what a reference to bytes outside the pickle stands for, or refuse it."""
+    """Return the storage that a reference to bytes outside the pickle names, or refuse it."""
     match reference:
         case Node(kind="tuple", value=("storage", Node(value=kind), str() as key, str(), int() as count, *view)) if (
             kind in STORAGES and count >= 0 and view in ([], [None])
@@ -120,13 +120,13 @@ def storage(gate: Gate, reference: Any) -> Node:
 
 
 def valid_texts(raw: Any, dtype: Any) -> bool:
-    """Tell whether bytes are texts of a dtype ``U``: numpy stores four bytes a character, of which not all are one."""
+    """Whether bytes are valid text of dtype ``U``: four bytes a character, not all values of which are characters."""
     codes = np.frombuffer(raw, dtype=np.dtype("u4").newbyteorder(dtype.byteorder))
     return not len(codes) or int(codes.max()) <= _LAST_CHARACTER
 
 
 def spreads(shape: tuple[int, ...], stored: int) -> bool:
-    """Tell whether a shape has many more rows or elements than are stored: rows of size 0, or one row repeated."""
+    """Whether a shape has many more rows or elements than are stored: rows of size 0, or one row repeated."""
     return math.prod(max(size, 1) for size in shape) > max(stored, _SPREAD)
 
 

@@ -1,4 +1,4 @@
-"""Saying what a weight file really is, from the names and shapes in it."""
+"""Describes a weight file by the names and shapes in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPONENTS = ("text_encoder", "motion_encoder", "motion_decoder", "movement_enc
 
 
 def describe(obj: Any) -> str:
-    """Name what an object from `read` is, in words for a message: the format, its role and its main sizes.
+    """Describe an object from `read` for a message: format, role and main sizes.
 
     Example:
         >>> import torch
@@ -38,12 +38,12 @@ def describe(obj: Any) -> str:
 
 
 def is_lightning(obj: Mapping[Any, Any]) -> bool:
-    """Tell whether `obj` is a PyTorch Lightning checkpoint."""
+    """Whether `obj` is a PyTorch Lightning checkpoint."""
     return any("lightning" in str(key) for key in obj) and "state_dict" in obj
 
 
 def components(obj: Mapping[Any, Any]) -> dict[str, dict[str, Tensor]]:
-    """Split a file into named components, whatever the layout.
+    """Split a file into named components, in any known layout.
 
     Knows ``{text_encoder: {...}}``, ``{text_encoder_state_dict: {...}}`` and flat names with a component in front
     (``text_encoder.projection.weight``), bare or wrapped in ``model``, ``state_dict`` and the like.
@@ -79,7 +79,7 @@ def _describe_components(parts: Mapping[str, Mapping[str, Tensor]], *, lightning
 
 
 def describe_tensors(tensors: Mapping[str, Tensor]) -> str:
-    """Name what a flat set of tensors is."""
+    """Describe a flat set of tensors."""
     names = set(tensors)
 
     def has(*needles: str) -> bool:

@@ -1,25 +1,26 @@
 """The gate for pickles: it walks the opcodes of a pickle and refuses it before anything of it is built.
 
 A pickle is a program for a small machine with a stack. The gate runs that program on stand-ins (`Node`) that have a
-kind and a size but no contents, so what is refused has cost nothing. What it stops:
+kind and a size but no contents, so a refused pickle costs no memory. It refuses:
 
 - Code. A name outside `NAMES`; a call with other arguments than real programs write; a state for anything but an array,
   its dtype, an ``OrderedDict`` or a ``Namespace``; opcodes that no program writes any more (`_opcodes`, `_calls`).
 - Forged dtypes. With fields, subarrays, dates or flags that are not its own, a dtype lets numpy take bytes of the file
   for pointers; one that is not a copy changes numpy's own ``float64`` for the whole process.
-- Lengths. An opcode, an array or a tensor that asks for more bytes than are there; a place in the memo far beyond the
-  last, for which the unpickler takes memory.
-- Frames. Where an opcode crosses the end of a frame, the C unpickler goes on elsewhere than a reader byte by byte.
+- Lengths. An opcode, an array or a tensor that needs more bytes than the file has; a memo index far beyond the last,
+for which the unpickler allocates memory.
+- Frames. After an opcode that crosses the end of a frame, the C unpickler continues at another place than a byte
+reader.
 - Sharing. A tuple of itself and itself, 45 times over, is 2 ** 45 objects for a function that hashes, prints or copies
-  it: each object counts as often as it is referred to. Nothing can be added to what is already part of something else,
-  so nothing contains itself.
+  it: each object counts as often as it is referred to. An object that is part of another cannot get new items, so no
+  object contains itself.
 - Depth. Nested deeper than a recursive function goes.
 - Hashes. Keys of dicts and sets are texts, numbers and flat tuples of them; all but texts can be made to collide, so
   their number is bounded.
 - Number. Each opcode may make an object of a hundred bytes.
 
-After the gate, the C unpickler builds. What it does badly by itself, memory for announced lengths and for places in the
-memo, is among the above; the rest it does as the gate does, opcode by opcode.
+After the gate, the C unpickler builds the objects. It interprets opcodes as the gate does; its weak points, memory for
+announced lengths and memo indices, are checked above.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Gate:
         return node
 
     def charge(self, size: int) -> None:
-        """Count bytes that a call copies; what is written in a file is passed on at most a few times."""
+        """Count bytes that a call copies; bytes of a file are copied at most a few times."""
         self._copied -= size
         if self._copied < 0:
             self.refuse("it copies the same contents again and again")

@@ -1,4 +1,4 @@
-"""The names that a pickle may use, and what each is when the pickle is built."""
+"""The names that a pickle may use, and the function that builds each."""
 
 from __future__ import annotations
 

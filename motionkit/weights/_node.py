@@ -1,4 +1,4 @@
-"""What stands for an object while a pickle is walked."""
+"""A stand-in for an object while the gate walks a pickle."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 
 class Node:
-    """What a pickle would make at some place of its stack, where it is more than a number, a text or bytes.
+    """A stand-in for an object on the stack that is not a number, text or bytes.
 
     Attributes:
         kind: tuple, list, dict, ordered dict, set, namespace, array, dtype (these two are new until their state is
             there), tensor, number (numpy's), object (of which nothing more is made), storage, name.
-        value: What is known of it: the items of a tuple or list, the keys of a dict, a name's text, a numpy dtype, a
+        value: Its known content: the items of a tuple or list, the keys of a dict, a name's text, a numpy dtype, a
             storage's number of elements and their bytes.
         weight: Objects in it, each counted as often as it is referred to.
         depth: Levels of containers in it.
-        data: Whether a finished object may contain it; a name or a storage is only there to be called with.
-        held: Whether something contains it; then nothing is added to it any more.
+        data: Whether a finished object may contain it; names and storages are only arguments of calls.
+        held: Whether another object contains it; then no items may be added.
     """
 
     __slots__ = ("data", "depth", "held", "kind", "value", "weight")

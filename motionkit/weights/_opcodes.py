@@ -1,4 +1,4 @@
-"""What the opcodes of a pickle do to the stack of the gate."""
+"""The effect of each pickle opcode on the stack of the gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from motionkit.weights._names import NAMES, TYPES, refusal
 from motionkit.weights._node import Node
 
 _MEMO_GAP = 1000
-"""Numbers of the memo that may be left out; programs count up."""
+"""Memo indices that may be skipped; real programs count up by one."""
 
 _NAME = 200
 """Bytes of a module's and a function's name."""
@@ -252,6 +252,6 @@ _TABLE: dict[bytes, tuple[_Operation, Any]] = {
     pickle.BUILD: (_build, None),
     pickle.BINPERSID: (_storage, None),
 }
-"""What an opcode does, and with what. The others are in no file that a current program writes."""
+"""Handler and arguments of each allowed opcode. Current programs write no others."""
 
 OPERATIONS = {code[0]: operation for code, operation in _TABLE.items()}

@@ -1,4 +1,4 @@
-"""Reading a pickle: through the gate, then with Python's own unpickler, which finds no names but those of the gate."""
+"""Reads a pickle: first through the gate, then with Python's unpickler, limited to the names of the gate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_pickle(source: IO[bytes] | bytes, origin: str) -> Any:
         origin: Name of the file for messages.
 
     Raises:
-        MotionkitError: It holds anything else, or asks for more than it holds; nothing of it was built then.
+        MotionkitError: It holds other objects or inconsistent sizes; no object was built.
         Exception: It is damaged.
     """
     if isinstance(source, bytes):
@@ -44,17 +44,17 @@ def unpickle(file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None 
 
 
 def mapped(file: IO[bytes]) -> memoryview:
-    """Return the bytes of a file on disk; only those that are looked at are read."""
+    """Return the bytes of a file on disk; mapped, so that only the used pages are read."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def in_memory(data: bytes) -> io.BufferedReader:
-    """Return bytes as a file, of which the unpickler takes more than one at a time."""
+    """Return bytes as a file that the unpickler reads in blocks."""
     return io.BufferedReader(io.BytesIO(data))
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds the names of the gate and nothing else: it imports nothing, whatever the gate let through."""
+    """Finds the names of the gate only, and imports no module."""
 
     def __init__(self, file: IO[bytes], origin: str, storage: Callable[[Any], Any] | None) -> None:
         super().__init__(file, encoding="latin1")

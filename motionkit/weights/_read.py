@@ -1,4 +1,4 @@
-"""Reading .pt, .pth, .ckpt, .tar and .safetensors: told apart by content, never executed."""
+"""Reads .pt, .pth, .ckpt, .tar and .safetensors: recognised by content, never executed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read(path: str | Path) -> Any:
 
     Args:
         path: File written by ``torch.save`` (zip or legacy), a plain pickle of numpy arrays, .npy, .npz or
-            .safetensors. The name's suffix means nothing.
+            .safetensors. The file name's suffix is ignored.
 
     Returns:
-        What was stored: tensors, numpy arrays and plain containers.
+        The stored tensors, numpy arrays and plain containers.
 
     Raises:
-        MotionkitError: Missing, a folder, truncated, a TorchScript archive, or a pickle that refers to anything
-            else than tensors, arrays and plain containers (which is then not executed).
+        MotionkitError: Missing, a folder, truncated, a TorchScript archive, or a pickle with other objects than
+            tensors, arrays and plain containers (it is not executed).
 
     Example:
         >>> import torch
@@ -47,7 +47,7 @@ def read(path: str | Path) -> Any:
 
 
 def _read(file: IO[bytes], path: Path) -> Any:
-    """Tell what a file is by its first bytes, and read it."""
+    """Recognise a file by its first bytes, and read it."""
     head = file.read(512)
     if not head:
         raise MotionkitError(f"{path} is empty.", fix=_AGAIN)
@@ -91,7 +91,7 @@ def _read_torch(file: IO[bytes], path: Path, *, zipped: bool) -> Any:
             return _read_zip(file, archive, path)
     except MotionkitError:
         raise
-    # A damaged archive or pickle raises nearly anything; nothing it names outside the list was reached.
+    # A damaged archive or pickle can raise nearly any exception; names outside the allowed list are never imported.
     except Exception as error:
         raise MotionkitError(
             f"{path} is damaged or cut short.", why=str(error) or type(error).__name__, fix=_AGAIN

@@ -1,4 +1,4 @@
-"""Loading that says what does not fit instead of leaving part of a network random."""
+"""Loads weights strictly: any tensor that is missing, unknown or of another shape is an error."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], origin: str) -
 def build(make: Callable[[], Module], tensors: Mapping[str, Tensor], origin: str) -> Module:
     """Build a network for `tensors` and load them into it.
 
-    The network is built without memory first. Only when every name and shape agrees is it built in earnest, so that
-    it never takes more than what the file holds, whatever sizes a description beside the file asks for.
+    The network is first built on the meta device, without memory. It is built with memory only when every name and
+    shape agrees, so that a wrong description beside the file cannot allocate more than the file holds.
 
     Args:
         make: Makes the network.

@@ -1,4 +1,4 @@
-"""Finding the tensors inside the wrappings that training programs put around them."""
+"""Finds the tensors inside the containers that training programs save."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def as_tensor(value: object) -> Tensor | None:
 
 
 def is_numeric(dtype: np.dtype[Any]) -> bool:
-    """Whether torch has numbers of this type, apart from their byte order."""
+    """Whether torch supports this number type, in any byte order."""
     return dtype.kind in "?bfiu" and dtype.itemsize <= 8

@@ -1,7 +1,7 @@
-"""Files of ``torch.save``, zip and legacy: their pickles go through the gate, then the bytes of the tensors are read.
+"""Files of ``torch.save``, zip and legacy: the pickle passes the gate, then the tensors' bytes are read.
 
-``torch.load`` is not used. It would take the archive and the pickle apart a second time, with other parsers than those
-whose reading was checked, and it admits sparse tensors without a look at their indices.
+``torch.load`` is not used. It would parse the archive and the pickle again with other parsers than the checked ones,
+and it accepts sparse tensors with unchecked indices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PICKLE = 64 << 20
 
 
 def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
-    """Read what ``torch.save`` writes today.
+    """Read the zip format of ``torch.save``.
 
     Args:
         file: The file.
@@ -52,7 +52,7 @@ def read_zip(file: IO[bytes], archive: zipfile.ZipFile, origin: str) -> Any:
 
 
 def read_pickles(file: IO[bytes], origin: str) -> Any:
-    """Read a plain pickle, or what ``torch.save`` used to write: a number, two headers, the tensors, then their bytes.
+    """Read a plain pickle, or the legacy format of ``torch.save``: number, two headers, tensors, their bytes.
 
     Args:
         file: The file.
@@ -108,7 +108,7 @@ class _Storages:
 
 
 def _read(file: IO[bytes], start: int, size: int) -> torch.Tensor:
-    """Read bytes into memory that is aligned as torch's own is."""
+    """Read bytes into memory with torch's alignment."""
     if start + size > file.seek(0, 2):
         raise EOFError("it announces more bytes than there are.")
     found = torch.empty(size, dtype=torch.uint8)
@@ -119,7 +119,7 @@ def _read(file: IO[bytes], start: int, size: int) -> torch.Tensor:
 
 
 def _span(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> tuple[int, int]:
-    """Return position and number of bytes of a member, which must be stored as it is."""
+    """Return position and number of bytes of a member, which must be stored uncompressed."""
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise _refused(origin, f"its member {member.filename[:80]} is packed")
     file.seek(member.header_offset)

@@ -22,7 +22,7 @@ def walk(gate: Gate) -> int:
         Exception: It is damaged.
     """
     collects = gc.isenabled()
-    gc.disable()  # Nothing here contains itself, and looking for what does doubles the time.
+    gc.disable()  # No node contains itself, so the cyclic garbage collector is off: it would double the time.
     try:
         return _walk(gate)
     except (IndexError, KeyError, struct.error) as error:
@@ -37,7 +37,7 @@ def _walk(gate: Gate) -> int:
     for _ in range(OBJECTS):
         try:
             code = gate.data[gate.at]
-        except IndexError:  # the end of a frame, and not in the middle of an opcode: go on behind it
+        except IndexError:  # the end of a frame, between two opcodes: continue behind it
             if gate.at != len(gate.data):
                 raise
             gate.data = gate.whole

@@ -1,4 +1,4 @@
-"""Opening a zip archive whose list of members is bounded."""
+"""Opens zip archives with a bounded list of members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 from motionkit.errors import MotionkitError
 
 _DIRECTORY = 8 << 20
-"""Bytes of the list of members; some 80 000."""
+"""Most bytes of the list of members, enough for about 80 000."""
 
 
 def open_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
@@ -23,7 +23,7 @@ def open_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
         size = end[zipfile._ECD_SIZE] if end else 0  # type: ignore[attr-defined]
         if size <= _DIRECTORY:
             return zipfile.ZipFile(file)
-    # Among what damaged lists make zipfile raise: NotImplementedError, UnicodeDecodeError, struct.error.
+    # For damaged lists zipfile also raises NotImplementedError, UnicodeDecodeError and struct.error.
     except Exception as error:
         raise MotionkitError(
             f"{path} is damaged or cut short.",

@@ -16,8 +16,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import read_mpl_json
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
-from motionkit.rigs import map_body
-from motionkit.rigs.contacts import find_feet, soft_contacts
+from motionkit.rigs import find_feet, map_body, soft_contacts
 
 from ..made.mpl_files import HOUSE, UNREAL, exported, guide, save, starter_motion, tables, turn
 
@@ -99,19 +98,6 @@ def test_the_root_bone_is_relative_to_the_component(tmp_path: Path, name: str) -
     slide = (left[1:] - left[:-1])[:, ::2].norm(dim=-1) * 20.0
     planted = soft_contacts(clip.motion.positions(), 20.0, feet)[1:, 0] > 0.8
     assert float(slide[planted].median()) < 0.1
-
-
-def test_a_turn_in_both_places_is_counted_once(tmp_path: Path) -> None:
-    motion = starter_motion("walk/circle-left", frames=60, fps=20.0)
-    yaw = -np.unwrap(facing(motion).numpy())
-    document = exported(motion, np.zeros(60), columns="XY")
-    for frame, angle in zip(document["Frames"], yaw, strict=True):
-        frame["RootYaw"] = float(angle)
-    for name in ("ref_local_offsets_m",):  # straight up, so that the component's turn does not move the root
-        document["meta"]["skeleton"][name][0] = [0.0, 0.0, 0.9]
-    clip = read(tmp_path, document)
-    torch.testing.assert_close(clip.motion.rotations, motion.rotations, atol=1e-9, rtol=0)
-    assert "counted once" in clip.warnings[0]
 
 
 @pytest.mark.parametrize("offset", [-90.0, -68.2, 30.0])
@@ -565,17 +551,15 @@ def test_contacts_that_are_not_finite_are_made_from_the_motion(tmp_path: Path) -
     assert any("foot evidence is missing in 1 frame(s) (the first: frame 6, left)" in said for said in clip.warnings)
 
 
-def legacy(motion: Motion, yaw: np.ndarray, seen: str, offset: float = 0.0) -> dict[str, Any]:
+def legacy(motion: Motion, yaw: np.ndarray, offset: float = 0.0) -> dict[str, Any]:
     """A document of an older exporter: places of bones instead of their lengths, older names, RootPosition level."""
     document = exported(motion, yaw, offset=offset)
     basis = np.array([HOUSE[word] for word in UNREAL], dtype=float).T
     places = motion.positions().numpy() @ basis
-    inside = motion.translations.numpy() @ basis
     for t, frame in enumerate(document["Frames"]):
         frame["RootPosition"][2] = 0.0
         level = (places[t] - frame["RootPosition"]) @ turn(2, yaw[t] - offset)
-        inside[t, 0] = level[0]
-        frame["BonePositions"] = {"component": level, "world": places[t], "parent": inside[t]}[seen].tolist()
+        frame["BonePositions"] = level.tolist()
         frame["BoneVelocities"] = np.zeros_like(level).tolist()
         frame["RootVelocity"] = frame.pop("RootVelocityXY")
     del document["meta"]["skeleton"]["ref_local_offsets_m"]
@@ -583,10 +567,9 @@ def legacy(motion: Motion, yaw: np.ndarray, seen: str, offset: float = 0.0) -> d
 
 
 @pytest.mark.parametrize("offset", [0.0, math.radians(90.0)])
-@pytest.mark.parametrize("seen", ["component", "world", "parent"])
-def test_places_of_bones_stand_for_lengths(tmp_path: Path, seen: str, offset: float) -> None:
+def test_places_of_bones_stand_for_lengths(tmp_path: Path, offset: float) -> None:
     motion = starter_motion()
-    clip = read(tmp_path, legacy(motion, np.linspace(2.0, 4.5, 40), seen, offset))
+    clip = read(tmp_path, legacy(motion, np.linspace(2.0, 4.5, 40), offset))
     torch.testing.assert_close(clip.motion.positions(), motion.positions(), atol=1e-6, rtol=0)
     assert clip.notes["skeleton"] == "BonePositions"
     assert clip.notes["not read"].startswith("BoneVelocities")
@@ -596,7 +579,7 @@ def test_places_of_bones_stand_for_lengths(tmp_path: Path, seen: str, offset: fl
 
 
 def test_places_of_bones_that_are_none_are_not_used(tmp_path: Path) -> None:
-    document = legacy(starter_motion(), np.linspace(2.0, 4.5, 40), "component")
+    document = legacy(starter_motion(), np.linspace(2.0, 4.5, 40))
     generator = np.random.default_rng(0)
     for frame in document["Frames"]:
         frame["BonePositions"] = generator.normal(size=(22, 3)).tolist()
@@ -611,7 +594,7 @@ def test_places_of_bones_that_are_none_are_not_used(tmp_path: Path) -> None:
 
 def test_places_of_bones_need_parents_and_yield_to_a_skeleton(tmp_path: Path) -> None:
     motion, yaw = starter_motion(), np.zeros(40)
-    document = legacy(motion, yaw, "component")
+    document = legacy(motion, yaw)
     skeleton = document["meta"].pop("skeleton")
     clip = read(tmp_path, document)
     assert "cannot be used without the bones' parents" in " ".join(clip.warnings)

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, KIT
+from motionkit.motion import HUMANML, KIT, feature_layout
 from motionkit.motion._motion import JointMotion
-from motionkit.motion.features import feature_layout
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
 from motionkit.player._sides import head_joint, sides

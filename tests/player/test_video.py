@@ -15,10 +15,10 @@ from PIL import Image
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
 from motionkit.player import PlayerTrack
+from motionkit.player.video import _encode, write_video
 from motionkit.player.video import _letters as letters_module
-from motionkit.player.video import _mp4, write_video
+from motionkit.player.video._encode import delays
 from motionkit.player.video._film import Film
-from motionkit.player.video._gif import delays
 from motionkit.player.video._letters import Letters
 
 from .figures import track
@@ -250,7 +250,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_ffmpeg_without_h264_takes_its_own_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_mp4, "_encoders", lambda program: " V..... mpeg4")
+    monkeypatch.setattr(_encode, "_encoders", lambda program: " V..... mpeg4")
     write_video(tmp_path / "a.mp4", [track(frames=4)], size=SMALL)
     assert len(decode(tmp_path / "a.mp4", SMALL)) == 4
 

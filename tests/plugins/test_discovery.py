@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from motionkit import plugins
+from motionkit import load_reward, plugins
 from motionkit.errors import MotionkitError
 
 from . import broken_packages as broken
@@ -116,11 +117,21 @@ def test_two_packages_with_one_name_are_never_silent(site: Any, sample: ModuleTy
     assert plugins.get("rewards", "Sample_Plugins:near").summary == "Near."
 
 
-def test_a_builtin_cannot_be_shadowed(site: Any, sample: ModuleType) -> None:
+def test_the_name_of_a_builtin_means_the_builtin(
+    site: Any, sample: ModuleType, cli: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     site.install("rival", "[motionkit.rewards]\nphysics = sample_plugins:far\n")
-    with pytest.raises(MotionkitError, match="2 packages bring reward 'physics'") as caught:
-        plugins.get("rewards", "physics")
-    assert "motionkit:physics" in caught.value.fix
+    assert plugins.find("rewards", "physics").builtin
+    assert plugins.get("rewards", "motionkit:physics") is plugins.get("rewards", "physics")
+    assert plugins.get("rewards", "rival:physics").summary == "Far."
+    said = "reward 'physics' means the one of motionkit; package 'rival' brings another one, rival:physics"
+    load_reward("physics", r_s=0.1, r_j=100.0)
+    assert said in caplog.text
+    shown = cli("plugins", "show", "rewards", "physics", "--json")
+    assert json.loads(shown.stdout)["package"].startswith("motionkit ")
+    assert shown.stderr.count(said) == 1
+    checked = cli("plugins", "list", "--check")
+    assert checked.exit_code == 0, "odd, and nothing is broken"
 
 
 def test_the_variable_limits_loading(site: Any, sample: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,16 +18,16 @@ from motionkit.motion import (
     canonicalise,
     features_to_joints,
     joints_to_features,
+    mirror,
     retarget,
 )
-from motionkit.motion.features import mirror, mirror_features
 from motionkit.rigs import body_to_kit, kit_bones, solve, to_body
 from motionkit.rigs._kit import KIT_RIG, rig_names
 from motionkit.rigs._roles import find_roles
 from motionkit.rigs._smpl import smpl_joints
 from motionkit.starter import generate
 
-from ..made.bodies import walker
+from ..made.bodies import mirror_features, walker
 
 MEAN_POSE = {
     "BP": (0.0, 0.119, 0.011), "BT": (0.0, 0.167, -0.017), "BLN": (0.0, 0.061, 0.013), "BUN": (0.0, 0.034, 0.024),

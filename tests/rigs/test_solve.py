@@ -16,9 +16,9 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs._rest import Rig, rest_rig
+from motionkit.rigs._rest import RestRig, rest_rig
 from motionkit.rigs._solve import solve
-from motionkit.rigs._solve_fit import fit_rig
+from motionkit.rigs._solve_bones import fit_rig
 
 from ..made.bodies import walker
 
@@ -299,7 +299,7 @@ def test_a_given_rig_is_used_as_it_is():
     solved = solve(as_joints(source), rig=small)
     torch.testing.assert_close(solved.motion.offsets, small.offsets)
     assert 0.01 < solved.residual_mean < 0.1
-    strange = Rig((*small.names[:-1], "tail"), small.parents, small.offsets)
+    strange = RestRig((*small.names[:-1], "tail"), small.parents, small.offsets)
     with pytest.raises(MotionkitError, match="not of the motion's skeleton") as caught:
         solve(as_joints(source), rig=strange)
     assert "only the rig has: tail" in caught.value.why

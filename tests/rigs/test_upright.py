@@ -9,9 +9,8 @@ import roma
 import torch
 
 from motionkit.motion import Motion
-from motionkit.rigs._size import find_unit
+from motionkit.rigs._detect import find_unit, find_up, z_up_to_y_up
 from motionkit.rigs._units import UNITS, unit_called
-from motionkit.rigs._upright import find_up, z_up_to_y_up
 
 from .test_bodymap import rig
 

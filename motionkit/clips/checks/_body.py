@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.clips.checks._finding import Finding, amount, words
 from motionkit.geometry import bones_from_positions
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import ranges
 from motionkit.rigs._bodymap import leg_length
 from motionkit.rigs._roles import find_roles
 from motionkit.rigs._units import PERSON_LEG, UNITS

@@ -11,8 +11,7 @@ from motionkit.clips.checks._floor import floor_findings
 from motionkit.clips.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
 from motionkit.clips.checks._rest import frames_at_rest
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.motion.finite import nearest_sound, sound_rows
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import finite_frames, nearest_finite, ranges
 
 FPS_RANGE = (5.0, 480.0)
 """Below, no step of a walk has two frames; above, no motion capture is stored."""
@@ -59,7 +58,7 @@ def check_motion(
         found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
     if bool(whole.any()):
         # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
-        index = nearest_sound(whole)
+        index = nearest_finite(whole)
         start = int(index[0])
         rest = frames_at_rest(places[index][start:], fps=fps)
         if rest and bool(whole[start : start + rest + 1].all()):
@@ -82,9 +81,9 @@ def check_motion(
 
 def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
     """Return ``[T]``: True where positions and rotations are finite, and positions are places."""
-    whole = sound_rows(places.where(places.abs() < FARTHEST, torch.nan))
+    whole = finite_frames(places.where(places.abs() < FARTHEST, torch.nan))
     if isinstance(motion, Motion):
-        whole = whole & sound_rows(motion.rotations)
+        whole = whole & finite_frames(motion.rotations)
     return whole
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from motionkit.motion.masks import Ranges
+from motionkit.motion.frames import Ranges
 
 Kind = Literal["nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "fps", "short"]
 Severity = Literal["error", "warning"]

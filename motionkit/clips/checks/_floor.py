@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.checks._finding import Finding, amount, words
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import ranges
 
 PENETRATION = 0.05
 """Metres below the floor that are worth a warning. Toes of real recordings dip 1-3 cm when a foot rolls off."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.checks._finding import Finding, amount, count, words
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import ranges
 
 FASTEST_JOINT = 25.0
 """m/s. The hand of a professional throwing a ball passes 25 m/s for a few milliseconds; mocap of daily motion and

@@ -12,7 +12,7 @@ from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
 from motionkit.motion.corpus._folder import finish_folder
-from motionkit.motion.corpus._splits import SPLITS, complete_splits
+from motionkit.motion.corpus._ids import SPLITS, complete_splits
 
 
 def check_names(sources: Sequence[ClipSource], target: Target) -> None:

@@ -13,12 +13,12 @@ from torch import Tensor
 from motionkit.clips.convert._outcome import Piece
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
+from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after
 from motionkit.motion._clip import Clip
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._captions import Caption, captions_within, clean_caption
 from motionkit.motion.corpus._folder import write_clip
 from motionkit.motion.corpus._tagger import tag_caption
-from motionkit.motion.features import joints_to_features, mirror, mirror_text, with_frame_after
 from motionkit.rigs import kit_bones, to_body
 
 MIN_FRAMES = {"humanml": 40, "kit": 24}

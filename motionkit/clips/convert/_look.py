@@ -13,7 +13,7 @@ from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion.corpus._captions import Caption, captions_within
-from motionkit.motion.finite import sound_rows
+from motionkit.motion.frames import finite_frames
 
 _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
@@ -81,7 +81,7 @@ def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
     sound = torch.ones(motion.frames, dtype=torch.bool)
     for values in (clip.features, *motion.tracks.values()):
         if values is not None and values.numel():
-            sound &= sound_rows(values)
+            sound &= finite_frames(values)
     # Features have their floor at 0, and one row less than the frames that they were computed from.
     return check_motion(
         motion,

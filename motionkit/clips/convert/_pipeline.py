@@ -20,8 +20,7 @@ from motionkit.clips.convert._targets import Target
 from motionkit.clips.convert._work import Job, work
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
-from motionkit.motion.corpus._caption_row import CaptionRow
-from motionkit.motion.corpus._caption_table import CaptionTable
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 
 Progress = Callable[[str], None]
 

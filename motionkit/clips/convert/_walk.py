@@ -11,7 +11,7 @@ from motionkit.documents import read_json, read_text
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import FORMATS, SUFFIXES, Format, recognise
 from motionkit.motion.corpus._captions import Caption
-from motionkit.motion.corpus._splits import SPLITS
+from motionkit.motion.corpus._ids import SPLITS
 
 _OWN = ("convert.json", "motions.json")
 """Files that motionkit writes beside motions."""

@@ -12,7 +12,7 @@ from motionkit.clips.convert._outcome import Found, Outcome, Piece
 from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource, clip_key
-from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionRow
 
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 """Errors of the disk, which every other clip would meet too; other errors concern one file."""

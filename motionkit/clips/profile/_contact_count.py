@@ -8,7 +8,7 @@ from torch import Tensor
 
 from motionkit.clips.profile._roles import Roles
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs.contacts import soft_contacts
+from motionkit.rigs import soft_contacts
 
 _TOUCHING = 0.5
 """Soft contact from which a foot counts as standing."""

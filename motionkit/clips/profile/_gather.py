@@ -11,8 +11,7 @@ from motionkit.clips.profile._measure import Measure, measure
 from motionkit.clips.profile._profile import Profile
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource, clip_key
-from motionkit.motion.corpus._caption_row import CaptionRow
-from motionkit.motion.corpus._caption_table import CaptionTable
+from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
 
 
 def profile_sources(

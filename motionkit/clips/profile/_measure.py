@@ -14,11 +14,12 @@ from motionkit.clips.profile._contact_count import Contacts, count_contacts
 from motionkit.clips.profile._course import SPEED_BINS, speed_of, tally_facing, tally_travel, velocity_of, yaw_of
 from motionkit.clips.profile._moments import Circle, Counts, Moments
 from motionkit.clips.profile._ranges import ANGLE_BINS, HEIGHT_BINS, REACH_BINS
-from motionkit.clips.profile._roles import Roles, body_roles, body_yaw
+from motionkit.clips.profile._roles import Roles, body_roles
 from motionkit.clips.profile._row import Rig, Row
 from motionkit.kernels import physics_sums
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import END, JointMotion, Motion
+from motionkit.rigs import body_yaw
 
 FIGURES_FPS = 20.0
 """Skate and jerk are taken at this rate, so that clips of different rates compare."""
@@ -76,7 +77,7 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
     start, stop = longest_clean_run(whole.frames, broken)
     motion, positions = whole.cut(start, stop), positions[start:stop]
     roles = body_roles(motion.names, motion.parents)
-    facing = body_yaw(motion, positions, roles) if len(positions) else None
+    facing = body_yaw(motion, positions) if len(positions) else None
     yaw, since = yaw_of(motion, facing)
     velocity = velocity_of(motion, positions)
     speed = speed_of(motion, velocity)

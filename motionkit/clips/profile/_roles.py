@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from motionkit.geometry import heading, unwrap
-from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs._front import front_of
+from motionkit.rigs import find_feet
 from motionkit.rigs._roles import find_roles
-from motionkit.rigs.contacts import find_feet
 
 _NAMES = ("left hip", "right hip", "left shoulder", "right shoulder")
 
@@ -36,10 +31,6 @@ class Roles:
     left_foot: tuple[int, int]
     right_foot: tuple[int, int]
 
-    def sides(self) -> dict[str, int]:
-        """Return hips and shoulders by the names that `find_roles` gives them."""
-        return dict(zip(_NAMES, (self.left_hip, self.right_hip, self.left_shoulder, self.right_shoulder), strict=True))
-
 
 def body_roles(names: tuple[str, ...], parents: Sequence[int]) -> Roles | None:
     """Return the roles by the joints' names, or None where the names do not tell.
@@ -55,19 +46,3 @@ def body_roles(names: tuple[str, ...], parents: Sequence[int]) -> Roles | None:
     # A foot without a toe stands for both.
     place = [found[name] for name in _NAMES] + [foot[part % len(foot)] for foot in feet for part in (0, 1)]
     return Roles(place[0], place[1], place[2], place[3], (place[4], place[5]), (place[6], place[7]))
-
-
-def body_yaw(motion: Motion | JointMotion, positions: Tensor, roles: Roles | None) -> Tensor | None:
-    """Return the yaw ``[T]`` in radians, unwrapped: +Z is 0, towards +X it grows; None where nothing tells it.
-
-    The line across hips and shoulders says where a body faces; without it, the root's rotation since the first frame.
-    """
-    front = front_of(positions, roles.sides()) if roles is not None else None
-    if front is not None:
-        yaw = front[0]
-    elif isinstance(motion, Motion):
-        since = motion.rotations[:, 0] @ motion.rotations[0, 0].T
-        yaw = heading(since[..., 2])
-    else:
-        return None
-    return unwrap(yaw)

@@ -12,12 +12,12 @@ from motionkit.plugins import Component
 
 
 def _several(value: object) -> object:
-    """Accept one path for several."""
+    """Turn a single path into a tuple of one."""
     return (value,) if isinstance(value, (str, Path)) else value
 
 
 def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return paths that mean the same from any folder: a run is resumed from where its user happens to be."""
+    """Return absolute paths, because a run may be resumed from another working folder."""
     return tuple(path.expanduser().absolute() for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""What several composite files must have in common to be one dataset."""
+"""Checks that several composite files can be used as one dataset."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def one_skeleton(files: Sequence[CompositeFile]) -> Skeleton:
 
 
 def one_fps(files: Sequence[CompositeFile], wanted: float | None) -> float:
-    """Return the frame rate of all files, which is also `wanted` if that is given."""
+    """Return the frame rate of all files, and of `wanted` if it is given."""
     own = files[0].document.metadata.fps
     found = sorted({file.document.metadata.fps for file in files} | ({wanted} if wanted is not None else set()))
     if len(found) > 1:
@@ -52,7 +52,7 @@ def one_fps(files: Sequence[CompositeFile], wanted: float | None) -> float:
 
 
 def longest(files: Sequence[CompositeFile], wanted: int | None) -> int:
-    """Return the longest motion there may be: `wanted`, else what the files were composed for."""
+    """Return the longest motion in frames: `wanted`, else the files' own target length."""
     most = max(sample.total_frames for file in files for sample in file.document.samples)
     if wanted is not None and most > wanted:
         raise MotionkitError(

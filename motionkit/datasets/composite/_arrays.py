@@ -52,7 +52,7 @@ def pack(arrays: Arrays) -> bytes:
         for name, values in members.items():
             member = io.BytesIO()
             np.save(member, np.ascontiguousarray(values), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())  # its time is always 1980
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())  # dated 1980
     return buffer.getvalue()
 
 
@@ -60,7 +60,7 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
     """Open the arrays of a file.
 
     Raises:
-        MotionkitError: The file names none, they are not beside it, are another set's, or do not fit it.
+        MotionkitError: The file names no arrays, or they are missing, belong to another set, or do not fit it.
     """
     entry = file.document.arrays
     if entry is None:
@@ -96,7 +96,7 @@ def read_arrays(file: CompositeFile, skeleton: Skeleton) -> Arrays:
 
 
 def _check_bytes(file: CompositeFile, path: Path) -> None:
-    """Refuse arrays that are not the ones the file was written with, before anything of them is unpacked."""
+    """Refuse arrays that the file was not written with, before they are unpacked."""
     entry = file.document.arrays
     again = f"compose the set again, or copy {file.path.name} and {path.name} together."
     try:

@@ -1,4 +1,4 @@
-"""One caption for each clip of a sample, all different where there is a choice."""
+"""Chooses one caption for each clip of a sample, all different when possible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from motionkit.datasets.composite._sources import Source
 def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[str, ...], bool]:
     """Return a caption of each clip, and whether they are all different.
 
-    Whenever the clips have different captions to give, they give them, however few there are of each (matching by
-    augmenting paths). Captions that differ in case, spaces or the full stop only are the same.
+    Different captions are found whenever they exist (bipartite matching by augmenting paths). Captions that differ only
+    in case, spaces or the full stop are the same.
     """
     offers = [[text for text in part.clip.captions if text.strip()] for part in parts]
     for offer in offers:
@@ -36,5 +36,5 @@ def draw_captions(parts: Sequence[Source], rng: random.Random) -> tuple[tuple[st
 
 
 def same_words(text: str) -> str:
-    """Return what two captions have in common that say the same in the same words."""
+    """Return a caption without case, extra spaces and final punctuation, for comparison."""
     return " ".join(text.lower().split()).rstrip(".,;:!? ")

@@ -1,4 +1,4 @@
-"""Joining single clips into composite samples: what `motionkit compose` does."""
+"""Joins single clips into composite samples (`motionkit compose`)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Composed:
         metadata: How it was made.
         samples: The samples.
         arrays: Statistics, reference motions and B-matrices.
-        asked: Samples that were asked for.
-        attempts: Draws it took.
+        asked: Samples requested.
+        attempts: Number of draws.
         histogram: Usable clips by length: lower end of a bin of 20 frames to their number.
         warnings: What the user should know.
     """
@@ -57,10 +57,9 @@ def compose(
 ) -> Composed:
     """Join clips of one split into samples of K actions, the same ones for the same seed.
 
-    Samples are drawn without replacement from all sets of K clips of different motions whose lengths fit, each as
-    likely to be next as any other, and no set of motions is taken twice. When fewer fit than are asked for, all are
-    taken. A caption of each clip is drawn, a different one for each segment; clips that have no different ones are
-    taken together only when nothing else is left.
+    Samples are drawn uniformly without replacement from all sets of K clips of different motions whose lengths fit, and
+    no set of motions is taken twice. When fewer fit than requested, all are taken. A caption of each clip is drawn,
+    different for each segment; sets of clips without different captions are used last.
 
     Args:
         dataset: Where clips and statistics come from.
@@ -69,7 +68,7 @@ def compose(
         progress: Called with the number of samples made.
 
     Raises:
-        MotionkitError: Nothing fits; a target length that something fits is named.
+        MotionkitError: No clips fit; the error names a target length that some would fit.
     """
     if dataset.name == "composite":
         raise MotionkitError("composite data are composed already.", fix="name the dataset of the single clips.")

@@ -1,4 +1,4 @@
-"""The composite dataset, as trainers and rewards see it."""
+"""The composite dataset: implements `TextMotionDataset` on composite files."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _STATS_FIX = "give the folder of the single clips with --dataset.root DIR, or co
 class Composite:
     """Prompts of K actions with fixed lengths, from the files of `motionkit compose` or of the original code.
 
-    Each file belongs to one split, and a split is asked from its own files only: prompts made of training clips are
-    never measured on.
+    Each file belongs to one split, and a split uses its own files only: prompts made of training clips are never used
+    for measuring.
 
     Args:
         options: Which files, and what they must agree with.
 
     Raises:
-        MotionkitError: A file is missing or refused, two files disagree, or an option cannot act.
+        MotionkitError: A file is missing or refused, two files disagree, or an option has no effect.
     """
 
     name = "composite"
@@ -92,7 +92,7 @@ class Composite:
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""
-        if not self._told:  # here, where crops would be: whoever asks prompts only never crops
+        if not self._told:  # warned here because only motions are cropped, never prompts
             self._told = True
             _log.info("composite data: every segment has its own length, so random crops are off.")
         return tuple(
@@ -122,8 +122,7 @@ class Composite:
     def similarity(self, split: Split, *, k_segments: int = 0) -> Tensor | None:
         """Return the stored B-matrices ``[N, K, K]`` of a split's prompts, if there are any.
 
-        They belong to the text tower that the file names. Rewards compute their own with their own tower: another
-        tower's would be wrong for them.
+        They come from the text tower that the file names. Rewards compute B-matrices with their own tower instead.
         """
         file = self._file(split, k_segments)
         return None if file.document.arrays is None else self._read(file).similarity
@@ -132,7 +131,7 @@ class Composite:
         """Return the median foot skate (m/s) and jerk (m/s^3) of the source dataset's train split.
 
         Raises:
-            MotionkitError: The files do not say, and no ``root`` was given.
+            MotionkitError: The files do not hold it, and no ``root`` was given.
         """
         if self._source is not None:
             return self._source.physics_reference()
@@ -145,7 +144,7 @@ class Composite:
         return [file for file in self._files if file.document.metadata.split == split]
 
     def _file(self, split: Split, k_segments: int) -> CompositeFile:
-        """Return the file of a split and a number of segments; 0 is whatever there is."""
+        """Return the file of a split and a number of segments; 0 takes the only one."""
         files = self._of(split)
         if not files:
             have = ", ".join(f"{file.path} ({file.document.metadata.split})" for file in self._files)

@@ -1,4 +1,4 @@
-"""Drawing samples: clips that fit, the windows of them, and captions that tell them apart."""
+"""Draws samples: clips that fit the length, their windows, and different captions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from motionkit.datasets.composite._sources import Source
 from motionkit.datasets.composite._windows import Windows, cut_windows
 
 ATTEMPTS = 200
-"""Draws per sample asked for, at most; the original code's figure."""
+"""Most draws per requested sample, as in the original code."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a sample is made of.
+    """One drawn sample, before its arrays are computed.
 
     Attributes:
         parts: Its clips, in order.
@@ -36,10 +36,10 @@ class Drawing:
     """All samples that were drawn.
 
     Attributes:
-        samples: At most as many as were asked for.
-        attempts: Sets that were looked at.
+        samples: At most as many as requested.
+        attempts: Number of sets examined.
         exhausted: Whether these were all sets that fit.
-        repeats: Samples in which two segments have one caption, for want of others.
+        repeats: Samples in which two segments have one caption, because the clips have no others.
     """
 
     samples: tuple[Drawn, ...]
@@ -49,10 +49,10 @@ class Drawing:
 
 
 def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
-    """Draw samples without replacement: every set of clips that fits is as likely to be next as any other.
+    """Draw samples uniformly without replacement from all sets of clips that fit.
 
-    Of sets of the same motions (which differ in the captioned part) only the first is taken. Those whose clips cannot
-    be told apart by their captions come in only when there are no others.
+    Of sets of the same motions (which differ in the captioned part) only the first is taken. Sets whose captions are
+    not all different are used last.
     """
     sets = FittingSets(sources, plan.k_segments, low=plan.low, high=plan.target_length, crop=plan.cuts)
     rng = random.Random(f"compose {plan.seed} {plan.split} {plan.k_segments}")
@@ -80,7 +80,7 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
 
 
 def _any_order(count: int, rng: random.Random) -> Iterator[int]:
-    """Yield 0 .. count - 1 in random order, of however large a count; only what was swapped is remembered."""
+    """Yield 0 .. count - 1 in random order (a lazy Fisher-Yates shuffle that stores swapped places only)."""
     moved: dict[int, int] = {}
     at = 0
     while at < count:

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from motionkit.datasets.composite._seams import blend_seam
 from motionkit.geometry import heading, rotate_yaw
-from motionkit.motion import Skeleton, joints_to_features
-from motionkit.motion.features import with_frame_after
+from motionkit.motion import Skeleton, joints_to_features, with_frame_after
 
 
 def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
-    """Perform windows one after the other.
+    """Join feature windows into one motion.
 
     Each window starts at the place and with the heading that the one before it ends with. At the seam the two poses
     meet half-way (`blend_seam`). There is no ground truth for how a person would have gone from one action to the
@@ -37,6 +36,7 @@ def reference_joints(windows: Sequence[Tensor], skeleton: Skeleton, fps: float) 
             end = pieces[-1][-1]
             turn = _bearing(end, skeleton) - _bearing(joints[0], skeleton)
             joints = rotate_yaw(joints, turn)
+            # Move on the floor only: heights are the clips' own.
             joints = joints + (end[0] - joints[0, 0]) * joints.new_tensor([1.0, 0.0, 1.0])
         pieces.append(joints)
     # The last frame of a piece and the first of the next are the same instant.

@@ -17,7 +17,7 @@ class Plan:
         target_length: Longest total in frames.
         tolerance: Totals are at least ``target_length - tolerance``.
         max_samples: Samples wanted.
-        seed: Another seed, other samples.
+        seed: Seed of the draw.
         crop: Whether clips may be cut to windows of at least `joining.MIN_SEGMENT` frames; None: from four segments on.
     """
 

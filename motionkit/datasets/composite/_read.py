@@ -1,4 +1,4 @@
-"""Reading composite files, ours and the original code's. Nothing in a file is executed."""
+"""Reads composite files, motionkit's and the original code's. Nothing in a file is executed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CompositeFile:
 
     Attributes:
         path: Where it is.
-        document: What it says.
+        document: Its parsed content.
     """
 
     path: Path
@@ -35,7 +35,7 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
     """Open files, and all composite files of folders.
 
     In a folder, a ``.npy`` beside a ``.json`` of the same name is the same set in the original code's format, and is
-    passed over.
+    skipped.
 
     Raises:
         MotionkitError: Nothing was given or found, or a file is refused.
@@ -59,7 +59,7 @@ def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
 
 
 def read_file(path: Path) -> CompositeFile:
-    """Open one file; its content tells what it is.
+    """Open one file; its format is recognised by content.
 
     Raises:
         MotionkitError: It is missing, damaged, or no composite file.
@@ -113,7 +113,7 @@ def _legacy(path: Path) -> Any:
         return _plain(read_array(path))
     except MotionkitError:
         raise
-    # A damaged pickle makes the unpickler raise nearly anything; nothing it names outside the list was reached.
+    # A damaged pickle can raise nearly any exception; names outside the allowed list are never imported.
     except Exception as error:
         raise MotionkitError(f"{path} is damaged.", why=str(error), fix="copy it again.") from error
 

@@ -1,4 +1,4 @@
-"""Why there are no samples, or fewer than were asked for, or doubtful ones."""
+"""Errors and warnings for too few or doubtful samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BIN = 20
 
 
 def none_fits(sources: Sequence[Source], plan: Plan, name: str) -> MotionkitError:
-    """Return the error for a plan that no clips fit, with a target length that some would."""
+    """Return the error for a plan that no clips fit, with a target length that would work."""
     clips, where = plan.k_segments, f"the {plan.split} split of {name}"
     reach = extremes(sources, clips, crop=plan.cuts)
     if reach is None:

@@ -1,4 +1,4 @@
-"""What a composite file says: one model for files of `motionkit compose` and of the original code."""
+"""The schema of composite files, of `motionkit compose` and of the original code."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class ArraysEntry(_Model):
 
 
 class Document(_Model):
-    """A whole file; validated with the context ``{"ours": True}``, what `motionkit compose` writes twice must agree.
+    """A whole file. The validation context ``{"ours": True}`` also compares redundant entries.
 
     Attributes:
         metadata: How it was made.
@@ -152,7 +152,7 @@ class Document(_Model):
             raise ValueError(f"metadata.num_samples is {count}, there are {len(self.samples)} samples")
         for number, sample in enumerate(self.samples):
             for seconds, frames in zip(sample.durations, sample.durations_frames, strict=True):
-                if not abs(seconds * fps - frames) <= 1:  # whole frames; seconds may have been rounded by hand
+                if not abs(seconds * fps - frames) <= 1:  # seconds may be rounded by hand
                     raise ValueError(
                         f"sample {number} has a segment of {seconds:g} s and of {frames} frames, which are "
                         f"{frames / fps:g} s at {fps:g} frames per second"

@@ -1,4 +1,4 @@
-"""Bringing two pieces of a motion together at the instant where they meet, without changing the body."""
+"""Blends two pieces of a motion where they meet, without changing bone lengths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from motionkit.geometry import bones_from_positions, positions_from_bones, rotat
 from motionkit.motion import Skeleton
 
 BLEND = 0.2
-"""Seconds on each side of a seam over which the two poses are brought together."""
+"""Seconds on each side of a seam over which the two poses are blended."""
 
 
 def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) -> None:
@@ -33,6 +33,7 @@ def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) ->
     first, second = bones_from_positions(before[-1], parents), bones_from_positions(after[0], parents)
     # One rotation for both sides: opposite directions have no smallest one, and each side would choose another.
     turn = roma.rotmat_to_rotvec(rotation_between(first, second))
+    # [J, 3] rotation vectors from the directions of the bones before the seam to those after it; [J, 1] metres.
     longer = (second.norm(dim=-1) - first.norm(dim=-1))[:, None]
     ground = 0.5 * (before[-1, :, 1].min() + after[0, :, 1].min())
     frames = [min(max(round(BLEND * fps), 1), len(piece) - 1) for piece in (before, after)]
@@ -40,6 +41,7 @@ def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) ->
         (before[len(before) - frames[0] :], _fading(frames[0]).flip(0), 1.0),
         (after[: frames[1]], _fading(frames[1]), -1.0),
     ):
+        # [frames, 1, 1] share of the correction: the last pose goes half-way forward, the next half-way back.
         step = (0.5 * sign * share).to(part)[:, None, None]
         bones = bones_from_positions(part, parents)
         turned = (roma.rotvec_to_rotmat(step * turn) @ bones[..., None])[..., 0]

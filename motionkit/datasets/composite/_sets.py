@@ -1,4 +1,4 @@
-"""Which sets of K clips fit a length: how many there are, and which one has a given number."""
+"""Counts and indexes the sets of K clips that fit a length, without listing them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Counts = NDArray[Any]
 
 @dataclass(frozen=True)
 class _Kind:
-    """Groups that are alike: as many clips of the same lengths in each. Groups of mixed lengths stand alone.
+    """Groups with equally many clips of equal lengths. Groups of mixed lengths form a kind of their own.
 
     Attributes:
         groups: For each group, the places of its clips by length.
@@ -29,7 +29,7 @@ class _Kind:
     groups: tuple[dict[int, tuple[int, ...]], ...]
 
     def moves(self, most: int) -> list[tuple[int, int, int]]:
-        """Return how to take some of its groups: how many, the length of each, the number of ways."""
+        """Return the moves, each as (number of groups, length of each, number of ways)."""
         (*_, first) = self.groups
         if len(self.groups) == 1:
             return [(1, length, len(places)) for length, places in first.items()]
@@ -44,7 +44,7 @@ class _Kind:
         chosen, top = [], len(self.groups)
         number, clips = divmod(number, len(self.groups[0][length]) ** taken)
         for left in range(taken, 0, -1):
-            # Combinations in colexicographic order: the largest group comes first.
+            # Unrank a combination in colexicographic order: the largest group comes first.
             top = bisect_right(range(top), number, key=lambda group, left=left: comb(group, left)) - 1  # type: ignore[misc]
             number -= comb(top, left)
             places = self.groups[top][length]
@@ -73,7 +73,7 @@ class FittingSets:
         self._k, self._high, self._crop = k_segments, high, crop
         self._kinds = _kinds(sources)
         self._moves = [kind.moves(k_segments) for kind in self._kinds]
-        # As many frames further on, a total that is still within `high` is one that is below `low`.
+        # Shifted by this many frames, a total below `low` becomes one within `high`.
         self._below = high - low + 1
         self._kept = self._suffixes(cut=crop)
         self._whole = self._suffixes(cut=False) if crop else self._kept
@@ -84,7 +84,7 @@ class FittingSets:
         chosen: list[int] = []
         kind = kept = whole = 0
         while (left := self._k - len(chosen)) > 0:
-            # The first kind that this set takes from: sets that start later have smaller numbers.
+            # Find the first kind that this set takes from: sets that start later have smaller numbers.
             state = left, kept, whole
             later = range(kind, len(self._kinds) + 1)
             kind += bisect_left(later, True, key=lambda at, state=state: self._ways(at, *state) <= number) - 1  # type: ignore[misc]

@@ -21,7 +21,7 @@ class Source:
         clip: Its features and captions.
         file: Id of the motion it comes from; several timed captions may share one.
         start: Its first frame in that motion.
-        group: Clips of one group never meet in a sample: a motion, its parts, and its mirror image.
+        group: Clips of one group are never in one sample: a motion, its parts, and its mirror image.
     """
 
     clip: TextClip
@@ -39,7 +39,7 @@ def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
     """Return the clips of one split that have a caption.
 
     Raises:
-        MotionkitError: There is none.
+        MotionkitError: No clip has a caption.
     """
     clips = [clip for clip in dataset.clips(split) if any(text.strip() for text in clip.captions)]
     if not clips:
@@ -51,7 +51,7 @@ def read_sources(dataset: TextMotionDataset, split: Split) -> list[Source]:
 def shared_groups(dataset: TextMotionDataset, split: Split, sources: Sequence[Source]) -> dict[Split, list[str]]:
     """Return, for each other split, the groups of `sources` that are in it too.
 
-    Such clips would be trained on and measured on. A split that the dataset does not have shares nothing.
+    Such clips would be used for training and for measuring. A split that the dataset lacks shares none.
     """
     found: dict[Split, list[str]] = {}
     own = {source.group for source in sources}
@@ -80,7 +80,7 @@ def fingerprint(dataset: TextMotionDataset, split: Split, sources: Sequence[Sour
 
 
 def _ids(dataset: TextMotionDataset, split: Split) -> Iterable[str]:
-    """Return the motions of a split, without reading them where the dataset can tell."""
+    """Return the motion ids of a split, without reading motions where the dataset can list ids."""
     if (listed := getattr(dataset, "split_ids", None)) is not None:
         ids: Iterable[str] = listed(split)
         return ids

@@ -1,4 +1,4 @@
-"""Which totals K clips of K groups can have."""
+"""Computes the total lengths that K clips of K groups can have."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def extremes(sources: Sequence[Source], k_segments: int, *, crop: bool) -> tuple
 def next_total(sources: Sequence[Source], k_segments: int, *, above: int, crop: bool) -> int | None:
     """Return the smallest total above a given one that K clips of K groups can be brought to, or None.
 
-    Where nothing fits a target length, this is the next target that something fits.
+    When no clips fit a target length, this is the next target length that some fit.
     """
     sizes: dict[str, set[int]] = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""Which texts resemble each other: the B-matrix of a sample, by any text tower."""
+"""Computes the B-matrix of a sample, the similarity of its texts, with any text tower."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TextTower(Protocol):
 
     Attributes:
         name: What it is, for the file's metadata.
-        fingerprint: Changes whenever a text would get another vector.
+        fingerprint: Changes when a text would get another vector.
     """
 
     name: str
@@ -37,7 +37,7 @@ class TmrTower:
 
     Args:
         tmr: The model, with its text model.
-        name: What the user calls it.
+        name: Name that the user gave.
     """
 
     def __init__(self, tmr: TMR, name: str) -> None:

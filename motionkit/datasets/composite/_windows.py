@@ -1,4 +1,4 @@
-"""Which frames are taken of each clip of a set."""
+"""Chooses the frames that are used of each clip of a set."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ Windows = tuple[tuple[int, int], ...]
 
 
 def cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Random) -> Windows:
-    """Return the half-open frame range that is taken of each clip of a set that fits `low` .. `high`.
+    """Return the half-open frame range of each clip of a set that fits `low` .. `high`.
 
-    Clips are whole unless their total is too long. Then a total is drawn, each clip keeps the least it may, and the
-    other frames are dealt out so that every way to divide them is about as likely as any other; the places of the
-    windows are drawn as well.
+    Clips are whole unless their total is too long. Then a total is drawn, each clip keeps its minimum, and the other
+    frames are divided among the clips about uniformly; the places of the windows are drawn as well.
     """
     lengths = [part.frames for part in parts]
     kept = list(lengths)
@@ -25,7 +24,7 @@ def cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Random
         spare = rng.randint(max(low, sum(kept)), high) - sum(kept)
         dealt = [1] * len(parts)
         for _ in range(spare):
-            # An urn that gets another ball of the colour drawn: without the clips' ends exactly uniform.
+            # A Polya urn divides the frames; exactly uniform but for the clips' own lengths.
             open_ones = [k for k, length in enumerate(lengths) if kept[k] < length]
             (k,) = rng.choices(open_ones, [dealt[k] for k in open_ones])
             kept[k] += 1

@@ -1,4 +1,4 @@
-"""Writing composite sets: ours without pickle, and the original code's .npy on request."""
+"""Writes composite sets: JSON and arrays, and the original code's .npy on request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Written:
     Attributes:
         document: JSON with the samples.
         arrays: The arrays.
-        legacy: The original code's file, if it was asked for or is there already.
+        legacy: The original code's file, if it was requested or exists already.
     """
 
     document: Path
@@ -48,7 +48,8 @@ class Written:
 def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Written:
     """Return where the files will be.
 
-    The original code's file beside them is of the same set: one that is there is written again, asked for or not.
+    An existing file of the original code beside them is written again, requested or not, so that both hold the same
+    set.
 
     Raises:
         MotionkitError: `out` is a file; or one of the files is there already, and `overwrite` is False or `compose` did
@@ -75,7 +76,7 @@ def planned_files(out: Path, plan: Plan, *, legacy: bool, overwrite: bool) -> Wr
 
 
 def _is_composed(path: Path) -> bool:
-    """Whether a file is a document of `compose`, of whatever version."""
+    """Whether a file was written by `compose`, in any version."""
     try:
         return read_json(path, dict, limit=LIMIT).get("kind") == KIND
     except MotionkitError:
@@ -83,9 +84,9 @@ def _is_composed(path: Path) -> bool:
 
 
 def write_composed(composed: Composed, files: Written) -> None:
-    """Write a set; the arrays come first, so that a JSON file always finds those it was written with.
+    """Write a set; the arrays come first, so that a JSON file never exists without its arrays.
 
-    A process that dies in between leaves the old JSON file, which refuses the new arrays by their hash.
+    If the process dies in between, the old JSON file remains, and the hash in it does not match the new arrays.
     """
     files.document.parent.mkdir(parents=True, exist_ok=True)
     data = pack(composed.arrays)
@@ -103,7 +104,7 @@ def write_composed(composed: Composed, files: Written) -> None:
 
 
 def _as_text(value: Any, indent: int = 0) -> str:
-    """Return JSON in which whatever fits into a line has one, so that a set of a thousand samples can be read."""
+    """Return JSON with short containers on one line, so that people can read a set of a thousand samples."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if indent + len(line) <= _WIDTH or not value or not isinstance(value, (dict, list)):
         return line

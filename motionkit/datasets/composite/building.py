@@ -1,4 +1,4 @@
-"""What `motionkit compose` calls: this room's heavy half for making sets, as its `component` is for reading them."""
+"""Public functions for making composite sets, used by `motionkit compose`. Imports torch."""
 
 from motionkit.datasets.composite._compose import Composed, compose
 from motionkit.datasets.composite._plan import Plan

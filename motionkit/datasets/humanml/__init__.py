@@ -1,4 +1,4 @@
-"""Folders in HumanML3D's layout: HumanML3D itself, KIT-ML, and whatever `motionkit convert --to humanml` writes."""
+"""Folders in HumanML3D's layout: HumanML3D, KIT-ML, and folders written by `motionkit convert --to humanml`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HumanMLOptions(Group):
 
 
 class KitOptions(HumanMLOptions):
-    """The same for KIT-ML: 251 features at 12.5 fps, clips from 24 frames."""
+    """`HumanMLOptions` with KIT-ML's defaults: 251 features at 12.5 fps, clips from 24 frames."""
 
     min_length: int = Field(24, ge=4, description="Clips and sub-clips with fewer frames are left out.")
     fps: float = Field(12.5, gt=0, le=1000, description="Frames per second of the features.")

@@ -1,4 +1,4 @@
-"""The HumanML3D-layout dataset, as trainers and rewards see it."""
+"""The HumanML3D-layout dataset: implements `TextMotionDataset` on a folder."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _UNIT = 4
 
 
 class HumanML:
-    """Clips, captions and prompts of a HumanML3D-layout folder; a split is read when it is first asked for.
+    """Clips, captions and prompts of a HumanML3D-layout folder; a split is read at its first use.
 
     Args:
-        options: Where it is and what is used of it.
+        options: Folder and selection of clips.
         skeleton: Its body.
         name: Registry name.
 
@@ -97,7 +97,7 @@ class HumanML:
     def evaluator_normalizer(self) -> Normalizer | None:
         """Statistics of the text-to-motion evaluator (``t2m_mean.npy`` beside the folder), or None without them.
 
-        They differ from the dataset's own and must never stand in for them.
+        They differ from the dataset's own statistics and must not replace them.
         """
         stem = "kit" if self.skeleton is KIT else "t2m"
         mean, std = (self.root.parent / f"{stem}_{part}.npy" for part in ("mean", "std"))
@@ -115,7 +115,7 @@ class HumanML:
         return normalizer
 
     def _judge(self, split: str, reading: Reading) -> None:
-        """Refuse what cannot be used, say what was left out."""
+        """Raise for broken or no clips, and log which clips were left out."""
         if reading.broken and self._options.broken == "refuse":
             raise MotionkitError(
                 f"{len(reading.broken)} clip(s) of {self.root / split}.txt cannot be used: {_listed(reading.broken)}",
@@ -152,7 +152,7 @@ def open_kit(options: KitOptions) -> HumanML:
 
 
 def _checked_root(root: Path | None, name: str) -> Path:
-    """Return the folder if it has the layout, else say what is missing."""
+    """Return the folder; raise when a part of the layout is missing."""
     fix = f"motionkit ... --dataset {name} --dataset.root FOLDER; motionkit convert makes one from BVH files."
     if root is None:
         raise MotionkitError(f"dataset.root is not set: the {name} dataset does not know where its folder is.", fix=fix)

@@ -1,4 +1,4 @@
-"""Reading a split of a HumanML3D-layout folder into items, by the rules of the text-to-motion loaders."""
+"""Reads a split of a HumanML3D-layout folder into items, by the rules of the public text-to-motion loaders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from motionkit.weights import read_numbers
 
 TAG_FPS = 20
 """Frames per second that caption times are multiplied with: HumanML3D's, in every public loader, for KIT-ML too
-(whose motions run at 12.5). Kept, because the published splits and figures rest on it."""
+(whose motions run at 12.5). Kept, because the published splits and figures depend on it."""
 
 _LIMIT = 1 << 20
 _LETTERS = string.ascii_uppercase[:23]
@@ -42,7 +42,7 @@ class HumanMLClip(TextClip):
 
 @dataclass
 class Reading:
-    """What came of reading a split.
+    """The result of reading a split.
 
     Attributes:
         clips: Items, sorted by length.
@@ -80,7 +80,7 @@ def read_split(root: Path, split: str, skeleton: Skeleton, *, min_length: int, d
 
 
 def read_split_ids(root: Path, split: str) -> list[str]:
-    """Return the ids that a split lists, reading nothing else.
+    """Return the ids that a split lists, without reading clips.
 
     Raises:
         MotionkitError: The split file is missing, empty or no text.
@@ -99,14 +99,14 @@ def read_split_ids(root: Path, split: str) -> list[str]:
 
 
 def _read_one(root: Path, name: str, skeleton: Skeleton) -> tuple[Tensor | None, Sequence[Caption], str]:
-    """Return features, captions and, without features, what is wrong."""
+    """Return features and captions; without features also the reason."""
     texts = root / "texts" / f"{name}.txt"
     try:
         captions = read_captions(texts) if texts.exists() else ()
         features = read_features(root / "new_joint_vecs" / f"{name}.npy", skeleton)
     except MotionkitError as error:
         return None, (), " ".join(filter(None, (error.message, error.why)))
-    except OSError as error:  # a name that is too long, a folder that may not be looked into
+    except OSError as error:  # a name that is too long, or a folder without permission
         return None, (), f"{error.strerror}."
     return features, captions, ""
 
@@ -140,7 +140,7 @@ def _add(
 
 
 def _frame(seconds: float, frames: int) -> int:
-    """Return the frame at a time, which may be infinite, as far as it matters for a slice."""
+    """Return the frame at a time in seconds, which may be infinite, clamped for use in a slice."""
     return int(min(max(seconds * TAG_FPS, -frames), frames))
 
 

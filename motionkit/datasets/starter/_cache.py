@@ -1,4 +1,4 @@
-"""Arrays that take seconds to make are kept between runs, under a name that changes with whatever makes them."""
+"""Caches arrays between runs, under a hash of the code that makes them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
     """Return the array called `key`, from the cache or from `make`.
 
     A damaged file is made again, and a cache that cannot be written is no error. The array is mapped from the file:
-    only what is read takes memory.
+    only the parts that are read take memory.
 
     Args:
         key: Everything the array depends on besides the code.
@@ -44,7 +44,7 @@ def kept(key: str, make: Callable[[], NDArray[np.float32]], *, keep: bool = True
     name = hashlib.sha256(f"{_source()} {key}".encode()).hexdigest()[:24]
     path = cache_folder() / f"starter-{name}.npy"
     try:
-        # Copy on write: torch wants memory it may write to, and nothing reaches the file.
+        # Mapped copy-on-write: torch needs writable memory, and the file must not change.
         return np.load(path, mmap_mode="c", allow_pickle=False)  # type: ignore[no-any-return]  # numpy types it as Any
     except (OSError, ValueError, EOFError):
         array = make()

@@ -1,4 +1,4 @@
-"""The starter dataset, as trainers and rewards see it. Nothing is generated before it is asked for."""
+"""The starter dataset: implements `TextMotionDataset` on clips that are generated at their first use."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Starter:
     def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
         """Return prompts: composites of two and three actions by default (``k_segments=0``).
 
-        With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. Nothing is generated
+        With ``k_segments=1`` every caption of the split's clips is a prompt as long as its clip. No clip is generated
         in either case.
 
         Raises:
-            MotionkitError: So many segments do not fit into the longest motion.
+            MotionkitError: `k_segments` segments do not fit into the longest motion.
         """
         if k_segments != 1:
             return composites(split, self._options, k_segments=k_segments, seed=seed, max_length=self.max_length)
@@ -77,7 +77,7 @@ class Starter:
 
     @cached_property
     def normalizer(self) -> Normalizer:
-        """Mean and block-averaged Std over all training clips, whatever the part: one space for all networks."""
+        """Mean and block-averaged Std over all training clips, whichever part is chosen."""
         o = self._options
 
         def make() -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What each clip of the starter dataset is: decided by (seed, split, number) alone, never by what was made before."""
+"""Plans the clips of the starter dataset: a clip depends on (seed, split, number) alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPLITS: dict[Split, int] = {"train": 0, "val": 1, "test": 2}
 
 @dataclass(frozen=True)
 class PlannedClip:
-    """One clip: its key, what to perform, and what it is called."""
+    """One planned clip: key, order and captions."""
 
     key: str
     order: Order
@@ -25,13 +25,13 @@ class PlannedClip:
 
 
 def generator(seed: int, split: Split, *words: int) -> np.random.Generator:
-    """Random numbers that belong to `words` of one split."""
+    """Return a generator that is seeded by all arguments."""
     return np.random.Generator(np.random.PCG64([seed, _SPLITS[split], *words]))
 
 
 @cache
 def wordings(number: int, split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Captions of class `number` that a split may use: those training sees too, and those held out for the split.
+    """Captions of class `number` that a split may use: those that training also uses, and those held out for the split.
 
     The last phrase of every class is kept for test, the one before it for validation; each gives two sentences.
     """
@@ -70,7 +70,7 @@ def plan(split: Split, count: int, *, seed: int, lengths: tuple[int, int], unsee
             captions = tuple(seen[i] for i in rng.permutation(len(seen))[:3])
         else:
             captions = (draw_caption(rng, number % len(CATALOGUE), split, unseen),)
-        # A row of features describes the step from one frame to the next, hence one frame more.
+        # T rows of features describe the steps between T + 1 frames.
         order = Order(entry.name, frames + 1, (seed << 32) + (_SPLITS[split] << 28) + number)
         clips.append(PlannedClip(f"{split}-{number:05d}", order, captions))
     return tuple(clips)

@@ -11,7 +11,7 @@ from motionkit.starter import CATALOGUE
 from motionkit.text import Prompt
 
 _BEGINS_LOW = ("sit/up", "kneel/up")
-"""Actions that begin seated or kneeling make no sense after an arbitrary other one."""
+"""Actions that begin seated or kneeling cannot follow an arbitrary other action."""
 
 _FIRST = tuple(i for i, entry in enumerate(CATALOGUE) if not entry.name.startswith(_BEGINS_LOW))
 
@@ -25,11 +25,11 @@ def composites(
         split: Which wordings to use.
         options: Number of prompts and lengths of segments.
         k_segments: Segments per prompt; 0 alternates two and three.
-        seed: Another seed, other prompts.
+        seed: Seed of the draw.
         max_length: Longest total in frames.
 
     Raises:
-        MotionkitError: So many segments do not fit.
+        MotionkitError: The segments do not fit.
     """
     if k_segments * MIN_SEGMENT > max_length:
         raise MotionkitError(

@@ -1,4 +1,4 @@
-"""How ragged crops of many motions become few padded batches."""
+"""Groups crops of different lengths into a few padded batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Crop:
 
 
 def buckets(lengths: Sequence[int]) -> list[list[int]]:
-    """Group indices by similar length, so that little of a padded batch is padding.
+    """Group indices by similar length, to keep padding small.
 
     A bucket is closed once it holds 16 items and the next is a quarter longer than its shortest, or when it would
     pass 32768 padded frames (which bounds memory).

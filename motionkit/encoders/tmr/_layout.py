@@ -1,4 +1,4 @@
-"""Which tensors of a foreign file are TMR's three networks."""
+"""Finds the tensors of TMR's three networks in a foreign file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def split_file(obj: Any, origin: str) -> Parts:
     """Find TMR's networks in one file, whatever wrapping it has.
 
     Raises:
-        MotionkitError: It is something else, by name, or holds one network only.
+        MotionkitError: It is another kind of file (named), or holds one network only.
     """
     found = components(obj) if isinstance(obj, Mapping) else {}
     parts = {_ALIASES.get(name, name): tensors for name, tensors in found.items()}
@@ -57,7 +57,7 @@ def read_one(path: Path, role: str) -> Mapping[str, Tensor]:
     """Read the file of one network, wrapped or bare.
 
     Raises:
-        MotionkitError: It is something else, by name.
+        MotionkitError: It is another kind of file (named).
     """
     obj = weights.read(path)
     inner = components(obj) if isinstance(obj, Mapping) else {}
@@ -125,7 +125,7 @@ def check_heads(heads: int, latent: int, origin: str) -> int:
 
 
 def _layers(tensors: Mapping[str, Tensor], origin: str) -> int:
-    """Return how many layers there are; a number that skips some would ask for any amount of memory."""
+    """Return how many layers there are; gaps in their numbers are refused, since a large number takes any memory."""
     found = {name.split(".")[2] for name in tensors if name.startswith("seqTrans") and ".layers." in name}
     if found != {str(number) for number in range(len(found))}:
         raise MotionkitError(f"the layers of {origin} are not numbered from 0 on.", fix="copy or download it again.")

@@ -1,4 +1,4 @@
-"""Opening a TMR from whatever the user has."""
+"""Opens a TMR from any layout in which its weights are published."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def load_tmr(
 
 
 def _holds(folder: Path, asked: Path) -> bool:
-    """Tell whether `folder` is the motionkit TMR meant by `asked`: inside that run, or around that file."""
+    """Whether `folder` is the motionkit TMR that `asked` names: a run that contains it, or a file inside it."""
     return is_native(folder) and (folder.parent == asked or asked == folder / WEIGHTS)
 
 
@@ -212,13 +212,13 @@ def _heads(found: Any, origin: Path | None) -> int:
 
 
 def _token_model(config: Mapping[str, Any], text: Mapping[str, Tensor]) -> str:
-    """Return the encoder whose tokens a TMR of other code reads, where that is one of ours."""
+    """Return the name of our encoder that makes the tokens a foreign TMR reads; empty when there is none."""
     name = _dig(config, "data", "text_to_token_emb", "modelname")
     return "distilbert" if name == "distilbert-base-uncased" and text["projection.weight"].shape[-1] == 768 else ""
 
 
 def _check_roles(motion: int, text: int, motion_latent: int, text_latent: int, parts: Parts) -> None:
-    # The two networks have the same tensor names; only the input width tells them apart.
+    # The two networks have the same tensor names and differ in the input width only.
     known_text, known_motion = {384, 512, 768, 1024, 4096}, {263, 251, 135}
     if (motion in known_text and text not in known_text) or (text in known_motion and motion not in known_motion):
         raise MotionkitError(

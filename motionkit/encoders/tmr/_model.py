@@ -146,10 +146,11 @@ class TMR(nn.Module):
 
     @staticmethod
     def _tokens(text: str, model: TextEncoder) -> TextFeatures:
-        """Give a model of one vector per sentence one token per clause; others read the text as it stands."""
+        """Split the text into clauses for a model of one vector per sentence; other models read it whole."""
         clauses = text.split(SEPARATOR)
         if model.name not in _SENTENCE_MODELS or len(clauses) == 1:
             return model.encode([text])
+        # One sentence vector per clause, [C, 1, F], becomes the token sequence [1, C, F].
         tokens = model.encode(clauses).tokens.flatten(0, 1)[None]
         return TextFeatures(tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
 
@@ -162,7 +163,7 @@ class TMR(nn.Module):
         """Encode crops of a batch of motions, all together in length buckets; positions restart in each crop.
 
         Args:
-            features: ``[N, T, F]`` unnormalised; what no crop covers may hold anything.
+            features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
             crops: S crops inside their motions; one of length 0 is not encoded.
             clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
 
@@ -178,11 +179,14 @@ class TMR(nn.Module):
             chosen = [filled[index] for index in group]
             order += chosen
             table = torch.tensor([(crops[i].row, crops[i].start, crops[i].length) for i in chosen], device=device)
+            # [C] each for the C crops of a bucket, of which the longest has L frames.
             rows, starts, lengths = table.unbind(1)
             frames = torch.arange(max(crops[i].length for i in chosen), device=device)
             mask = frames < lengths[:, None]
+            # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
             raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
             x = torch.where(mask[..., None], self.normalize(raw.float()), raw.new_zeros((), dtype=torch.float32))
+            # A crop with NaN is encoded as zeros and reported in `finite`; zeros keep its gradient finite.
             ok = x.isfinite().all(2).all(1)
             x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
             cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
@@ -194,6 +198,7 @@ class TMR(nn.Module):
             return CropLatents(
                 features.new_zeros(count, self.latent), self.mean.new_zeros(count).bool(), self.mean.new_zeros(count)
             )
+        # back[i] is crop i's row among the encoded ones; crops without frames get the row of zeros appended below.
         back = torch.full((count,), len(order), dtype=torch.int64)
         back[torch.tensor(order)] = torch.arange(len(order))
         back = back.to(device)

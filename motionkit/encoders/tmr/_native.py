@@ -60,7 +60,7 @@ def save_tmr(folder: Path, model: TMR, *, extra: Mapping[str, object] | None = N
 
 
 def is_native(folder: Path) -> bool:
-    """Tell whether `folder` was written by `save_tmr`."""
+    """Whether `folder` was written by `save_tmr`."""
     return (folder / WEIGHTS).is_file() and read_config(folder / CONFIG).get("format") == FORMAT
 
 
@@ -68,13 +68,13 @@ def read_config(path: Path) -> Mapping[str, Any]:
     """Read a config.json; empty when there is none.
 
     Raises:
-        MotionkitError: It is no table in JSON.
+        MotionkitError: It is not a JSON object.
     """
     return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
 
 
 def text_record(config: Mapping[str, Any], origin: str) -> TextRecord:
-    """Return what a config of ours says about the text model.
+    """Return the record of the text model in a config.json that motionkit wrote.
 
     Raises:
         MotionkitError: It is damaged.

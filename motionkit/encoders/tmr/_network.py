@@ -98,7 +98,9 @@ class ActorEncoder(nn.Module):
         """
         x = torch.where(mask[..., None], x, torch.zeros_like(x))
         count = self.tokens.shape[0]
+        # [N, c + T, D]: c = 1 or 2 learned summary tokens (mu, logvar) in front of the projected frames as in ACTOR.
         sequence = torch.cat([self.tokens.expand(len(x), -1, -1), self.projection(x)], 1)
+        # Summary tokens are always attended to.
         keys = torch.cat([mask.new_ones(len(x), count), mask], 1)
         out = self.seqTransEncoder(self.sequence_pos_encoding(sequence), keys)
         return Latent(out[:, 0], out[:, 1] if count == 2 else torch.zeros_like(out[:, 0]))
@@ -122,6 +124,7 @@ class ActorDecoder(nn.Module):
 
     def forward(self, latent: Tensor, mask: Tensor) -> Tensor:
         """Decode ``[N, D]`` latents into ``[N, T, F]`` normalised features; masked frames are exactly 0."""
+        # Queries [N, T, D] are positions alone; the memory [N, 1, D] is the latent.
         queries = self.sequence_pos_encoding(latent.new_zeros(*mask.shape, latent.shape[1]))
         out = self.seqTransDecoder(queries, latent[:, None], mask)
         features: Tensor = self.final_layer(out)

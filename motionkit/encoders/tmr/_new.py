@@ -1,4 +1,4 @@
-"""A TMR with fresh weights."""
+"""Builds an untrained TMR."""
 
 from __future__ import annotations
 

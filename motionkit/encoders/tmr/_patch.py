@@ -1,4 +1,4 @@
-"""Several frames as one token: the same network at a fraction of the cost.
+"""Joins several frames into one token, which makes the same network several times cheaper.
 
 A released TMR reads one frame per token. A motion encoder whose input is p times as wide as a frame reads p frames.
 """
@@ -23,9 +23,11 @@ def fold(x: Tensor, mask: Tensor, patch: int) -> tuple[Tensor, Tensor]:
     if patch == 1:
         return x, mask
     x = x.masked_fill(~mask[..., None], 0.0)
+    # Frames missing in the last token.
     spare = -x.shape[1] % patch
     x, mask = F.pad(x, (0, 0, 0, spare)), F.pad(mask, (0, spare))
     count, width = x.shape[1] // patch, patch * x.shape[2]
+    # [N, S p, F] -> [N, S, p F]: the features of p frames side by side.
     return x.reshape(x.shape[0], count, width), mask.reshape(x.shape[0], count, patch).any(-1)
 
 

@@ -1,4 +1,4 @@
-"""TMR's own mean and standard deviation, from the places and formats they are kept in."""
+"""Finds and reads TMR's own mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find_stats(folders: Sequence[Path], named: str = "") -> Path | None:
             that it does not name are not taken.
 
     Raises:
-        MotionkitError: There are statistics of several datasets, and nothing says which are the right ones.
+        MotionkitError: There are statistics of several datasets, and `named` does not choose one.
     """
     for folder in folders:
         sets = [below for below in _SETS if not named or Path(below).parts[-2:] == Path(named).parts[-2:]]

@@ -1,4 +1,4 @@
-"""Which text model a TMR needs, and how the user may name another."""
+"""Opens the text model of a TMR: the one that fits its width, or one that the user names."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def open_text_model(
     Args:
         name: An encoder name, a folder (a model, or precomputed ``token_embeddings``), a ``.safetensors`` table of
             stored embeddings, or a hub id; empty for the one that fits `width` (768 distilbert, 384 minilm).
-        width: Features per token of the TMR text encoder, to choose by where nothing is named.
+        width: Features per token of the TMR text encoder, which chooses the encoder when `name` is empty.
         kind: Encoder that a folder or hub id is for; empty goes by `width`.
         table: Table that the name ``stored`` stands for.
-        local: Never ask the network, not even for a hub id.
+        local: Never use the network, not even for a hub id.
         device: Where the model runs.
 
     Raises:

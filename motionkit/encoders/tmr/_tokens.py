@@ -51,7 +51,7 @@ class TokenFolder:
         values, slices = weights.read_numbers(self._origin), weights.read_numbers(tables[0])
         index_file = tables[0].parent / f"{stem}_index.json"
         index = read_json(index_file, dict, limit=_LIMIT, fix="copy it again.")
-        if not all(type(row) is int for row in index.values()):  # true and false are no numbers of rows
+        if not all(type(row) is int for row in index.values()):  # bool is an int
             raise MotionkitError(f"{index_file} is no index of texts.", why="the value of each is the number of a row.")
         fits = values.ndim == 2 and values.dtype.kind == "f"
         if not fits or slices.dtype.kind not in "iu" or slices.shape[1:] != (2,):

@@ -18,7 +18,7 @@ from motionkit.motion._motion import JointMotion, check_size
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.features._layout import feature_layout
 from motionkit.motion.features._recover import features_to_joints
-from motionkit.motion.finite import nearest_sound, said_of, sound_rows
+from motionkit.motion.frames import finite_frames, finite_warning, nearest_finite
 from motionkit.weights import read_array
 
 _PLAIN = ReadOptions()
@@ -63,8 +63,8 @@ def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: flo
     Raises:
         MotionkitError: No row is finite, or the features look normalised.
     """
-    sound = sound_rows(features)
-    if not bool(sound.any()):
+    finite = finite_frames(features)
+    if not bool(finite.any()):
         raise MotionkitError(f"{origin} has no frame whose values are all finite.")
     if looks_normalised(features, skeleton):
         raise MotionkitError(
@@ -72,12 +72,12 @@ def features_clip(features: Tensor, skeleton: Skeleton, origin: str, *, fps: flo
             why="features that were normalised for a network look so.",
             fix="undo it with the Mean.npy and Std.npy they were normalised with: features * Std + Mean.",
         )
-    joints = features_to_joints(features[nearest_sound(sound)].double(), skeleton)
-    joints[~sound] = math.nan
+    joints = features_to_joints(features[nearest_finite(finite)].double(), skeleton)
+    joints[~finite] = math.nan
     rate = fps or skeleton.fps
     motion = JointMotion(skeleton.joint_names, skeleton.parents, joints, rate)
     notes = {"format": f"{skeleton.name} features", "unit": "m", "fps": f"{rate:g}", "frames": str(len(features))}
-    return Clip(motion, features=features.float(), notes=notes, warnings=tuple(said_of(sound)))
+    return Clip(motion, features=features.float(), notes=notes, warnings=tuple(finite_warning(finite)))
 
 
 def looks_normalised(features: Tensor, skeleton: Skeleton) -> bool:

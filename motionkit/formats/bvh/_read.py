@@ -16,10 +16,9 @@ from motionkit.formats.bvh._hierarchy import parse_hierarchy
 from motionkit.formats.bvh._local import to_local
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import END, Motion
-from motionkit.motion.finite import only, said_of, sound_rows
-from motionkit.rigs._size import find_unit
+from motionkit.motion.frames import finite_frames, finite_part, finite_warning
+from motionkit.rigs._detect import find_unit, find_up, z_up_to_y_up
 from motionkit.rigs._units import UNITS
-from motionkit.rigs._upright import find_up, z_up_to_y_up
 
 MAX_BYTES = 512 * 2**20
 """An hour of 60 joints at 60 fps has about 400 MB; a larger file is refused before memory is taken."""
@@ -52,13 +51,13 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
     data = _data(path)
     try:
-        motion, sound, warnings = _parse(_text(data))
+        motion, finite, warnings = _parse(_text(data))
     except MotionkitError as error:
         raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
-    clean = only(motion, sound)
+    clean = finite_part(motion, finite)
     up, doubt = (options.up, "") if options.up != "auto" else find_up(clean)
     unit, guess = (options.unit, "") if options.unit != "auto" else find_unit(clean)
-    warnings += said_of(sound)
+    warnings += finite_warning(finite)
     warnings += [warning for warning in (doubt, guess) if warning]
     scale = UNITS[unit].metres
     motion = replace(motion, offsets=motion.offsets * scale, translations=motion.translations * scale)
@@ -102,4 +101,4 @@ def _parse(text: str) -> tuple[Motion, Tensor, list[str]]:
     rotations, translations = to_local(tree, values)
     offsets = torch.tensor(tree.offsets, dtype=torch.float64)
     motion = Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps)
-    return motion, sound_rows(values), tree.warnings
+    return motion, finite_frames(values), tree.warnings

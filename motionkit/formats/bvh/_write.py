@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.bvh._euler import matrix_to_euler
+from motionkit.formats.bvh._euler import ORDERS, choose_orders, matrix_to_euler
 from motionkit.formats.bvh._hierarchy import MAX_DEPTH, POSITIONS
-from motionkit.formats.bvh._order import ORDERS, choose_orders
 from motionkit.motion._motion import END, Motion
 from motionkit.rigs._units import UNITS
 from motionkit.runs import write_bytes_atomic

@@ -1,11 +1,10 @@
-"""The skeleton of an exported motion: in the file, in files beside it, or unknown."""
+"""Skeletons of exported motions, and the tables FullHierarchy.json and FullOffsets.json that hold a whole one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,6 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import TABLES
-from motionkit.formats.mpl._document import Fields
 from motionkit.motion._clip import ReadOptions
 from motionkit.rigs._units import unit_called
 
@@ -43,6 +41,10 @@ class Bones:
     warnings: tuple[str, ...] = ()
     tree: bool = True
 
+    def warned(self, said: str) -> Bones:
+        """Return the skeleton with one more warning."""
+        return replace(self, warnings=(*self.warnings, said))
+
     def order(self, origin: str) -> list[int]:
         """Return the bones with every parent before its children, otherwise in order.
 
@@ -71,46 +73,8 @@ class Bones:
         return order
 
 
-def find_bones(document: Fields, count: int, path: Path, options: ReadOptions) -> Bones:
-    """Find the skeleton of a motion of `count` bones.
-
-    ``meta.skeleton`` comes first; what it lacks is taken from the two tables that the options name, or that lie beside
-    the file or in a folder ``config`` there or one level up. Without any of them the bones are called ``bone_00``,
-    ``bone_01``, ... and have no length: rotations can be used, positions cannot.
-
-    Raises:
-        MotionkitError: The skeleton has another number of bones, doubled names, or is no tree.
-    """
-    skeleton = document.meta.get("skeleton")
-    skeleton = skeleton if isinstance(skeleton, Mapping) else {}
-    names = _names(skeleton.get("bone_names"), count, document.origin)
-    parents = _parents(skeleton.get("parents"), count, document.origin)
-    offsets = _offsets(skeleton, count, document.origin)
-    if names and parents and offsets is not None:
-        return Bones(names, parents, offsets, "meta.skeleton")
-    tables = _Tables.beside(path, options)
-    if tables is None:
-        return _bare(names, parents, offsets, count)
-    found = tables.bones(names, count)
-    if isinstance(found, str):
-        if tables.asked:
-            raise MotionkitError(f"{document.origin}: {tables.source} does not fit: {found}")
-        bare = _bare(names, parents, offsets, count)
-        return replace(bare, warnings=(f"{tables.source} beside the file does not fit: {found}", *bare.warnings))
-    warnings = found.warnings
-    if parents and parents != found.parents:
-        warnings = (*warnings, f"parents are those of meta.skeleton; {tables.source} has others.")
-    return Bones(
-        found.names,
-        parents or found.parents,
-        found.offsets if offsets is None else offsets,
-        f"meta.skeleton and {tables.source}" if skeleton else tables.source,
-        warnings,
-    )
-
-
 @dataclass(frozen=True)
-class _Tables:
+class BoneTables:
     """The two tables: parent and offset (metres) of each bone of a whole skeleton, in order."""
 
     parent: dict[str, str]
@@ -119,7 +83,7 @@ class _Tables:
     asked: bool
 
     @classmethod
-    def beside(cls, path: Path, options: ReadOptions) -> _Tables | None:
+    def beside(cls, path: Path, options: ReadOptions) -> BoneTables | None:
         places = [path.parent, path.parent / "config", path.parent.parent / "config"]
         found = {
             name: given or next((place / name for place in places if (place / name).exists()), None)
@@ -164,70 +128,6 @@ class _Tables:
                 f"bones between {left_out[0]} and its parent are not in the motion; lengths there are too short."
             )
         return Bones(names, tuple(parents), torch.tensor(offsets, dtype=torch.float64), self.source, tuple(warnings))
-
-
-def _names(listed: object, count: int, origin: str) -> tuple[str, ...]:
-    if listed is None:
-        return ()
-    if not isinstance(listed, list) or not all(isinstance(name, str) and name for name in listed):
-        raise MotionkitError(f"{origin}: meta.skeleton.bone_names is no list of names.")
-    _check_count(len(listed), count, "bone_names", origin)
-    if len(set(listed)) < len(listed):
-        double = next(name for name in listed if listed.count(name) > 1)
-        raise MotionkitError(f"{origin}: two bones of meta.skeleton are called {double}.")
-    return tuple(listed)
-
-
-def _parents(listed: object, count: int, origin: str) -> tuple[int, ...]:
-    if listed is None:
-        return ()
-    if not isinstance(listed, list) or not all(type(parent) is int and -1 <= parent < count for parent in listed):
-        raise MotionkitError(
-            f"{origin}: meta.skeleton.parents is no list of places of bones, -1 for the root, each below {count}."
-        )
-    _check_count(len(listed), count, "parents", origin)
-    return tuple(listed)
-
-
-def _offsets(skeleton: Mapping[str, Any], count: int, origin: str) -> Tensor | None:
-    for name, unit in (("ref_local_offsets_m", 1.0), ("ref_local_offsets_cm", 0.01)):
-        if (listed := skeleton.get(name)) is not None:
-            try:
-                offsets = torch.tensor(listed, dtype=torch.float64)
-            except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-                raise MotionkitError(f"{origin}: meta.skeleton.{name} is no table of numbers.") from error
-            _check_count(len(offsets) if offsets.ndim else 0, count, name, origin)
-            if offsets.shape != (count, 3) or not offsets.isfinite().all():
-                raise MotionkitError(f"{origin}: meta.skeleton.{name} is not {count} times 3 finite numbers.")
-            return offsets * unit
-    return None
-
-
-def _check_count(found: int, count: int, name: str, origin: str) -> None:
-    if found != count:
-        raise MotionkitError(
-            f"{origin}: meta.skeleton.{name} has {found} entries, BoneRotations has {count} bones.",
-            why="each bone has one rotation per frame.",
-        )
-
-
-def _bare(names: tuple[str, ...], parents: tuple[int, ...], offsets: Tensor | None, count: int) -> Bones:
-    missing = [
-        word for word, known in (("names", names), ("parents", parents), ("lengths", offsets is not None)) if not known
-    ]
-    warning = (
-        f"the file does not say its bones' {' and '.join(missing)}, and there is no {HIERARCHY} and {OFFSETS} beside "
-        "it: rotations are right, positions are not known."
-    )
-    digits = max(2, len(str(count - 1)))
-    return Bones(
-        names or tuple(f"bone_{bone:0{digits}d}" for bone in range(count)),
-        parents or (-1, *[0] * (count - 1)),
-        torch.zeros(count, 3, dtype=torch.float64) if offsets is None else offsets,
-        UNKNOWN,
-        (warning,),
-        tree=bool(parents),
-    )
 
 
 def _read_hierarchy(path: Path) -> dict[str, str]:

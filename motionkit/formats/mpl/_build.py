@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.formats.mpl._axes import UNREAL, Axes, axes_of
-from motionkit.formats.mpl._bones import UNKNOWN, Bones, find_bones
-from motionkit.formats.mpl._document import Fields, frame_rate
-from motionkit.formats.mpl._places import Measured, measure_bones
-from motionkit.formats.mpl._root import Root, read_root, turns_twice
-from motionkit.formats.mpl._sixes import Sixes, doubt, sixes_of
+from motionkit.formats.mpl._bones import UNKNOWN, Bones
+from motionkit.formats.mpl._conventions import UNREAL, Axes, Rot6d, axes_of, columns_warning, rot6d_of
+from motionkit.formats.mpl._fields import Fields, frame_rate
+from motionkit.formats.mpl._find_bones import find_bones, measure_bones
+from motionkit.formats.mpl._root import RootMotion, read_root
 from motionkit.motion._clip import ReadOptions
 from motionkit.motion._motion import Motion, check_size
 
@@ -62,29 +61,25 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     fps, warnings = frame_rate(fields, options.fps)
     axes, said = axes_of(fields.meta, fields.origin)
     warnings += said
-    sixes, said = sixes_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
+    rot6d, said = rot6d_of(fields.meta.get("rot6d_spec"), options.rot6d_columns, fields.origin)
     warnings += said
     six = _rotations(fields)
     check_size(len(six), six.shape[1])
-    warnings += [] if trusted else doubt(six, sixes)
+    warnings += [] if trusted else columns_warning(six, rot6d)
     bones = find_bones(fields, six.shape[1], path, options)
     order = bones.order(fields.origin)
-    rotations, said = _matrices(six, sixes, bones)
+    rotations, said = _matrices(six, rot6d, bones)
     warnings += said
     root = read_root(fields, axes, fps)
     warnings += root.warnings
     rotations, absolute = _local(rotations, bones, fields)
-    if not trusted and not absolute and turns_twice(rotations[:, order[0]], root.yaw, axes):
-        absolute = True
-        warnings.append("the root bone turns with RootYaw by itself; the turn was counted once.")
     shift = axes.yaw(torch.tensor(-root.offset, dtype=torch.float64))
     component = root.position, axes.yaw(root.yaw) @ shift
     if absolute:
         rotations[:, order[0]] = component[1].transpose(-1, -2) @ rotations[:, order[0]]
-    measured = Measured(bones) if trusted else measure_bones(fields, bones, order, rotations, component, axes.unit)
-    bones = measured.bones
+    bones, place = (bones, None) if trusted else measure_bones(fields, bones, order, rotations, axes.unit)
     warnings += bones.warnings
-    motion = _assemble(measured, order, rotations, component, axes, fps)
+    motion = _assemble(bones, place, order, rotations, component, axes, fps)
     motion.offsets[0] = axes.points(shift @ bones.offsets[order[0]])
     if not bool((motion.translations.abs() < _FAR).all()):
         raise MotionkitError(f"{fields.origin}: its numbers are too large to be places of a body.")
@@ -94,7 +89,7 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         "fps": f"{fps:g}",
         "frames": str(motion.frames),
         "joints": str(len(bones.names)),
-        "6D columns": sixes.columns.upper(),
+        "6D columns": rot6d.columns.upper(),
         "handedness": axes.handedness,
         "skeleton": bones.source,
         **root.notes,
@@ -105,26 +100,34 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
 
 
 def _assemble(
-    measured: Measured, order: list[int], rotations: Tensor, component: tuple[Tensor, Tensor], axes: Axes, fps: float
+    bones: Bones,
+    seen: Tensor | None,
+    order: list[int],
+    rotations: Tensor,
+    component: tuple[Tensor, Tensor],
+    axes: Axes,
+    fps: float,
 ) -> Motion:
     """Put a motion together in house space from rotations and root in the file's axes.
 
     Args:
-        measured: The skeleton, in the order of the rotations.
-        order: Its bones with parents first.
+        bones: The skeleton, in the order of the rotations.
+        seen: ``[T, 3]`` metres, the root bone seen from the component; None where it keeps its offset there.
+        order: The bones with parents first.
         rotations: ``[T, N, 3, 3]`` relative to the parents, the root's to the component.
         component: Its place ``[T, 3]`` and turn ``[T, 3, 3]`` in the world.
         axes: The file's axes.
         fps: Frames per second.
     """
-    bones, (where, turn) = measured.bones, component
+    where, turn = component
     place = {bone: index for index, bone in enumerate(order)}
     parents = tuple(place.get(bones.parents[bone], -1) for bone in order)
     names = tuple(bones.names[bone] for bone in order)
     offsets, rotations = bones.offsets[order], rotations[:, order].clone()
+    # The root bone in the world: R = R_component R_root at x_component + R_component offset.
     rotations[:, 0] = turn @ rotations[:, 0]
     translations = axes.points(offsets).repeat(len(rotations), 1, 1)
-    seen = offsets[0].expand(len(rotations), 3) if measured.root is None else measured.root
+    seen = offsets[0].expand(len(rotations), 3) if seen is None else seen
     translations[:, 0] = axes.points(where + (turn @ seen[..., None]).squeeze(-1))
     return Motion(names, parents, axes.points(offsets), axes.turns(rotations), translations, fps)
 
@@ -139,9 +142,9 @@ def _rotations(fields: Fields) -> Tensor:
     return fields.numbers(name, -1, 6)
 
 
-def _matrices(six: Tensor, sixes: Sixes, bones: Bones) -> tuple[Tensor, list[str]]:
+def _matrices(six: Tensor, rot6d: Rot6d, bones: Bones) -> tuple[Tensor, list[str]]:
     """Return rotation matrices, with those that have none replaced by the frame before; and warnings."""
-    rotations = sixes.matrices(six)
+    rotations = rot6d.matrices(six)
     warnings = []
     bad = ~rotations.isfinite().all(-1).all(-1)
     if bool(bad.any()):
@@ -155,7 +158,7 @@ def _matrices(six: Tensor, sixes: Sixes, bones: Bones) -> tuple[Tensor, list[str
         for frame in bad.any(-1).nonzero()[:, 0].tolist():
             if frame:
                 rotations[frame] = torch.where(bad[frame, :, None, None], rotations[frame - 1], rotations[frame])
-    bent = ((sixes.numbers(rotations) - six).abs().amax(-1) > 0.02) & ~bad
+    bent = ((rot6d.numbers(rotations) - six).abs().amax(-1) > 0.02) & ~bad
     if bool(bent.any()):
         warnings.append(f"{int(bent.sum())} of {bent.numel()} rotations were not orthonormal by more than 0.02.")
     return rotations, warnings
@@ -185,7 +188,7 @@ def _local(rotations: Tensor, bones: Bones, fields: Fields) -> tuple[Tensor, boo
     return local, kind == "world"
 
 
-def _own_tracks(fields: Fields, root: Root, axes: Axes) -> dict[str, Tensor]:
+def _own_tracks(fields: Fields, root: RootMotion, axes: Axes) -> dict[str, Tensor]:
     """Return the file's own root values in Unreal's axes."""
 
     def level(values: Tensor) -> Tensor:

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
-from motionkit.formats.native._layout import SCHEMA, TRACK, VERSION
+from motionkit.formats.native._write import SCHEMA, TRACK, VERSION
 from motionkit.geometry import matrix_from_quaternion
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion, Motion, check_size
 from motionkit.motion.corpus._captions import Caption
-from motionkit.motion.corpus._splits import read_split
+from motionkit.motion.corpus._ids import read_split
 from motionkit.weights import read_array
 
 LIMIT = 2 << 30

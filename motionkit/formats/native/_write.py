@@ -1,4 +1,4 @@
-"""Writing a clip with everything that is known about it."""
+"""Writing a clip with everything that is known about it, as a motionkit .npz."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.formats.native._layout import SCHEMA, TRACK, VERSION
 from motionkit.geometry import matrix_to_quaternion
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.runs import write_bytes_atomic
+
+SCHEMA = "motionkit.motion"
+"""Value of ``motionkit_schema``: the array that says what the file is."""
+
+VERSION = 1
+"""Value of ``version``. It is raised when an older reader would misread the file; additions do not raise it."""
+
+TRACK = "track."
+"""Prefix of the arrays that hold `Motion.tracks`."""
 
 
 def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:

@@ -13,9 +13,10 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.corpus._captions import Caption, caption_lines
-from motionkit.motion.corpus._ids import plain_id
-from motionkit.motion.corpus._splits import SPLITS
-from motionkit.motion.features import feature_stats, features_to_joints, read_features
+from motionkit.motion.corpus._ids import SPLITS, plain_id
+from motionkit.motion.features._layout import read_features
+from motionkit.motion.features._recover import features_to_joints
+from motionkit.motion.features._stats import feature_stats
 from motionkit.runs import write_bytes_atomic
 
 

@@ -1,13 +1,18 @@
-"""Where each part of a HumanML3D-style feature row lies."""
+"""Layout of a HumanML3D-style feature row, and reading files of such rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion._skeleton import Skeleton
+from motionkit.weights import read_numbers
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,25 @@ def check_width(features: Tensor, skeleton: Skeleton, name: str = "features") ->
         why=f"a width of {shape[-1] if shape else 0} belongs to {known}.",
         fix="use the dataset (humanml or kit) that the motion was made for.",
     )
+
+
+def read_features(path: Path, skeleton: Skeleton) -> Tensor:
+    """Read a ``new_joint_vecs`` file.
+
+    Args:
+        path: ``.npy`` with ``[T, D]`` numbers; nothing in it is executed.
+        skeleton: Body whose width the features must have.
+
+    Returns:
+        ``[T, D]`` float32; may hold NaN.
+
+    Raises:
+        MotionkitError: The file is missing, is no plain numeric array, or has another width.
+    """
+    if not path.exists():
+        raise MotionkitError(f"there is no motion {path}.", why="a caption or a split list names it.")
+    features = torch.from_numpy(weights.cast(read_numbers(path), np.float32))
+    check_width(features, skeleton, str(path))
+    if features.ndim != 2:
+        raise MotionkitError(f"{path} has shape {list(features.shape)}; expected [frames, {skeleton.width}].")
+    return features

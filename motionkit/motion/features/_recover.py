@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from motionkit import kernels
+from motionkit.geometry import rotate_yaw
 from motionkit.kernels.recovery import root_path, sanitise
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.features._layout import check_width, feature_layout
@@ -61,3 +63,29 @@ def root_trajectory(features: Tensor, skeleton: Skeleton, lengths: Tensor | None
     angle, root = root_path(clean)
     gone = broken.cummax(dim=-1).values
     return angle.masked_fill(gone, math.nan), (root * skeleton.unit).masked_fill(gone[..., None], math.nan)
+
+
+def with_frame_after(features: Tensor, skeleton: Skeleton) -> Tensor:
+    """Return all T + 1 frames of joints that T feature rows were made of.
+
+    T + 1 frames of joints make T rows; the last row's velocities lead to the frame that was lost. With it,
+    ``joints_to_features(..., target=False, align=False)`` gives the rows back; without it, smoothing sees a shorter
+    motion and every heading changes a little.
+
+    Args:
+        features: ``[..., T, D]`` without padding, not normalised, as extracted; in generated motions velocities and
+            positions disagree, and so would the last frame.
+        skeleton: Body of the features.
+
+    Returns:
+        ``[..., T + 1, J, 3]`` metres.
+
+    Raises:
+        MotionkitError: Wrong feature width.
+    """
+    joints = features_to_joints(features, skeleton)
+    angle, _ = root_trajectory(features, skeleton)
+    # The stored velocities are in the heading of their own frame: turn them back into the world.
+    moved = features[..., -1, feature_layout(skeleton).velocities].unflatten(-1, (skeleton.joints, 3)).to(joints)
+    step: Tensor = rotate_yaw(moved, angle[..., -1, None]) * skeleton.unit
+    return torch.cat([joints, (joints[..., -1, :, :] + step)[..., None, :, :]], dim=-3)

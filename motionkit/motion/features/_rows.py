@@ -1,4 +1,4 @@
-"""Feature rows of a few clips at once.
+"""Feature rows of a few clips at once, and the smoothed heading that they are expressed in.
 
 Every quantity is kept as separate components with the frames last (``[J, 3, clips, frames]``): each step then runs
 over long contiguous rows, and bones are turned by unit quaternions written out, never by small matrices.
@@ -11,12 +11,35 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from motionkit.geometry import ancestors
 from motionkit.motion._skeleton import Skeleton
-from motionkit.motion.features._facing import smooth_heading
 from motionkit.motion.features._retarget import check_legs
-from motionkit.motion.features._turns import local_turns
+from motionkit.motion.features._rotations import local_turns
+
+_SMOOTHING = 20.0
+"""Standard deviation, in frames, of the Gaussian that smooths the forward direction."""
+
+
+def smooth_heading(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    """Return the yaw ``[..., T]`` of the smoothed forward direction, which is up times the direction (x, y, z)."""
+    inverse = (x * x + y * y + z * z).clamp_min(1e-24).rsqrt()
+    kernel = _kernel(x.dtype, x.device)
+    radius = kernel.shape[-1] // 2
+    rows = torch.stack([z * inverse, -x * inverse]).reshape(-1, 1, x.shape[-1])
+    padded = functional.pad(rows, (radius, radius), mode="replicate")
+    ahead = functional.conv1d(padded, kernel).view(2, *x.shape)
+    return torch.atan2(ahead[0], ahead[1])
+
+
+@lru_cache(maxsize=8)
+def _kernel(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a Gaussian cut at four standard deviations, ``[1, 1, taps]``."""
+    radius = int(4.0 * _SMOOTHING + 0.5)
+    offsets = torch.arange(-radius, radius + 1, dtype=dtype, device=device)
+    kernel = torch.exp(-0.5 * (offsets / _SMOOTHING).square())
+    return (kernel / kernel.sum())[None, None]
 
 
 def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, align: bool, peer_turns: bool) -> Tensor:
@@ -121,7 +144,8 @@ def _headings(offsets: Tensor, skeleton: Skeleton, *, align: bool) -> tuple[Tens
     right_hip, left_hip, right_shoulder, left_shoulder = (joint - 1 for joint in skeleton.face_joints)
     hips = offsets[left_hip] - offsets[right_hip]
     shoulders = offsets[right_shoulder] - offsets[left_shoulder]
-    # Frame 0 is turned by hips and shoulders, the frames by shoulders against hips: see `facing`.
+    # HumanML3D turns frame 0 by hips plus shoulders, and takes the frames' heading from hips minus shoulders (it swaps
+    # the hips there). Every public feature contains this.
     x, _, z = (shoulders[..., :1] - hips[..., :1]).unbind(0)
     first = torch.atan2(z, -x) if align else torch.zeros_like(x)
     return first, smooth_heading(*(hips + shoulders).unbind(0))

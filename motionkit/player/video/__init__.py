@@ -9,9 +9,8 @@ from typing import Literal
 
 from motionkit.errors import MotionkitError
 from motionkit.player import PlayerTrack
+from motionkit.player.video._encode import FASTEST, find_ffmpeg, write_gif, write_mp4
 from motionkit.player.video._film import Film
-from motionkit.player.video._gif import FASTEST, write_gif
-from motionkit.player.video._mp4 import find_ffmpeg, write_mp4
 
 __all__ = ["write_video"]
 

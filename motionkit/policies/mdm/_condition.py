@@ -1,4 +1,4 @@
-"""Encoded prompts, as the MDM network reads them."""
+"""Encoded prompts in the form that the MDM network takes."""
 
 from __future__ import annotations
 

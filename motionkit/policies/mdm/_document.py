@@ -28,7 +28,7 @@ class LoraRecord(BaseModel):
 
 
 class PolicyDocument(BaseModel):
-    """Content of policy.json; keys that it does not know are those of later versions, and ignored."""
+    """Content of policy.json; unknown keys (of later versions) are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -27,7 +27,7 @@ _TEXT_OPTION = "--policy.text-model"
 
 
 class MotionSource(Protocol):
-    """What a policy needs to know about the data it is for; every `TextMotionDataset` is one."""
+    """The facts about its data that a policy needs; every `TextMotionDataset` provides them."""
 
     skeleton: Skeleton
     fps: float
@@ -59,7 +59,7 @@ def open_policy(
         dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body.
 
     Raises:
-        MotionkitError: Anything about the files that does not fit; nothing is left half loaded.
+        MotionkitError: A file is missing, damaged or does not fit the others.
 
     Example:
         >>> from motionkit.text import Prompt
@@ -172,12 +172,12 @@ def _statistics(checkpoint: str, dataset: MotionSource | None) -> Normalizer:
 def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
     """Write a policy, run or checkpoint in the original MDM layout; no text model is needed.
 
-    Mean.npy and Std.npy go beside it when the policy carries statistics; export.json says what was written.
+    Mean.npy and Std.npy go beside it when the policy carries statistics; export.json lists the files.
 
     Args:
         checkpoint: As ``MDMOptions.checkpoint``.
         folder: Made when it is missing.
-        overwrite: Replace what an earlier export wrote into `folder`; nothing else in it is ever touched.
+        overwrite: Replace what an earlier export wrote into `folder`; other files in it are never changed.
 
     Returns:
         The file, and the settings that keep it from loading in the original code (empty: it loads).

@@ -67,18 +67,24 @@ class MDMNetwork(nn.Module):
             ``[N, T, D]`` float32.
         """
         settings, frames = self.settings, x.shape[1]
+        # [N, T, D] -> [N, S, d] with S = ceil(T / patch) tokens of width d = latent_dim.
         tokens, token_mask = self._tokens(x, frame_mask)
         tokens = tokens + self._positions(tokens.shape[1])
+        # [N, 1, d]: the sinusoid of the timestep through a small network (Ho et al. 2020, appendix B).
         time = self.embed_timestep["time_embed"](self.pe[timestep])[:, None]
         if drop is not None:
+            # No text means zero features before the projection, so its bias remains, as in MDM.
             text = text.masked_fill(drop[:, None, None], 0.0)
         condition = self.embed_text(text.masked_fill(~text_mask[..., None], 0.0))
         if settings.clause_frames:
+            # Text per frame: the timestep alone is the prefix [N, 1, d].
             tokens = tokens + self._per_frame(condition, text_mask, windows, tokens.shape[1])
             hidden = self._encode(time, tokens, text_mask.new_ones(len(x), 1), token_mask)
         elif settings.arch == "trans_enc":
+            # MDM's trans_enc: L condition tokens in front of the frames.
             hidden = self._encode(condition + time, tokens, text_mask, token_mask)
         else:
+            # MDM's trans_dec: the frames attend to the condition as memory [N, L, d].
             hidden = self._decode(condition + time, tokens, text_mask, token_mask, time)
         return self._output(hidden, frames)
 
@@ -90,6 +96,7 @@ class MDMNetwork(nn.Module):
             x = F.pad(x, (0, 0, 0, spare))
             frame_mask = None if frame_mask is None else F.pad(frame_mask, (0, spare))
         if patch > 1:
+            # [N, S p, D] -> [N, S, p D]; a token is valid when it has a valid frame.
             x = x.reshape(x.shape[0], -1, patch * x.shape[2])
             frame_mask = None if frame_mask is None else frame_mask.view(x.shape[0], -1, patch).any(-1)
         return self.input_process["poseEmbedding"](x), frame_mask
@@ -103,6 +110,7 @@ class MDMNetwork(nn.Module):
         """Give each token ``[N, S, d]`` the text of the clause that its first frame belongs to."""
         if windows is None:
             raise ValueError("a network with clause_frames needs windows")
+        # within[n, l, s]: token s begins inside the window of clause l.
         first = torch.arange(count, device=condition.device) * self.settings.patch_size
         within = (first >= windows[..., :1]) & (first < windows[..., 1:]) & text_mask[..., None]
         return torch.einsum("nls,nld->nsd", within.to(condition.dtype), condition)
@@ -132,5 +140,6 @@ class MDMNetwork(nn.Module):
         with torch.autocast(hidden.device.type, enabled=False):
             out: Tensor = self.output_process["poseFinal"](hidden.float())
         if self.settings.patch_size > 1:
+            # [N, S, p D] -> [N, S p, D].
             out = out.reshape(out.shape[0], -1, self.settings.features)
         return out[:, :frames]

@@ -31,7 +31,7 @@ class MDMPolicy:
         network: The network; put into eval mode here.
         normalizer: Statistics of its feature space.
         skeleton: Body of its features.
-        encoder: Text encoder of the width that `settings` asks for.
+        encoder: Text encoder of width ``settings.text_width``.
         fps: Frames per second.
         max_length: Longest motion in frames.
         padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
@@ -125,13 +125,13 @@ class MDMPolicy:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
+        """Fingerprints of the inputs that options name, by option; independent of their paths."""
         found = proof(self.encoder.fingerprint)
         return {"text_model": found} if found else {}
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """Device of the network."""
         return self.network.pe.device
 
     def frames(self, lengths: Tensor) -> int:
@@ -156,6 +156,7 @@ class MDMPolicy:
         return MDMCondition(features.tokens, features.mask)
 
     def _clauses(self, prompts: Sequence[Prompt]) -> MDMCondition:
+        # One vector per clause: [sum K_i, 1, F], scattered below to [N, max K, F] with a mask.
         features = self.encoder.encode([text for prompt in prompts for text in prompt.segments])
         count, widest = len(prompts), max(len(prompt.segments) for prompt in prompts)
         text = torch.zeros(count, widest, self.settings.text_width)
@@ -189,10 +190,12 @@ class MDMPolicy:
         if guidance == 1.0:
             return self._run(x, timestep, condition, mask, None)
         count = x.shape[0]
+        # Rows 0..N-1 with text, N..2N-1 without.
         drop = torch.arange(2 * count, device=x.device) >= count
         both = None if mask is None else mask.repeat(2, 1)
         out = self._run(x.repeat(2, 1, 1), timestep.repeat(2), condition.repeat(2), both, drop)
         with_text, without = out[:count], out[count:]
+        # Classifier-free guidance (Ho and Salimans 2022) on x0: G(x) = x_uncond + s (x_cond - x_uncond).
         return without + guidance * (with_text - without)
 
     def _frame_mask(self, x: Tensor, lengths: Tensor) -> Tensor | None:

@@ -103,11 +103,12 @@ def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Pa
         target = name.partition(".lora_A")[0] + ".weight"
         if target not in out:
             raise MotionkitError(f"{path}: {name} adapts {target}, which is not there.")
-        # Before the product: two thin matrices make one of any size.
+        # Checked before the product: two thin matrices can make one of any size.
         shapes = [tuple(tensor.shape) for tensor in (up, down, out[target])]
         rank = down.shape[0] if down.ndim else 0
         if not rank or shapes != [(*shapes[2][:1], rank), (rank, *shapes[2][1:]), shapes[2]]:
             raise MotionkitError(f"{path}: {name} does not fit {target}.", fix="copy it again.")
+        # B [out, r] times A [r, in].
         out[target] = out[target] + alpha / rank * (up @ down)
     return out
 

@@ -1,4 +1,4 @@
-"""Shape of an MDM network and its diffusion, the way args.json records it. Imports no torch."""
+"""Shape of an MDM network and its diffusion, as in args.json. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Padding = Literal["exact", "full"]
 class MDMSettings(Group):
     """Everything that fixes an MDM network, independent of its weights.
 
-    With ``patch_size=1`` and ``clause_frames=False`` this is the published model (Tevet et al. 2022,
-    arXiv:2209.14916); the other two are motionkit's extensions. The upper bounds are far above any model in use: a
-    description from a file may not ask for any amount of memory or time.
+    With ``patch_size=1`` and ``clause_frames=False`` this is the published model (Tevet et al. 2022, arXiv:2209.14916);
+    the other two are motionkit's extensions. The upper bounds are far above any model in use: a description from a file
+    must not cause any amount of memory or time.
     """
 
     arch: Literal["trans_enc", "trans_dec"] = Field(
@@ -71,11 +71,11 @@ _STEMS = {"clip": ("clip", 512), "bert": ("distilbert", 768)}
 
 
 def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
-    """Read the peer's flat args.json.
+    """Read the flat args.json of the original code.
 
     Args:
-        args: Parsed file. Keys that old files lack take the peer's defaults; keys that say nothing about the network
-            are ignored.
+        args: Parsed file. Keys that old files lack take the original code's defaults; keys that do not concern the
+            network are ignored.
         origin: File, for messages.
 
     Raises:

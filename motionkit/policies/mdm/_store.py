@@ -55,7 +55,7 @@ def read_policy(document: Path, tensors: Path) -> tuple[PolicyDocument, MDMNetwo
         The document, the network and the statistics.
 
     Raises:
-        MotionkitError: Missing, damaged, of another kind, or not fitting each other.
+        MotionkitError: A file is missing, damaged, of another kind, or the files do not fit each other.
     """
     content = read_document(document)
     found = weights.read(tensors)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from motionkit.clips.checks import Finding, check_motion, longest_clean_run
 from motionkit.clips.checks._finding import count, words
-from motionkit.motion.masks import ranges
+from motionkit.motion.frames import ranges
 
 from ...made.persons import joints_of, person
 

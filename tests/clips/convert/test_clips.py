@@ -21,7 +21,6 @@ from motionkit.motion import (
     Clip,
     JointMotion,
     joints_to_features,
-    mirror_features,
     read_caption_table,
     read_captions,
     read_features,
@@ -29,7 +28,7 @@ from motionkit.motion import (
 from motionkit.motion.corpus._folder import finish_folder, write_clip
 from motionkit.rigs import kit_bones
 
-from ...made.bodies import walker
+from ...made.bodies import mirror_features, walker
 from ...made.bvh_files import write_bvh
 from ...made.persons import person
 

@@ -19,13 +19,12 @@ from motionkit.motion import (
     Clip,
     JointMotion,
     feature_stats,
-    mirror_features,
     read_caption_table,
     read_features,
 )
 from motionkit.testing import check_dataset
 
-from ...made.bodies import walker
+from ...made.bodies import mirror_features, walker
 from ...made.bvh_files import Dialect, write_bvh, write_dialect
 
 

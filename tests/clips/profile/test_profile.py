@@ -25,7 +25,7 @@ from motionkit.clips.profile import (
 from motionkit.motion import KIT
 from motionkit.motion._clip import Clip
 from motionkit.motion._motion import JointMotion
-from motionkit.motion.corpus._caption_row import CaptionRow
+from motionkit.motion.corpus._caption_table import CaptionRow
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh

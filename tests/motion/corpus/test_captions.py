@@ -22,8 +22,7 @@ from motionkit.motion import (
     tag_words,
 )
 from motionkit.motion.corpus._captions import captions_within
-from motionkit.motion.corpus._ids import plain_id
-from motionkit.motion.corpus._splits import complete_splits
+from motionkit.motion.corpus._ids import complete_splits, plain_id
 
 
 def test_a_line():

@@ -12,13 +12,13 @@ from motionkit.motion import (
     HUMANML,
     KIT,
     canonicalise,
-    facing,
     feature_layout,
     feature_width,
     features_to_joints,
     joints_to_features,
     retarget,
 )
+from motionkit.motion.features._rows import smooth_heading
 
 from ...made.bodies import slow_features, walker
 
@@ -130,7 +130,10 @@ def test_bones_against_their_rest_direction():
     joints[8, HUMANML.index("head")] = joints[8, HUMANML.index("neck")]
     features = joints_to_features(joints, HUMANML, target=False, align=False)
     assert torch.isfinite(features).all()
-    angle = 2.0 * facing(joints, HUMANML)
+    right_hip, left_hip, right_shoulder, left_shoulder = HUMANML.face_joints
+    across = joints[:, left_hip] - joints[:, right_hip] + joints[:, right_shoulder] - joints[:, left_shoulder]
+    angle = -smooth_heading(*across.unbind(-1))
+    angle[0] = 0.0
     rest = joints.new_tensor(HUMANML.raw_offsets)[1:]
     world = rotation_between(rest, bones_from_positions(joints, HUMANML.parents)[:, 1:])
     world = torch.cat([yaw_matrix(angle)[:, None], world], dim=1)

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_features, mirror_text, retarget
+from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_text, retarget
 
-from ...made.bodies import walker
+from ...made.bodies import mirror_features, walker
 
 
 def even(skeleton):

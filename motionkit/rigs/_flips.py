@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.geometry import accumulate_rotations, rotation_between
 from motionkit.motion._motion import Motion
-from motionkit.rigs._solve_fit import SHORT
+from motionkit.rigs._solve_bones import SHORT
 
 FLIP = math.radians(120.0)
 """A spin by more than this within `WITHIN` that nothing shows is a flip, which is half a turn. In 228 captured clips as

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion import HUMANML, JointMotion, Motion
-from motionkit.rigs import _solve_frames, count_flips, solve
+from motionkit.rigs import _solve_rotations, count_flips, solve
 from motionkit.rigs._rest import rest_rig
 
 from .test_solve import as_joints, pose, swaying
@@ -87,14 +87,14 @@ def test_a_solver_that_follows_every_wrong_bend_would_be_caught(monkeypatch, fps
     bends = torch.full((frames,), 0.05, dtype=torch.float64)
     joints = torch.stack([pose(left_wrist=(math.cos(b), 0.02, math.sin(b))) for b in bends])
     assert solve(as_joints(joints, fps=fps)).flips == 0
-    plain = _solve_frames.twist_path
+    plain = _solve_rotations.twist_path
     limit = min(math.radians(1000.0) / fps, math.radians(60.0))
 
     def hasty(evidence: object, drift: Tensor, rate: float) -> Tensor:
         turned = (torch.arange(frames, dtype=torch.float64) - frames // 2).clamp_min(0) * limit
         return plain(evidence, drift, rate) + turned.clamp_max(math.pi)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_solve_frames, "twist_path", hasty)
+    monkeypatch.setattr(_solve_rotations, "twist_path", hasty)
     assert solve(as_joints(joints, fps=fps)).flips > 0
 
 

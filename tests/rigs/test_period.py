@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.rigs.contacts import soft_period
+from motionkit.rigs import soft_period
 
 
 def slow_edges(scores: np.ndarray) -> np.ndarray:

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from motionkit.clips.profile import profile_sources
-from motionkit.formats.mpl._state import mpl_arrays
+from motionkit.formats.mpl._write import mpl_arrays
 from motionkit.geometry import unwrap
 from motionkit.motion import HUMANML, KIT, Clip, JointMotion, Skeleton
-from motionkit.rigs import body_to_kit, solve
-from motionkit.rigs._front import front_of
+from motionkit.rigs import body_to_kit, find_feet, solve
+from motionkit.rigs._facing import front_of
 from motionkit.rigs._roles import find_roles
-from motionkit.rigs.contacts import find_feet
 
 from ..clips.profile.sets import Source
 from ..made.persons import person

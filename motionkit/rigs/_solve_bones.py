@@ -1,4 +1,4 @@
-"""The skeleton of moving joints: one length for every bone, one shape for every joint that carries several."""
+"""Constant bones of moving joints, and the pose of such bones that is closest to given joints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import bones_from_positions
+from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
 from motionkit.motion._motion import END, JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
-from motionkit.rigs._rest import Rig, rest_rig
+from motionkit.rigs._rest import RestRig, rest_rig
 
 SHORT = 1e-4
 """Metres below which a bone has no direction."""
@@ -24,7 +24,7 @@ _ROUNDS = 4
 """Alternations between rotations and shape; one is enough where the shape is truly constant."""
 
 
-def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> Rig:
+def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
     """Fit a skeleton with constant bones to moving joints.
 
     A bone's length is its median over the frames, which a few bad frames do not move. Joints that carry several bones
@@ -48,7 +48,7 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> Rig:
     bones = bones_from_positions(joints, motion.parents)
     lengths = bones.norm(dim=-1).median(dim=0).values
     if skeleton is None:
-        rig = Rig(motion.names, motion.parents, bones[0].clone())
+        rig = RestRig(motion.names, motion.parents, bones[0].clone())
     else:
         if symmetric:
             order = list(skeleton.mirror_order)
@@ -64,7 +64,7 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> Rig:
             if symmetric:  # the shape keeps its angles and takes the lengths
                 shape = torch.nn.functional.normalize(shape, dim=-1) * lengths[children, None]
             offsets[children] = shape
-    return Rig(rig.names, rig.parents, offsets)
+    return RestRig(rig.names, rig.parents, offsets)
 
 
 def check_joints(motion: JointMotion) -> None:
@@ -102,7 +102,7 @@ def known_body(names: Sequence[str]) -> Skeleton | None:
     return next((body for body in (HUMANML, KIT) if body.joint_names == tuple(names)), None)
 
 
-def match_rig(motion: JointMotion, rig: Rig) -> list[int]:
+def match_rig(motion: JointMotion, rig: RestRig) -> list[int]:
     """Return the motion's joint for each of the rig's, -1 for end sites that the motion does not have.
 
     Raises:
@@ -190,3 +190,101 @@ def _shape(vectors: Tensor, rest: Tensor) -> Tensor:
         turned = vectors @ procrustes(vectors, shape)  # rows times R are R^T times columns
         shape = turned.median(dim=0).values
     return shape @ procrustes(rest[None], shape)[0].T
+
+
+_STEPS = 12
+_CLOSE = 1e-7
+"""Metres (root mean square over a frame's joints) below which a step changes nothing."""
+
+_CHUNK = 256
+"""Frames solved at once: bounds memory."""
+
+
+def closest_pose(joints: Tensor, rig: RestRig) -> Tensor:
+    """Return joints ``[T, J, 3]`` of the rig, as near to `joints` as its constant bones allow.
+
+    Each frame minimises the sum of squared distances of all joints over the root's place and the rotation of every
+    joint (Levenberg-Marquardt with analytic derivatives); a joint's bones keep their angles to each other.
+
+    Args:
+        joints: ``[T, J, 3]`` float64 metres.
+        rig: The J joints.
+    """
+    return torch.cat([_solve(part, rig) for part in joints.split(_CHUNK)])
+
+
+def _solve(joints: Tensor, rig: RestRig) -> Tensor:
+    bones = _first_guess(joints, rig)
+    pose = positions_from_bones(bones, rig.parents)
+    cost = (joints - pose).square().sum(dim=(-1, -2))
+    damping = torch.full_like(cost, 1e-4)
+    for _ in range(_STEPS):
+        if bool((cost <= rig.joints * _CLOSE**2).all()):
+            break
+        tried = _step(bones, joints - pose, damping, rig.parents)
+        moved = positions_from_bones(tried, rig.parents)
+        new = (joints - moved).square().sum(dim=(-1, -2))
+        better = new < cost
+        gain = torch.where(better, cost.sqrt() - new.sqrt(), torch.zeros_like(cost))
+        bones = torch.where(better[:, None, None], tried, bones)
+        pose = torch.where(better[:, None, None], moved, pose)
+        cost = torch.where(better, new, cost)
+        damping = torch.where(better, damping * 0.2, damping * 10.0).clamp(1e-9, 1e6)
+        if bool(better.all()) and float(gain.max()) < _CLOSE:
+            break
+    return pose
+
+
+def _first_guess(joints: Tensor, rig: RestRig) -> Tensor:
+    """Return bones ``[T, J, 3]`` with the rig's lengths and the directions of the joints; the root's is its place."""
+    given = bones_from_positions(joints, rig.parents)
+    bones: Tensor = directions(given) * rig.offsets.norm(dim=-1, keepdim=True)
+    for joint in range(rig.joints):
+        children = [child for child, parent in enumerate(rig.parents) if parent == joint]
+        if len(children) > 1:
+            bones[:, children] = rig.offsets[children] @ steady_procrustes(given[:, children], rig.offsets[children]).mT
+    bones[:, 0] = joints[:, 0]
+    return bones
+
+
+def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]) -> Tensor:
+    """Return bones after one step towards ``miss = wanted - reached``.
+
+    Unknowns are the root's shift and a small turn of the bones below each joint. A turn w of bone b moves everything
+    below by w x b, so the normal equations need only products of bones, weighted by how many joints hang on both.
+    """
+    frames, joints = bones.shape[:2]
+    tree = ancestors(parents).to(bones)
+    carriers = sorted({parent for parent in parents if parent >= 0})
+    owner = bones.new_zeros(len(carriers), joints)
+    for bone, parent in enumerate(parents):
+        if parent >= 0:
+            owner[carriers.index(parent), bone] = 1.0
+    limbs = bones.clone()
+    limbs[:, 0] = 0.0
+    below = tree.T @ miss
+    pull = torch.linalg.cross(limbs, below, dim=-1)
+    eye = torch.eye(3, dtype=bones.dtype)
+    dots = limbs @ limbs.mT
+    shared = tree.T @ tree
+    pairs = dots[..., None, None] * eye - limbs[:, None, :, :, None] * limbs[:, :, None, None, :]
+    pairs = pairs * shared[..., None, None]
+    turns = torch.einsum("ic,tcdxy,kd->tikxy", owner, pairs, owner)
+    counts = shared.diagonal()
+    skew = torch.linalg.cross((limbs * counts[:, None])[..., None, :], eye[None, None], dim=-1).mT
+    mixed = torch.einsum("ic,tcxy->tixy", owner, skew)  # d(root shift) against d(turn): minus its transpose
+    size = 3 * (1 + len(carriers))
+    matrix = bones.new_zeros(frames, size, size)
+    matrix[:, :3, :3] = eye * joints
+    matrix[:, 3:, 3:] = turns.permute(0, 1, 3, 2, 4).reshape(frames, size - 3, size - 3)
+    matrix[:, 3:, :3] = mixed.reshape(frames, size - 3, 3)
+    matrix[:, :3, 3:] = matrix[:, 3:, :3].mT
+    right = torch.cat([miss.sum(dim=1), (owner @ pull).flatten(1)], dim=1)
+    scale = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
+    matrix = matrix + (damping * scale)[:, None, None] * torch.eye(size, dtype=bones.dtype)
+    step = torch.cholesky_solve(right[..., None], torch.linalg.cholesky(matrix))[..., 0]
+    turn = roma.rotvec_to_rotmat(step[:, 3:].reshape(frames, -1, 3))
+    index = [carriers.index(max(parent, 0)) for parent in parents]
+    moved: Tensor = (turn[:, index] @ bones[..., None]).squeeze(-1)
+    moved[:, 0] = bones[:, 0] + step[:, :3]
+    return moved

@@ -1,12 +1,12 @@
-"""An exported JSON file as arrays: one per field, whatever is wrong named by frame and field."""
+"""Fields of a motion over all its frames: the common part of JSON and npz, and the JSON file."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.motion._motion import RATES
+from motionkit.motion.frames import finite_frames, nearest_finite
 
 LIMIT = 512 << 20
 """Bytes of JSON that are read: about 50,000 frames of 46 bones, a quarter of an hour at 60 frames per second."""
@@ -31,44 +32,86 @@ _OTHERS = (
 """Keys of other files that lie beside motions, and what those files are."""
 
 
-@dataclass(frozen=True)
-class Document:
-    """A motion file, parsed and known to be one.
+class Fields(ABC):
+    """Fields of all frames of one motion.
+
+    Frames with values that are not finite are filled with the nearest finite frame, so that paths and turns can be
+    summed over all frames; `finite` remembers them for all fields read so far, and `mark_missing` marks them again in
+    the motion that is made.
 
     Attributes:
         origin: The file, for messages.
         head: Everything but the frames.
         meta: The table ``meta``; empty when there is none.
+        frames: Number of frames T.
+        finite: ``[T]``: True where every value read so far is finite.
+    """
+
+    def __init__(self, origin: str, head: Mapping[str, Any], meta: Mapping[str, Any], frames: int) -> None:
+        self.origin, self.head, self.meta, self.frames = origin, head, meta, frames
+        self.finite = torch.ones(frames, dtype=torch.bool)
+
+    @abstractmethod
+    def has(self, *names: str) -> str:
+        """Return the first of some names of a field that is there; empty when none is."""
+
+    @abstractmethod
+    def stored(self, name: str, *shape: int) -> Tensor:
+        """Return a field as it is stored, with its gaps; otherwise as `numbers`."""
+
+    def numbers(self, name: str, *shape: int) -> Tensor:
+        """Return a field of all frames with its gaps filled.
+
+        Args:
+            name: The field.
+            shape: Its shape in one frame; -1 for a size that only has to be the same in all frames.
+
+        Returns:
+            ``[T, *shape]`` float64, finite.
+
+        Raises:
+            MotionkitError: A frame lacks it, it has another shape or no numbers, or no frame is finite in all fields
+                read so far.
+        """
+        return self.fill(self.stored(name, *shape), name)
+
+    def fill(self, values: Tensor, name: str) -> Tensor:
+        """Return ``[T, ...]`` with its gaps filled, and remember them.
+
+        Raises:
+            MotionkitError: No frame is finite in all fields read so far.
+        """
+        finite = finite_frames(values)
+        self.finite &= finite
+        if bool(finite.all()):
+            return values
+        if not bool(self.finite.any()):
+            raise MotionkitError(
+                f"{self.origin} has no frame whose values are all finite.",
+                why=f"{name} is empty, NaN or infinite in {int((~finite).sum())} of {len(finite)} frames.",
+            )
+        return values[nearest_finite(finite)]
+
+
+class JsonFields(Fields):
+    """The fields of a JSON file.
+
+    Attributes:
         rows: One table per frame.
     """
 
-    origin: str
-    head: Mapping[str, Any]
-    meta: Mapping[str, Any]
-    rows: Sequence[Mapping[str, Any]]
-
-    @property
-    def frames(self) -> int:
-        """Number of frames."""
-        return len(self.rows)
+    def __init__(self, origin: str, data: Mapping[str, Any]) -> None:
+        meta = data.get("meta")
+        head = {name: value for name, value in data.items() if name != "Frames"}
+        self.rows: Sequence[Mapping[str, Any]] = data["Frames"]
+        super().__init__(origin, head, meta if isinstance(meta, Mapping) else {}, len(self.rows))
 
     def has(self, *names: str) -> str:
         """Return the first of some names of a field that any frame has; empty when none has."""
         return next((name for name in names if any(row.get(name) is not None for row in self.rows)), "")
 
-    def numbers(self, name: str, *shape: int) -> Tensor:
-        """Return a field of all frames.
-
-        Args:
-            name: The field.
-            shape: Its shape in one frame; -1 for a count that only has to be the same everywhere.
-
-        Returns:
-            ``[T, *shape]`` float64; not finite where the file's values are not, NaN where they are null.
-
-        Raises:
-            MotionkitError: A frame lacks it, or it has another shape or no numbers there.
-        """
+    def stored(self, name: str, *shape: int) -> Tensor:
+        """Return a field as it is stored; null values are NaN."""
         values = [row.get(name) for row in self.rows]
         for index, value in enumerate(values):
             if value is None:
@@ -82,7 +125,7 @@ class Document:
         return torch.from_numpy(array)
 
     def _complain(self, name: str, values: Sequence[object], shape: Sequence[int]) -> None:
-        """Say which frame has no numbers or another shape than it should, the first frame else."""
+        """Raise the error that names the first frame without numbers or with another shape."""
         first: tuple[int, ...] | None = None
         for index, value in enumerate(values):
             try:
@@ -100,7 +143,7 @@ class Document:
                 )
 
 
-def open_document(path: Path) -> Document:
+def open_json(path: Path) -> JsonFields:
     """Read a JSON file and make sure that it is a motion.
 
     Raises:
@@ -123,58 +166,24 @@ def open_document(path: Path) -> Document:
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise MotionkitError(f"{path}: frame {index} is a {type(row).__name__}, not a table of fields.")
-    meta = data.get("meta")
-    head = {name: value for name, value in data.items() if name != "Frames"}
-    return Document(str(path), head, meta if isinstance(meta, Mapping) else {}, rows)
+    return JsonFields(str(path), data)
 
 
-class Fields(Protocol):
-    """What motion is built from: the fields of a JSON document, or the arrays of an npz under the same names."""
-
-    @property
-    def origin(self) -> str:
-        """Return the file, for messages."""
-        ...
-
-    @property
-    def head(self) -> Mapping[str, Any]:
-        """Return what there is besides frames."""
-        ...
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """Return the table ``meta``."""
-        ...
-
-    @property
-    def frames(self) -> int:
-        """Return the number of frames."""
-        ...
-
-    def has(self, *names: str) -> str:
-        """Return the first of some names of a field that is there; empty when none is."""
-        ...
-
-    def numbers(self, name: str, *shape: int) -> Tensor:
-        """Return a field of all frames, ``[T, *shape]`` float64, as `Document.numbers` does."""
-        ...
-
-
-def frame_rate(document: Fields, given: float) -> tuple[float, list[str]]:
+def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
     """Return frames per second, from the file or, where it does not say, as given; and warnings.
 
     Raises:
         MotionkitError: Neither says, or the file's number is none.
     """
-    fps = document.head.get("FPS")
+    fps = fields.head.get("FPS")
     if fps is None:
         if given > 0:
             return given, [f"the file has no FPS; {given:g} frames per second were taken, as given."]
-        raise MotionkitError(f"{document.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
+        raise MotionkitError(f"{fields.origin} has no FPS.", fix="write FPS into the file, or pass --source-fps.")
     low, high = RATES
     if not is_number(fps) or not low <= fps <= high:
         said = f"{fps!r}"[:40]
-        raise MotionkitError(f"{document.origin}: FPS is {said}; a number from {low:g} to {high:g} was expected.")
+        raise MotionkitError(f"{fields.origin}: FPS is {said}; a number from {low:g} to {high:g} was expected.")
     return float(fps), []
 
 

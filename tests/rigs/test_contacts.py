@@ -11,7 +11,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw
 from motionkit.motion import HUMANML
-from motionkit.rigs.contacts import ContactSpec, contact_score, find_feet, soft_contacts
+from motionkit.rigs import ContactSpec, contact_score, find_feet, soft_contacts
 from motionkit.starter import StarterClip, generate
 
 FEET = ((7, 10), (8, 11))

@@ -1,15 +1,15 @@
-"""Which way a body faces, and where it goes from there, in Unreal's axes."""
+"""Root path, directions and angular velocities that are stored for the predictor."""
 
 from __future__ import annotations
 
+import roma
 import torch
 from torch import Tensor
 
-from motionkit.formats.mpl._axes import UNREAL
+from motionkit.formats.mpl._conventions import UNREAL
 from motionkit.geometry import unwrap
 from motionkit.motion._motion import Motion
-from motionkit.rigs._front import front_of
-from motionkit.rigs._roles import find_roles
+from motionkit.rigs import body_yaw
 
 SECONDS = (-0.3, -0.15, 0.0, 0.15, 0.3)
 """Times of the trajectory window around a frame."""
@@ -18,15 +18,10 @@ _STANDING = 0.1
 """m/s below which a body goes nowhere and its direction is the one it faces."""
 
 
-def body_yaw(motion: Motion) -> Tensor:
-    """Return ``[T]`` radians about Unreal's z axis by which a body has turned from facing along x; no jumps.
-
-    Where its front is (`front_of`); where hips and shoulders do not tell, the way its root joint has turned from rest.
-    """
-    root = motion.rotations[:, 0]
-    yaw = torch.atan2(root[:, 0, 2] - root[:, 2, 0], root[:, 0, 0] + root[:, 2, 2])
-    if front := front_of(motion.positions(), find_roles(motion.names, motion.parents)):
-        yaw = torch.where(front[1], front[0], yaw)
+def unreal_yaw(motion: Motion) -> Tensor:
+    """Return ``[T]`` radians about Unreal's z axis from facing along x to where the body faces, without jumps."""
+    yaw = body_yaw(motion)
+    assert yaw is not None  # a Motion has rotations, which tell a yaw where names do not
     forward = torch.stack([yaw.sin(), torch.zeros_like(yaw), yaw.cos()], dim=-1)
     return unwrap(UNREAL.angle(UNREAL.points_back(forward)))
 
@@ -70,3 +65,14 @@ def _seen_from(vectors: Tensor, facing: Tensor) -> Tensor:
     x, y = vectors.unbind(-1)
     cos, sin = facing[:, None].unbind(-1)
     return torch.stack([x * cos + y * sin, y * cos - x * sin], dim=-1)
+
+
+def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
+    """Return ``[T, ..., 3]`` rad/s in the parent's frame: ``log(R_t R_{t-1}^T) fps``, frame 0 as frame 1.
+
+    Only frames up to t are used. The whole angle is in it (the predictor's original had half).
+    """
+    if len(rotations) < 2:
+        return rotations.new_zeros(*rotations.shape[:-2], 3)
+    steps: Tensor = roma.rotmat_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
+    return torch.cat([steps[:1], steps])
