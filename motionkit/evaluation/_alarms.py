@@ -11,6 +11,9 @@ from motionkit.evaluation._paired import Paired
 PATIENCE = 20
 _TOLERANCE = 1e-6
 _STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
+MIN_RATIO = 0.6
+"""Judge's gain over the reward's below which a run is said to please the reward alone."""
+_LOST = {"diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
 
 
 class RewardAlarms:
@@ -77,6 +80,10 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
         if paired is not None and paired.n and paired.delta > most * paired.before:
             change = f"{name} rose from {paired.before:.3g} to {paired.after:.3g}"
             texts.append(f"{change}: the reward may be paid for with bad physics")
+    for name, most_lost in _LOST.items():
+        paired = found.get(name)
+        if paired is not None and paired.n and paired.delta < -most_lost * paired.before:
+            texts.append(f"{name} fell from {paired.before:.3g} to {paired.after:.3g}: {_MEANING[name]}")
     jerk = found.get("jerk")
     if jerk is not None and jerk.n and jerk.after < _STILL * jerk.before:
         change = f"jerk fell from {jerk.before:.3g} to {jerk.after:.3g}"
@@ -87,7 +94,28 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
         for name, paired in (("reward", reward), ("judge", judge))
         if paired is not None and not paired.n
     ]
-    if reward is not None and judge is not None and reward.delta > 0 > judge.ci95[1]:
-        change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
-        texts.append(f"{change}: the reward is being gamed")
+    if reward is not None and judge is not None and (ratio := judge_ratio(reward, judge)) is not None:
+        if judge.ci95[1] < 0:
+            change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
+            texts.append(f"{change}: the reward is being gamed")
+        elif ratio < MIN_RATIO:
+            change = f"the reward gained {reward.delta:+.3f} and the judge {judge.delta:+.3f}, less than {MIN_RATIO} of it"
+            texts.append(f"{change}: part of the gain pleases the reward alone")
     return texts
+
+
+def judge_ratio(reward: Paired, judge: Paired) -> float | None:
+    """Return the judge's gain as a share of the reward's; None while the reward has no certain gain.
+
+    Args:
+        reward: Held-out reward.
+        judge: Held-out judge, on the same prompts.
+    """
+    return judge.delta / reward.delta if reward.n and judge.n and reward.ci95[0] > 0 else None
+
+
+_MEANING = {
+    "diversity": "the samples of one prompt have become alike",
+    "speed": "the motions have become slower, which a reward may mistake for better",
+    "path": "the motions cover less ground, which a reward may mistake for better",
+}

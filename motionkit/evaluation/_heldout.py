@@ -13,6 +13,7 @@ from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._sample import sample
 from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, refuse_dead
@@ -28,8 +29,9 @@ class Measured:
     """One measurement, every quantity ``[P, S]`` float64 (P prompts, S samples).
 
     Attributes:
-        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s) and ``jerk``
-            (m/s^3).
+        quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk``
+            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m) and, with several
+            samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
         shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     """
 
@@ -120,7 +122,17 @@ class HeldOut:
                 shown = Shown.first(done, scored, self.samples, _SHOWN)
             dead &= set(scored.dead)
             skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-            values = {"reward": torch.where(scored.finite, scored.total, torch.nan), "skate": skate, "jerk": jerk}
+            values = {
+                "reward": torch.where(scored.finite, scored.total, torch.nan),
+                "skate": skate,
+                "jerk": jerk,
+                "speed": joint_speed(motions.joints, motions.lengths, motions.fps),
+                "path": root_path(motions.joints, motions.lengths),
+            }
+            if self.samples > 1:
+                grouped = done.rollout.x0.unflatten(0, (len(chunk), self.samples))
+                spread = sample_spread(grouped, done.mask[:: self.samples])
+                values["diversity"] = spread.repeat_interleave(self.samples)
             if self.judge is not None:
                 values["judge"] = self.judge.score(motions, asked).total
             for name, column in values.items():

@@ -1,7 +1,8 @@
-"""Metrics of embeddings and retrieval: pure functions on tensors."""
+"""Metrics of embeddings, retrieval and movement: pure functions on tensors."""
 
 from motionkit.metrics._distribution import diversity, frechet, interval, moments, multimodality, random_pairs
 from motionkit.metrics._matching import distances, matching_score, r_precision
+from motionkit.metrics._movement import joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
     guo_batches,
     mean_of,
@@ -18,6 +19,7 @@ __all__ = [
     "frechet",
     "guo_batches",
     "interval",
+    "joint_speed",
     "matching_score",
     "mean_of",
     "moments",
@@ -29,4 +31,6 @@ __all__ = [
     "retrieval",
     "retrieval_guo",
     "retrieval_subset",
+    "root_path",
+    "sample_spread",
 ]

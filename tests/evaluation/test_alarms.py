@@ -98,4 +98,15 @@ def test_a_reward_that_rises_while_the_judge_falls_is_an_alarm() -> None:
     found = drift_alarms({"reward": reward, "judge": Paired(0.5, 0.4, -0.1, (-0.12, -0.08), 64)})
     assert len(found) == 1
     assert "gamed" in found[0]
-    assert drift_alarms({"reward": reward, "judge": Paired(0.5, 0.49, -0.01, (-0.03, 0.01), 64)}) == []
+    uncertain = drift_alarms({"reward": reward, "judge": Paired(0.5, 0.49, -0.01, (-0.03, 0.01), 64)})
+    assert len(uncertain) == 1
+    assert "less than 0.6 of it" in uncertain[0]
+    assert drift_alarms({"reward": reward, "judge": Paired(0.5, 0.57, 0.07, (0.05, 0.09), 64)}) == []
+    unclear = Paired(0.5, 0.51, 0.01, (-0.01, 0.03), 64)
+    assert drift_alarms({"reward": unclear, "judge": Paired(0.5, 0.49, -0.01, (-0.03, 0.01), 64)}) == []
+
+
+@pytest.mark.parametrize("name", ["diversity", "speed", "path"])
+def test_motions_that_become_alike_or_slow_are_an_alarm(name: str) -> None:
+    assert any(name in text for text in drift_alarms({name: Paired(1.0, 0.7, -0.3, (-0.4, -0.2), 64)}))
+    assert drift_alarms({name: Paired(1.0, 0.8, -0.2, (-0.3, -0.1), 64)}) == []
