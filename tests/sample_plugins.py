@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, slot, slots
+from motionkit.config import Chosen, Cli, Group, Settings, slot, slots
 from motionkit.plugins import Component
 
 
@@ -18,7 +18,7 @@ class Optim(Group):
     betas: tuple[float, float] = Field((0.9, 0.99), description="Moments.")
 
 
-class Sample(Group):
+class Sample(Settings):
     """Settings for tests."""
 
     num_steps: Annotated[int, Cli("--num-steps")] = Field(10, ge=1, description="Steps.")

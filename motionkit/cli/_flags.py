@@ -1,6 +1,6 @@
-"""Options generated from a settings model and from the options of the plugins that fill its slots.
+"""Options of a command, generated from its settings: one for each marked field and for each option of a chosen plugin.
 
-Every option is text for Typer: pydantic parses it later, together with what files and variables say, so that all
+Every option is text for Typer: pydantic parses it later, together with what files and variables hold, so that all
 problems are reported at once. "Not given" is None and lets the lower layers show through.
 """
 
@@ -15,10 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from motionkit import plugins
-from motionkit.config import MISSING, Chosen, Group, Leaf, leaves
-from motionkit.config._slots import Slot
-from motionkit.config._tree import choices, is_bool, is_many, limits, type_name
-from motionkit.errors import MotionkitError
+from motionkit.config import Draft, Leaf, Slot, dotted, leaves
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Flag:
     Attributes:
         names: Its spellings, the first shown first.
         path: Key it sets.
-        annotation: Type of the setting.
+        kind: Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch.
         help: Description with limits and default, plain text.
         metavar: What to show for its value.
         panel: Help panel.
@@ -38,16 +35,20 @@ class Flag:
 
     names: tuple[str, ...]
     path: tuple[str, ...]
-    annotation: Any
+    kind: Any
     help: str
     metavar: str
     panel: str
     hidden: bool = False
     words: tuple[str, ...] = ()
 
+    @property
+    def spellings(self) -> set[str]:
+        """Every name, ``--no-lora`` beside ``--lora``."""
+        return {part for name in self.names for part in name.split("/")}
+
     def parameter(self, index: int) -> inspect.Parameter:
         """Return it as a keyword-only parameter of a Typer callback."""
-        kind: Any = bool if is_bool(self.annotation) else list[str] if is_many(self.annotation) else str
         option = typer.Option(
             *self.names,
             help=self.help.replace("[", "\\["),
@@ -59,133 +60,95 @@ class Flag:
         )
         name = f"p{index}_{re.sub(r'[^a-z0-9]+', '_', '_'.join(self.path).lower())}"
         return inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[self.kind | None, option]
         )
 
     def _complete(self, incomplete: str) -> list[str]:
         return [word for word in self.words if word.startswith(incomplete)]
 
 
-def flags(model: type[Group], chosen: dict[str, Sequence[str]]) -> list[Flag]:
-    """Return the options of `model` when its slots hold what `chosen` names.
+def flags(draft: Draft[Any]) -> list[Flag]:
+    """Return the options of a command whose plugins are chosen.
 
     Raises:
         TypeError: Two settings of the model have one flag.
     """
-    found = [_slot_flag(leaf, leaf.slot) for leaf in leaves(model) if leaf.slot is not None]
-    for leaf in leaves(model):
-        if leaf.cli is not None and not leaf.cli.hidden:
-            found.append(
-                _flag(leaf, (leaf.cli.flag or dotted(leaf.path),), leaf.path, leaf.cli.panel or _panel(leaf.path))
-            )
-    _refuse_twins(found)
-    taken = {name for flag in found for name in _spellings(flag)}
-    for leaf in leaves(model):
-        if leaf.slot is not None:
-            for flag in _option_flags(leaf.path[0], leaf.slot, chosen.get(leaf.path[0], ())):
-                names = tuple(name for name in flag.names if not taken & set(_split(name)))
-                if names:
-                    taken.update(part for name in names for part in _split(name))
-                    found.append(replace(flag, names=names))
+    prefixed = {name for name, slot in draft.picks.slots.items() if not slot.spread}
+    found = [_choice(draft, name, slot) for name, slot in draft.picks.slots.items()]
+    options: list[Leaf] = []
+    for leaf in leaves(draft.model):
+        if leaf.cli is not None and leaf.cli.hidden:
+            continue
+        if leaf.path[0] in prefixed and len(leaf.path) > 1:
+            options.append(leaf)
+        elif leaf.cli is not None:
+            panel = leaf.path[0].replace("_", " ").capitalize() if len(leaf.path) > 1 else "Settings"
+            found.append(_flag(leaf, (leaf.flag,), leaf.path, leaf.cli.panel or panel))
+    taken: dict[str, tuple[str, ...]] = {}
+    for flag in found:
+        for name in flag.spellings:
+            if name in taken:
+                raise TypeError(f"{'.'.join(taken[name])} and {'.'.join(flag.path)} both have the flag {name}")
+            taken[name] = flag.path
+    for flag in _option_flags(draft, options):
+        names = tuple(name for name in flag.names if not taken.keys() & set(name.split("/")))
+        taken |= dict.fromkeys(flag.spellings, flag.path)
+        found += [replace(flag, names=names)] if names else []
     return found
 
 
-def dotted(path: Sequence[str]) -> str:
-    """Return the flag of a key: ``--reward.lambda-skate``."""
-    return "--" + ".".join(path).replace("_", "-")
-
-
-def _slot_flag(leaf: Leaf, slot: Slot) -> Flag:
+def _choice(draft: Draft[Any], name: str, slot: Slot) -> Flag:
+    """Return the flag that chooses the plugin of a slot."""
     names = tuple(plugins.fitting(slot.kind, gives=slot.gives, reads=slot.reads))
-    text = leaf.help or plugins.KINDS[slot.kind].question or f"Which {leaf.path[-1].replace('_', ' ')} to use."
+    own = draft.declared.model_fields[name].description
+    text = own or plugins.KINDS[slot.kind].question or f"Which {name.replace('_', ' ')} to use."
     listed = f" One of: {', '.join(names)}; or DIST:NAME, ./file.py:obj." if names else ""
-    annotation: Any = list[str] if slot.many else str
-    metavar = "NAME[=WEIGHT]" if slot.many else "NAME"
     help_text = f"{text}{listed} (default: {', '.join(slot.default) or 'none'})"
-    return Flag((dotted(leaf.path),), leaf.path, annotation, help_text, metavar, _panel(leaf.path, slot), words=names)
+    kind, metavar = (list[str], "NAME[=WEIGHT]") if slot.many else (str, "NAME")
+    return Flag((dotted((name,)),), (name,), kind, help_text, metavar, "What", words=names)
 
 
-def _option_flags(name: str, slot: Slot, chosen: Sequence[str]) -> Iterator[Flag]:
-    owners: dict[tuple[str, ...], list[str]] = {}
-    found: list[tuple[str, Leaf]] = []
-    for plugin in chosen:
-        try:
-            options = plugins.get(slot.kind, plugin).options
-        except MotionkitError:  # resolving reports it, with its origin
-            continue
-        for leaf in leaves(options):
-            if leaf.cli is None or not leaf.cli.hidden:
-                owners.setdefault(leaf.path, []).append(plugin)
-                found.append((plugin, leaf))
-    for plugin, leaf in found:
-        shared = len(owners[leaf.path]) > 1
-        label = plugins.label(plugin)
-        panel = f"{plugins.KINDS[slot.kind].singular.capitalize()} {label}"
+def _option_flags(draft: Draft[Any], options: Sequence[Leaf]) -> Iterator[Flag]:
+    """Yield the flags of plugin options; ``--reward.alpha`` beside ``--reward.tmr-dense.alpha``.
+
+    The short one is shown when only one chosen plugin has the option. When several have it the short one is hidden,
+    and refused in words when it is used.
+    """
+    slots, owners = draft.picks.slots, dict[tuple[str, ...], list[str]]()
+    for leaf in options:
+        if slots[leaf.path[0]].many:
+            owners.setdefault((leaf.path[0], *leaf.path[2:]), []).append(leaf.path[1])
+    for leaf in options:
+        slot, (name, *rest) = slots[leaf.path[0]], leaf.path
         alias = (leaf.cli.flag,) if leaf.cli is not None and leaf.cli.flag else ()
+        title = plugins.KINDS[slot.kind].singular.capitalize()
         if not slot.many:
-            yield _flag(leaf, (dotted((name, *leaf.path)), *alias), (name, *leaf.path), panel)
+            yield _flag(
+                leaf, (dotted(leaf.path), *alias), leaf.path, f"{title} {plugins.label(draft.picks.of[name][0].name)}"
+            )
             continue
-        own = _flag(leaf, (dotted((name, label, *leaf.path)),), (name, label, *leaf.path), panel, hidden=not shared)
-        yield own
-        if owners[leaf.path][0] == plugin:  # the loose form, once; it is refused, in words, when two plugins answer
-            yield _flag(leaf, (dotted((name, *leaf.path)), *alias), (name, *leaf.path), panel, hidden=shared)
+        label, short = plugins.label(rest[0]), (name, *rest[1:])
+        shared, panel = len(owners[short]) > 1, f"{title} {label}"
+        yield _flag(leaf, (dotted((name, label, *rest[1:])),), leaf.path, panel, hidden=not shared)
+        if owners[short][0] == rest[0]:
+            yield _flag(leaf, (dotted(short), *alias), short, panel, hidden=shared)
 
 
 def _flag(leaf: Leaf, names: tuple[str, ...], path: tuple[str, ...], panel: str, *, hidden: bool = False) -> Flag:
-    annotation = leaf.field.annotation
-    switch = is_bool(annotation)
+    default = f"default: {leaf.default_text}" if leaf.default_text not in ("", "required") else leaf.default_text
+    facts = "; ".join(part for part in (leaf.limits, default) if part)
     return Flag(
-        names=tuple(_switch(name) if switch else name for name in names),
+        names=tuple(_switch(name) if leaf.is_switch else name for name in names),
         path=path,
-        annotation=annotation,
-        help=_help(leaf),
-        metavar="" if switch else f"<{type_name(annotation)}>" if choices(annotation) else type_name(annotation),
+        kind=bool if leaf.is_switch else list[str] if leaf.is_many else str,
+        help=f"{leaf.help} ({facts})" if facts else leaf.help,
+        metavar="" if leaf.is_switch else f"<{leaf.type_name}>" if leaf.choices else leaf.type_name,
         panel=panel,
         hidden=hidden,
-        words=choices(annotation),
+        words=leaf.choices,
     )
-
-
-def _help(leaf: Leaf) -> str:
-    facts = [part for part in (limits(leaf.field), _default(leaf.default)) if part]
-    return f"{leaf.help} ({'; '.join(facts)})" if facts else leaf.help
-
-
-def _default(value: Any) -> str:
-    if value is MISSING:
-        return "required"
-    if value is None or value == () or isinstance(value, Chosen):
-        return ""
-    if isinstance(value, bool):
-        return f"default: {'on' if value else 'off'}"
-    if isinstance(value, (tuple, list)):
-        return f"default: {','.join(str(item) for item in value)}"
-    return f"default: {value}" if str(value) else ""
-
-
-def _panel(path: tuple[str, ...], slot: Slot | None = None) -> str:
-    if slot is not None:
-        return "What"
-    return path[0].replace("_", " ").capitalize() if len(path) > 1 else "Settings"
 
 
 def _switch(name: str) -> str:
     positive = "--" + name.removeprefix("--no-") if name.startswith("--no-") else name
     return f"{positive}/--no-{positive.removeprefix('--')}"
-
-
-def _split(name: str) -> list[str]:
-    return name.split("/")
-
-
-def _spellings(flag: Flag) -> list[str]:
-    return [part for name in flag.names for part in _split(name)]
-
-
-def _refuse_twins(found: Sequence[Flag]) -> None:
-    owners: dict[str, tuple[str, ...]] = {}
-    for flag in found:
-        for name in _spellings(flag):
-            if name in owners:
-                raise TypeError(f"{'.'.join(owners[name])} and {'.'.join(flag.path)} both have the flag {name}")
-            owners[name] = flag.path

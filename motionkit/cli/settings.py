@@ -11,11 +11,9 @@ import typer
 
 from motionkit import plugins
 from motionkit.cli import output
-from motionkit.cli._flags import Flag, flags
+from motionkit.cli._flags import flags
 from motionkit.cli._line import raw_arguments
-from motionkit.config import Given, Group, Resolved, leaves, resolve
-from motionkit.config._choose import chosen_names
-from motionkit.config._resolve import gather
+from motionkit.config import Draft, Given, Group, Resolved, dotted, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
@@ -116,20 +114,22 @@ def add_command(
         help: Help, instead of that docstring.
     """
     models[name] = model
-    raw = raw_arguments.get()
-    options = flags(model, _peek(model, raw))
+    draft, unreadable = _draft(model, raw_arguments.get(), name)
+    options = flags(draft)
     own = list(inspect.signature(like, eval_str=True).parameters.values())[1:] if like is not None else []
     parameters = [option.parameter(index) for index, option in enumerate(options)]
-    paths = {parameter.name: option for parameter, option in zip(parameters, options, strict=True)}
+    paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 
     def callback(**values: Any) -> None:
-        given = given_from(values, paths)
-        if (previous := _resumed(given, name)) is not None:
-            given = Given(given.flags, given.sets, (previous, *given.files))
+        given = {path: values[key] for key, path in paths.items() if values[key] not in (None, [], ())}
+        if unreadable is not None:
+            raise unreadable
         with plugins.catching():  # options may have validators
-            resolved = resolve(model, given, command=name)
+            resolved = draft.resolve(given, command=name)
         for warning in resolved.warnings:
             output.warn(warning)
+        for note in resolved.notes:
+            output.say(note)
         arguments = {parameter.name: values[parameter.name] for parameter in own}
         run(resolved, values["dry_run"], values["as_json"], arguments)
 
@@ -145,16 +145,6 @@ def add_command(
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
     callback.__doc__ = help or inspect.getdoc(like) or inspect.getdoc(model)
     app.command(name.rpartition(" ")[2])(callback)
-
-
-def given_from(values: Mapping[str, Any], paths: Mapping[str, Flag]) -> Given:
-    """Collect what was given on the command line; None and empty lists mean "not given"."""
-    found: dict[tuple[str, ...], Any] = {}
-    for name, flag in paths.items():
-        value = values.get(name)
-        if value is not None and value != [] and value != ():
-            found[flag.path] = list(value) if isinstance(value, (list, tuple)) else value
-    return Given(found, tuple(values.get("set_values") or ()), tuple(values.get("config_files") or ()))
 
 
 def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as_json: bool) -> None:
@@ -185,27 +175,23 @@ def show(value: Any) -> str:
     return str(value) if value != "" else '""'
 
 
-def _peek(model: type[Group], raw: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Return what fills each slot, from the raw arguments, files and variables; wrong input is reported later."""
-    slots = {leaf.path[0]: leaf.slot for leaf in leaves(model) if leaf.slot is not None}
-    found: dict[tuple[str, ...], Any] = {}
-    sets = _values(raw, "--set")
+def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], MotionkitError | None]:
+    """Read files and variables, and choose the plugins, from the raw arguments.
+
+    Returns:
+        The draft, and what could not be read; it is reported when the arguments are parsed, so that help works.
+    """
+    chosen: dict[tuple[str, ...], Any] = {}
+    for name, slot in slots_of(model).items():
+        if words := _values(raw, dotted((name,))):
+            chosen[name,] = words if slot.many else words[-1]
     files = [Path(item) for item in _values(raw, "--config")]
-    for name, slot in slots.items():
-        if words := _values(raw, f"--{name.replace('_', '-')}"):
-            found[name,] = words if slot.many else words[-1]
-    if (resumed := _values(raw, "--resume")) and (previous := _config_of(Path(resumed[-1]))) is not None:
-        files.insert(0, previous)
-    choice: dict[str, Sequence[str]] = {}
-    for given in (Given(found, sets, files), Given(found)):
-        try:
-            layers, _ = gather(model, given)
-            for name, slot in slots.items():
-                choice[name] = chosen_names(name, slot, layers)
-        except MotionkitError:
-            continue
-        return choice
-    return {name: slot.default for name, slot in slots.items()}
+    try:
+        files[:0] = [_config_of(Path(resumed), command) for resumed in _values(raw, "--resume")[-1:]]
+        layers = read_layers(model, Given(chosen, _values(raw, "--set"), files))
+    except MotionkitError as error:
+        return Draft(model, read_layers(model, Given(chosen))), error
+    return Draft(model, layers, [word for word in raw if word.startswith("--")]), None
 
 
 def _values(raw: Sequence[str], flag: str) -> list[str]:
@@ -220,27 +206,17 @@ def _values(raw: Sequence[str], flag: str) -> list[str]:
     return found
 
 
-def _resumed(given: Given, command: str) -> Path | None:
+def _config_of(path: Path, command: str) -> Path:
     """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win.
 
     Raises:
-        MotionkitError: There is no run to resume, or it is another command's; said before its settings are looked at.
+        MotionkitError: There is no run to resume, or it is another command's.
     """
-    path = given.flags.get(("run", "resume"))
-    if path is None:
-        return None
     from motionkit.runs import locate, refuse_command
 
     directory, _, record, _ = locate(str(path))
     refuse_command(record, command, directory)
-    return _config_of(Path(str(path)))
-
-
-def _config_of(path: Path) -> Path | None:
-    for folder in (path, path.parent, path.parent.parent):
-        if (folder / "config.json").is_file() and (folder / "run.json").is_file():
-            return folder / "config.json"
-    return None
+    return directory / "config.json"
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

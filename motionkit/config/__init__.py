@@ -1,10 +1,9 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
-from motionkit.config._code import typed_flags
-from motionkit.config._folders import cache_folder
+from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._group import Cli, Group
-from motionkit.config._problems import Problem, SettingsError
-from motionkit.config._resolve import Given, Resolved, resolve
+from motionkit.config._problems import Problem, SettingsError, suggest
+from motionkit.config._resolve import Draft, Given, Resolved, Settings, read_layers, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
     Decay,
@@ -16,15 +15,18 @@ from motionkit.config._shared import (
     TrainerSettings,
     split_commas,
 )
-from motionkit.config._slots import Chosen, slot, slots
-from motionkit.config._tree import MISSING, Leaf, leaves
+from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
+from motionkit.config._sources import NOT_SETTINGS, PREFIX, cache_folder, variable
+from motionkit.config._tree import Leaf, dotted, leaves
 
 __all__ = [
-    "MISSING",
+    "NOT_SETTINGS",
+    "PREFIX",
     "CheckpointSettings",
     "Chosen",
     "Cli",
     "Decay",
+    "Draft",
     "Given",
     "Group",
     "Leaf",
@@ -35,13 +37,22 @@ __all__ = [
     "Problem",
     "Resolved",
     "RunSettings",
+    "Settings",
     "SettingsError",
+    "Slot",
     "TrainerSettings",
     "cache_folder",
+    "dotted",
+    "installed",
     "leaves",
+    "owners_of",
+    "read_layers",
     "resolve",
     "slot",
     "slots",
+    "slots_of",
     "split_commas",
+    "suggest",
     "typed_flags",
+    "variable",
 ]

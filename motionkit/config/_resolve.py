@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from motionkit.config._choose import fill
-from motionkit.config._draft import Draft
+from motionkit.config._choose import choose, owners_of
+from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
 from motionkit.config._group import Group
-from motionkit.config._problems import Problem, SettingsError, from_validation
-from motionkit.config._slots import Chosen, slot_of
-from motionkit.config._sources import Layer, read_environment, read_file
-from motionkit.config._tree import leaves
+from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
+from motionkit.config._slots import slots_of
+from motionkit.config._sources import Layer, nested, read_environment, read_file
+from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
+
+
+class Settings(Group):
+    """Settings of a command: a group whose fields may be slots, see `slot`.
+
+    In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as it stands in a file.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not slots_of(cls):
+            return data
+        return Draft(cls, [Layer("Python", data, from_file=True)]).values()
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table: dict[str, Any] = write(self)
+        for name, slot in slots_of(type(self)).items():
+            value = getattr(self, name)
+            table[name] = slot.write(value)
+            if slot.spread:
+                table |= value.options.model_dump(mode="json")
+        return table
 
 
 @dataclass(frozen=True)
@@ -29,11 +53,13 @@ class Resolved(Generic[S]):
         settings: The validated model.
         origins: Dotted key to ``default``, ``command line``, ``environment MOTIONKIT_X`` or a file's path.
         warnings: What is odd without being wrong.
+        notes: What was decided by itself.
     """
 
     settings: S
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def snapshot(self) -> dict[str, Any]:
         """Return the settings as nested JSON-able tables, which `resolve` accepts back as a file."""
@@ -59,8 +85,132 @@ class Given:
     files: Sequence[Path] = ()
 
 
+def read_layers(model: type[Group], given: Given) -> list[Layer]:
+    """Return files, variables, ``--set`` and flags as layers, lowest first; each is read once.
+
+    Raises:
+        MotionkitError: A file cannot be read, or ``--set`` is not key=value.
+    """
+    files = [read_file(path) for path in given.files]
+    sets: dict[tuple[str, ...], str] = {}
+    for text in given.sets:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
+        sets[tuple(key.strip().split("."))] = value
+    typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
+    return [*files, read_environment(model), *typed]
+
+
+class Draft(Generic[S]):
+    """Settings whose plugins are chosen and whose values follow.
+
+    Attributes:
+        declared: Settings model.
+        picks: What fills its slots.
+        model: Ordinary nested model of all settings, the options of the chosen plugins among them.
+
+    Args:
+        declared: Settings model.
+        layers: What was given, lowest first; flags last. Nothing when None.
+        typed: Words of the command line whose flags will be given to `resolve`.
+    """
+
+    def __init__(self, declared: type[S], layers: Sequence[Layer] | None = None, typed: Sequence[str] = ()) -> None:
+        self.declared = declared
+        self.layers = list(layers or read_layers(declared, Given()))
+        self.picks = choose(declared, self.layers, typed)
+        self.model = concrete(declared, self.picks)
+        self._values = default_table(self.model)
+        self._origins = {leaf.key: "default" for leaf in leaves(self.model)}
+        self._problems: list[Problem] = []
+
+    def resolve(self, flags: Mapping[tuple[str, ...], Any], *, command: str = "") -> Resolved[S]:
+        """Lay the layers over each other and validate the result.
+
+        Args:
+            flags: Path of a key to the value that its flag gave.
+            command: Name of the command, for the hint in errors.
+
+        Raises:
+            MotionkitError: A plugin cannot be used.
+            SettingsError: One or several settings are wrong; all of them are named, with their origins.
+        """
+        self.layers[-1] = Layer("command line", nested(self.declared, flags))
+        settings = cast(S, self.declared.model_construct(**self.values(flags, command)))
+        warnings = (*(text for layer in self.layers for text in layer.warnings), *self.picks.warnings)
+        return Resolved(settings, self._origins, warnings, tuple(self.picks.notes))
+
+    def values(self, flags: Collection[tuple[str, ...]] = (), command: str = "") -> dict[str, Any]:
+        """Return the values of the declared model's fields; errors as in `resolve`."""
+        values: dict[str, Any] = {}
+        errors, problems = self.picks.errors, self._problems
+        for index, layer in enumerate(self.layers):
+            table = {name: value for name, value in layer.table.items() if name not in self.picks.slots}
+            try:
+                own = {name: own_table(name, self.picks, index, self.layers, problems) for name in self.picks.slots}
+                self._lay(self.model, table | {name: part for name, part in own.items() if part}, index)
+            except MotionkitError as error:
+                errors.append(error)
+        try:
+            found = self.model.model_validate(self._values)
+            values = settings_of(found, self.picks) if not errors else {}
+        except ValidationError as error:
+            problems += from_validation(error, self._origins)
+        if errors and not problems:
+            raise errors[0]
+        problems += [
+            Problem(error.message, error.why or error.fix, fix=error.fix * bool(error.why)) for error in errors
+        ]
+        if problems:
+            typed = {leaf.key: leaf.flag for leaf in leaves(self.model) if leaf.path in flags}
+            raise SettingsError([replace(one, flag=typed.get(one.key, "")) for one in problems], command)
+        for name, slot in self.picks.slots.items():
+            for pick in self.picks.of[name]:
+                part = f".{pick.name}.weight" if slot.many else "" if slot.spread else ".name"
+                self._origins[name + part] = pick.weight_origin if slot.many else pick.origin
+        return values
+
+    def _lay(
+        self,
+        model: type[BaseModel],
+        table: Mapping[str, Any],
+        index: int,
+        path: tuple[str, ...] = (),
+        into: dict[str, Any] | None = None,
+    ) -> None:
+        into = self._values if into is None else into
+        for name, value in table.items():
+            here = (*path, str(name))
+            declared = model.model_fields.get(str(name))
+            if declared is None:
+                self._unknown(here, value, index)
+                continue
+            group, below = group_of(declared), into.get(str(name))
+            if group is not None and isinstance(value, BaseModel) and not isinstance(value, group):
+                value = dict(value)  # the settings' own group, which the plugin's extends
+            if group is not None and isinstance(value, Mapping) and isinstance(below, dict):
+                self._lay(group, value, index, here, below)
+                continue
+            into[str(name)] = from_text(declared.annotation, value)
+            self._origins[".".join(here)] = self.layers[index].origin_of(here)
+
+    def _unknown(self, path: tuple[str, ...], value: Any, index: int) -> None:
+        key, origin = ".".join(path), self.layers[index].origin_of(path)
+        fix = ""
+        for name, slot in self.picks.slots.items():
+            if slot.spread and (owners := owners_of(slot, path)):
+                if not belongs(self.picks, name, index, self.layers):
+                    self.picks.warnings.append(idle(key, origin, self.picks.of[name][0]))
+                    return
+                fix = f"{' and '.join(owners)} has it: {dotted((name,))} {owners[0]}"
+        known = [leaf.key for leaf in leaves(self.model)]
+        shown = "" if isinstance(value, Mapping) else repr(value)
+        self._problems.append(Problem(key, "unknown setting", origin, shown, fix or suggest(key, known)))
+
+
 def resolve(model: type[S], given: Given | None = None, *, command: str = "") -> Resolved[S]:
-    """Lay defaults, files, variables and the command line over each other and validate the result.
+    """Choose plugins, lay defaults, files, variables and the command line over each other, validate the result.
 
     Args:
         model: Settings model.
@@ -72,72 +222,7 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
     """
     given = given or Given()
-    layers, warnings = gather(model, given)
-    draft = Draft(model)
-    for layer in layers:
-        draft.lay(layer)
-    problems, errors = list(draft.problems), []
-    for name, declared in model.model_fields.items():
-        if (slot := slot_of(declared)) is None:
-            continue
-        filled = fill(name, slot, layers)
-        draft.origins |= filled.origins
-        problems += filled.problems
-        errors += filled.errors
-        warnings += filled.warnings
-        if filled.value is None and slot.default:
-            # A slot that failed is reported already; an empty stand-in lets the rest be validated in the same pass.
-            stand_in = Chosen(slot.kind, slot.default[0], Group())
-            filled.value = (stand_in,) if slot.many else stand_in
-        draft.values[name] = filled.value
-    try:
-        settings = model.model_validate(draft.values)
-    except ValidationError as error:
-        problems += from_validation(error, draft.origins)
-    if errors and not problems:
-        raise errors[0]
-    problems += [Problem(error.message, error.why or error.fix, fix=error.fix if error.why else "") for error in errors]
-    if problems:
-        raise SettingsError([_by_flag(problem, model, given) for problem in problems], command)
-    return Resolved(settings, draft.origins, tuple(warnings))
-
-
-def _by_flag(problem: Problem, model: type[Group], given: Given) -> Problem:
-    """Name a value that was given by a flag as the user wrote it."""
-    for path in given.flags:
-        if problem.key == (key := ".".join(path)):
-            marks = [leaf.cli for leaf in leaves(model) if leaf.path == path]
-            own = marks[0].flag if marks and marks[0] is not None else ""
-            return replace(problem, flag=own or "--" + key.replace("_", "-"))
-    return problem
-
-
-def gather(model: type[Group], given: Given) -> tuple[list[Layer], list[str]]:
-    """Return the layers, lowest first, and warnings about variables that name no setting."""
-    files = [read_file(path) for path in given.files]
-    environment, warnings = read_environment(model)
-    sets: dict[str, Any] = {}
-    for text in given.sets:
-        key, separator, value = text.partition("=")
-        if not separator or not key.strip():
-            raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
-        _put(sets, tuple(key.strip().split(".")), value, model)
-    flags: dict[str, Any] = {}
-    for path, value in given.flags.items():
-        _put(flags, path, value, model)
-    return [*files, environment, Layer("command line", sets), Layer("command line", flags)], warnings
-
-
-def _put(table: dict[str, Any], path: tuple[str, ...], value: Any, model: type[Group]) -> None:
-    declared = model.model_fields.get(path[0])
-    if len(path) == 1 and declared is not None and slot_of(declared) is not None:
-        path = (path[0], "")  # the choice itself, beside the options in the same table
-    for part in path[:-1]:
-        nested = table.setdefault(part, {})
-        if not isinstance(nested, dict):
-            nested = table[part] = {}
-        table = nested
-    table[path[-1]] = value
+    return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

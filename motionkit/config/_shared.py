@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from motionkit.config._group import Cli, Group
+from motionkit.config._resolve import Settings
 
 Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
 LoraTarget = Literal["attn", "ffn", "text"]
@@ -106,7 +107,7 @@ class LoraSettings(Group):
     )
 
 
-class TrainerSettings(Group):
+class TrainerSettings(Settings):
     """Base of every trainer's settings: subclass it and add the trainer's own groups."""
 
     run: RunSettings = RunSettings()

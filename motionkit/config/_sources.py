@@ -1,19 +1,17 @@
-"""Where settings come from: files and ``MOTIONKIT_*`` variables, read through pydantic-settings."""
+"""Where settings come from: files, ``MOTIONKIT_*`` variables, the command line; one `Layer` of tables for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import create_model
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic import BaseModel
 
-from motionkit.config._group import Group
 from motionkit.config._problems import suggest
-from motionkit.config._slots import slot_of
+from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError
 
@@ -27,16 +25,19 @@ class Layer:
 
     Attributes:
         name: What to call the place when an origin is printed.
-        table: Nested tables, keys as in the model.
+        table: Nested tables, keys as in the model. What stands under a slot's name is the choice, a table of options,
+            or a table of both, with the choice under the key ``""``.
         from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
             variables only set its options; and no code runs because a file names it.
         origin: Turns the path of a value into its origin; the layer's name by default.
+        warnings: What is odd about the place without being wrong.
     """
 
     name: str
     table: Mapping[str, Any]
     from_file: bool = False
     origin: Callable[[tuple[str, ...]], str] | None = None
+    warnings: tuple[str, ...] = ()
 
     def origin_of(self, path: tuple[str, ...]) -> str:
         """Return where the value at `path` came from."""
@@ -61,40 +62,55 @@ def read_file(path: Path) -> Layer:
     return Layer(str(path), table, from_file=True)
 
 
-def read_environment(model: type[Group]) -> tuple[Layer, list[str]]:
-    """Read the ``MOTIONKIT_*`` variables that name settings of `model`.
+def read_environment(model: type[BaseModel]) -> Layer:
+    """Read the ``MOTIONKIT_*`` variables; one that names no setting of `model` is a warning.
 
-    Returns:
-        The layer, and one warning for each variable that names no setting of this model.
+    Names may have any case; values stay text.
     """
-    source = EnvSettingsSource(_shadow(model))
-    slots = [name for name, field in model.model_fields.items() if slot_of(field) is not None]
-    table = {name: value for name, value in source().items() if name not in slots}
-    for name in slots:
-        if found := _slot_variables(name, source.env_vars):
-            table[name] = found
-    warnings = _unknown(model, source.env_vars)
-    return Layer("environment", table, origin=lambda path: f"environment {variable(path)}"), warnings
+    given: dict[tuple[str, ...], str] = {}
+    warnings = []
+    known = {variable((name,)) for name in model.model_fields} | set(NOT_SETTINGS)
+    for name, text in ((name.upper(), text) for name, text in os.environ.items()):
+        path = tuple(name.removeprefix(PREFIX).lower().split("__"))
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+            continue
+        if path[0] in model.model_fields:
+            given[path] = text
+        else:
+            hint = suggest(name, known)
+            warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
+    table = nested(model, given)
+    return Layer("environment", table, origin=lambda path: f"environment {variable(path)}", warnings=tuple(warnings))
 
 
-def variable(path: tuple[str, ...]) -> str:
+def variable(path: Iterable[str]) -> str:
     """Return the environment variable of a key."""
     return PREFIX + "__".join(path).upper().replace("-", "_")
 
 
-@lru_cache(maxsize=32)
-def _shadow(model: type[Group]) -> type[BaseSettings]:
-    # The sources of pydantic-settings want a BaseSettings class; ours stay plain models, usable without an environment.
-    class Base(BaseSettings):
-        model_config = SettingsConfigDict(
-            env_prefix=PREFIX, env_nested_delimiter="__", enable_decoding=False, extra="allow"
-        )
+def nested(model: type[BaseModel], given: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return the table of a `Layer` from values by their path; the value of a slot itself is the choice."""
+    chosen = slots_of(model)
+    found: dict[str, Any] = {}
+    for path, value in given.items():
+        *parents, last = (*path, "") if len(path) == 1 and path[0] in chosen else path
+        table = found
+        for part in parents:
+            if not isinstance(table.get(part), dict):
+                table[part] = {}
+            table = table[part]
+        table[last] = value
+    return found
 
-    fields: dict[str, Any] = {
-        name: (dict[str, Any] if slot_of(field) is not None else field.annotation, None)
-        for name, field in model.model_fields.items()
-    }
-    return create_model(f"{model.__name__}Sources", __base__=Base, **fields)
+
+def cache_folder() -> Path:
+    """Return the folder for data that can be made again.
+
+    It is ``$MOTIONKIT_CACHE``, else ``$XDG_CACHE_HOME/motionkit``, else ``~/.cache/motionkit``.
+    """
+    if own := os.environ.get("MOTIONKIT_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motionkit"
 
 
 def _parse(file: Path) -> dict[str, Any]:
@@ -108,29 +124,3 @@ def _parse(file: Path) -> dict[str, Any]:
     raise MotionkitError(
         f"settings file {file} is neither TOML, JSON nor YAML.", fix="name it .toml, .json, .yaml or .yml"
     )
-
-
-def _slot_variables(name: str, variables: Mapping[str, str | None]) -> Any:
-    # Read by hand: a slot's options belong to a plugin that may not be known yet, and must stay text until it is.
-    start = f"{PREFIX}{name}".lower()
-    found: dict[str, Any] = {}
-    for key, value in variables.items():
-        if key.startswith(f"{start}__") and value is not None:
-            *parents, last = key[len(start) + 2 :].split("__")
-            table = found
-            for part in parents:
-                table = table.setdefault(part, {})
-            table[last] = value
-    bare = variables.get(start)
-    return found if bare is None else {"": bare, **found}
-
-
-def _unknown(model: type[Group], variables: Mapping[str, str | None]) -> list[str]:
-    known = {variable((name,)) for name in model.model_fields} | set(NOT_SETTINGS)
-    warnings = []
-    for key in variables:
-        name = key.upper()
-        if name.startswith(PREFIX) and name not in known and name.partition("__")[0] not in known:
-            hint = suggest(name, known)
-            warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
-    return warnings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -11,8 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from motionkit.config._group import Cli, Group
-from motionkit.config._slots import Slot, slot_of
+from motionkit.config._group import Cli
 from motionkit.documents import parse_json
 from motionkit.errors import MotionkitError
 
@@ -50,25 +49,67 @@ class Leaf:
         return ".".join(self.path)
 
     @property
-    def slot(self) -> Slot | None:
-        """The slot it is, if it is one."""
-        return slot_of(self.field)
-
-    @property
     def cli(self) -> Cli | None:
         """Its flag, if it has one."""
         return next((mark for mark in self.field.metadata if isinstance(mark, Cli)), None)
+
+    @property
+    def flag(self) -> str:
+        """The flag it has, or would have."""
+        return (self.cli.flag if self.cli is not None else "") or dotted(self.path)
 
     @property
     def help(self) -> str:
         """Its description."""
         return self.field.description or ""
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is on or off."""
+        return is_bool(self.field.annotation)
 
-def group_of(field: FieldInfo) -> type[Group] | None:
+    @property
+    def is_many(self) -> bool:
+        """Whether it holds any number of values, so that its flag repeats."""
+        return is_many(self.field.annotation)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words it accepts, when it accepts only words."""
+        return choices(self.field.annotation)
+
+    @property
+    def type_name(self) -> str:
+        """Short name of its type, for help."""
+        return type_name(self.field.annotation)
+
+    @property
+    def limits(self) -> str:
+        """Limits of a number, for help."""
+        return limits(self.field)
+
+    @property
+    def default_text(self) -> str:
+        """Its default for help and tables; empty when there is nothing to show."""
+        value = self.default
+        if value is MISSING:
+            return "required"
+        if value is None or value == () or value == "":
+            return ""
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return ",".join(str(item) for item in value) if isinstance(value, (tuple, list)) else str(value)
+
+
+def dotted(path: Iterable[str]) -> str:
+    """Return the flag of a key: ``--reward.lambda-skate``."""
+    return "--" + ".".join(path).replace("_", "-")
+
+
+def group_of(field: FieldInfo) -> type[BaseModel] | None:
     """Return the group a field holds, or None when it is a leaf."""
     kind = field.annotation
-    return kind if isinstance(kind, type) and issubclass(kind, Group) else None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def field_default(name: str, field: FieldInfo, parent: BaseModel | None) -> Any:
@@ -91,19 +132,19 @@ def leaves(model: type[BaseModel], parent: BaseModel | None = None, path: tuple[
     for name, field in model.model_fields.items():
         default = field_default(name, field, parent)
         if (group := group_of(field)) is not None:
-            yield from leaves(group, default if isinstance(default, Group) else None, (*path, name))
+            yield from leaves(group, default if isinstance(default, BaseModel) else None, (*path, name))
         else:
             yield Leaf((*path, name), field, default, model)
 
 
 def default_table(model: type[BaseModel], parent: BaseModel | None = None) -> dict[str, Any]:
-    """Return the defaults of `model` as nested tables; slots and required fields are left out."""
+    """Return the defaults of `model` as nested tables; required fields are left out."""
     table: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         default = field_default(name, field, parent)
         if (group := group_of(field)) is not None:
-            table[name] = default_table(group, default if isinstance(default, Group) else None)
-        elif default is not MISSING and slot_of(field) is None:
+            table[name] = default_table(group, default if isinstance(default, BaseModel) else None)
+        elif default is not MISSING:
             table[name] = default
     return table
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from motionkit import plugins
-from motionkit.config import leaves
+from motionkit.config import leaves, slots_of
 from motionkit.plugins import Component
 from motionkit.testing._report import Findings
 
@@ -35,9 +35,12 @@ def check_component(kind: str, name: str) -> Component:
     summary = component.summary.strip()
     found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
     found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
+    slots = slots_of(component.options)
     for leaf in leaves(component.options):
-        told = bool(leaf.help) or leaf.slot is not None
-        found.expect(told, f"Option {leaf.key!r} needs a description: it becomes the flag's help.")
+        found.expect(
+            bool(leaf.help) or leaf.path[0] in slots,
+            f"Option {leaf.key!r} needs a description: it becomes the flag's help.",
+        )
     defaults = {key: f.default for key, f in component.options.model_fields.items() if not f.is_required()}
     try:
         if len(defaults) == len(component.options.model_fields):

@@ -15,13 +15,9 @@ from motionkit import plugins
 from motionkit.cli._flags import flags
 from motionkit.cli._lazy import load_register
 from motionkit.cli._table import rows
-from motionkit.config import Leaf, leaves
+from motionkit.config import Draft
 
 FILE = Path(__file__).with_name("flags.json")
-
-
-def _defaults(leaf: Leaf) -> tuple[str, ...]:
-    return leaf.slot.default if leaf.slot is not None else ()
 
 
 def current() -> dict[str, list[str]]:
@@ -30,8 +26,8 @@ def current() -> dict[str, list[str]]:
     for entry in plugins.available("trainers"):
         if entry.builtin:
             model = plugins.get("trainers", f"motionkit:{entry.name}").options
-            chosen = {leaf.path[0]: _defaults(leaf) for leaf in leaves(model) if leaf.slot is not None}
-            names = [name for flag in flags(model, chosen) if not flag.hidden for name in flag.names]
+            draft = Draft(model)
+            names = [name for flag in flags(draft) if not flag.hidden for name in flag.names]
             found[entry.name.replace(".", " ")] = sorted(names)
     for row in rows():
         app = typer.Typer(add_completion=False)

@@ -16,6 +16,7 @@ from typer.testing import Result
 from motionkit.cli._flags import flags
 from motionkit.cli._table import module_exists, rows
 from motionkit.cli.settings import settings_command
+from motionkit.config import Draft
 
 Cli = Callable[..., Result]
 HEAVY = ("torch", "numpy", "pydantic", "pydantic_settings", "peft", "transformers", "motionkit.config")
@@ -89,7 +90,7 @@ def test_options_of_the_chosen_plugin_are_shown(cli: Cli, trainer: ModuleType) -
 
 
 def test_defaults_come_from_the_parents_instance(sample: ModuleType) -> None:
-    found = {flag.path: flag for flag in flags(sample.Sample, {})}
+    found = {flag.path: flag for flag in flags(Draft(sample.Sample))}
     assert found["optim", "weight_decay"].names == ("--optim.weight-decay",)
     assert "default: 0.01" in found["optim", "weight_decay"].help  # the class itself says 0.0
 
@@ -100,7 +101,7 @@ def test_two_settings_with_one_flag_fail_at_once(sample: ModuleType) -> None:
 
     Twins.model_fields["other"].metadata.append(sample.Cli("--mode"))
     with pytest.raises(TypeError, match="mode and other both have the flag --mode"):
-        flags(Twins, {})
+        flags(Draft(Twins))
 
 
 def test_typer_is_given_no_variables(trainer: ModuleType) -> None:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from motionkit.config import Chosen, Given, Group, SettingsError, resolve, slot
+from motionkit.config import Chosen, Given, Settings, SettingsError, resolve, slot
 from motionkit.errors import MotionkitError
 
 
@@ -67,7 +67,7 @@ def test_options_that_the_chosen_one_does_not_have(
 
 
 def test_a_slot_may_stay_empty(sample: ModuleType, tmp_path: Path) -> None:
-    class Optional(Group):
+    class Optional(Settings):
         policy: Chosen | None = slot("policies", None)
 
     found = resolve(Optional)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import Result
 
 from motionkit import plugins
-from motionkit.config import Chosen, Group, slot
+from motionkit.config import Chosen, Settings, slot
 from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS
 
@@ -86,11 +86,11 @@ def test_a_misfit_is_refused_before_anything_is_made(cli: Cli, pixels: None, wor
 
 
 def test_a_slot_read_from_python_refuses_a_misfit_too(pixels: None) -> None:
-    class Settings(Group):
+    class Asked(Settings):
         policy: Chosen = slot("policies", "mdm", gives="diffusion")
 
     with pytest.raises(MotionkitError, match="policy 'pixels' gives 'actor'"):
-        Settings.model_validate({"policy": "pixels"})
+        Asked.model_validate({"policy": "pixels"})
 
 
 def test_a_plugin_without_words_fits_as_before(sample: ModuleType) -> None:

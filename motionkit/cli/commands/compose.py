@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from motionkit.cli._stop import working
 from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
-from motionkit.config import Chosen, Cli, Group, slot
+from motionkit.config import Chosen, Cli, Settings, slot
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _STARTER = "starter"
 
 
-class ComposeSettings(Group):
+class ComposeSettings(Settings):
     """Everything `motionkit compose` can be told."""
 
     dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", gives="text-motion")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,44 +79,46 @@ def explain(model: Any, key: str) -> dict[str, str]:
     Raises:
         MotionkitError: There is no such setting; the nearest key is suggested.
     """
-    from motionkit import plugins
-    from motionkit.cli._flags import _default, dotted
-    from motionkit.config import leaves
-    from motionkit.config._problems import suggest
-    from motionkit.config._sources import variable
-    from motionkit.config._tree import limits, type_name
+    from motionkit.config import suggest, variable
 
-    known = {}
-    for leaf in leaves(model):
-        known[leaf.key] = (leaf, leaf.cli.flag or dotted(leaf.path) if leaf.cli is not None else "")
-        if leaf.slot is not None:
-            part = "weight" if leaf.slot.many else "name"
-            known[leaf.key] = known[f"{leaf.key}.{part}"] = (leaf, dotted(leaf.path))
-            for entry in plugins.available(leaf.slot.kind):
-                if not entry.builtin:  # explaining a setting imports nothing foreign
-                    continue
-                try:
-                    options = plugins.get(leaf.slot.kind, f"{entry.distribution}:{entry.name}").options
-                except MotionkitError:
-                    continue
-                if leaf.slot.many:
-                    known[f"{leaf.key}.{entry.name}.weight"] = (leaf, f"{dotted(leaf.path)} {entry.name}=WEIGHT")
-                for option in leaves(options):
-                    full = (*leaf.path, entry.name, *option.path) if leaf.slot.many else (*leaf.path, *option.path)
-                    known[".".join(full)] = (option, dotted(full))
+    known = dict(_facts(model))
     if key not in known:
         hint = suggest(key, known)
         raise MotionkitError(f"there is no setting {key!r}.", fix=hint or "motionkit config show COMMAND lists them.")
-    leaf, flag = known[key]
-    return {
-        "key": key,
-        "meaning": leaf.help,
-        "type": f"any of the {leaf.slot.kind}" if leaf.slot is not None else type_name(leaf.field.annotation),
-        "default": ", ".join(leaf.slot.default) if leaf.slot else _default(leaf.default).removeprefix("default: "),
-        "limits": limits(leaf.field),
-        "flag": flag or f"--set {key}=...",
-        "variable": variable(tuple(key.split("."))),
-    }
+    facts = known[key]
+    flag = facts["flag"] or f"--set {key}=..."
+    return {"key": key, **facts, "flag": flag, "variable": variable(key.split("."))}
+
+
+def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield every key of `model` with what is known about it, the options of our own plugins among them."""
+    from motionkit.config import Draft, Leaf, dotted, installed, leaves, slots_of
+
+    def facts(leaf: Leaf, flag: str) -> dict[str, str]:
+        return {
+            "meaning": leaf.help, "type": leaf.type_name, "default": leaf.default_text, "limits": leaf.limits,
+            "flag": flag,
+        }  # fmt: skip
+
+    chosen = slots_of(model)
+    for leaf in leaves(Draft(model).model):
+        if leaf.path[0] not in chosen:
+            yield leaf.key, facts(leaf, leaf.flag if leaf.cli is not None else "")
+    for name, slot in chosen.items():
+        choice = {
+            "meaning": model.model_fields[name].description or "", "type": f"any of the {slot.kind}",
+            "default": ", ".join(slot.default), "limits": "", "flag": dotted((name,)),
+        }  # fmt: skip
+        yield name, choice
+        yield f"{name}.{'weight' if slot.many else 'name'}", choice
+        for plugin, options in installed(slot, builtin=True):  # explaining a setting imports nothing foreign
+            prefix = (name, plugin) if slot.many else () if slot.spread else (name,)
+            if slot.many:
+                yield f"{name}.{plugin}.weight", {**choice, "flag": f"{dotted((name,))} {plugin}=WEIGHT"}
+            for leaf in leaves(options):
+                path = (*prefix, *leaf.path)
+                flag = (leaf.flag if leaf.cli else "") if slot.spread else dotted(path)
+                yield ".".join(path), facts(leaf, flag)
 
 
 def _model(command: list[str]) -> Any:

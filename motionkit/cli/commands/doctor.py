@@ -111,8 +111,7 @@ def _plugins(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
 
 
 def _variables(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
-    from motionkit.config._problems import suggest
-    from motionkit.config._sources import NOT_SETTINGS, PREFIX, variable
+    from motionkit.config import NOT_SETTINGS, PREFIX, suggest, variable
 
     given = [name for name in os.environ if name.startswith(PREFIX)]
     if not given:

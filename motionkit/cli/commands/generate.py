@@ -12,7 +12,7 @@ from pydantic import Field
 from motionkit.cli._stop import working
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
-from motionkit.config import Chosen, Cli, Group, slot
+from motionkit.config import Chosen, Cli, Group, Settings, slot
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class PromptSettings(Group):
     )
 
 
-class GenerateSettings(Group):
+class GenerateSettings(Settings):
     """Everything `motionkit generate` can be told."""
 
     policy: Chosen = slot("policies", "mdm", gives="diffusion")

@@ -98,21 +98,14 @@ def show_plugin(
 ) -> None:
     """Show one plugin: what it does, its options, what it needs."""
     from motionkit import plugins
-    from motionkit.cli._flags import _default
-    from motionkit.config import leaves
-    from motionkit.config._tree import limits, type_name
+    from motionkit.config import leaves, slots_of
 
     component = plugins.get(kind, name)
+    chosen = slots_of(component.options)
     rows = [
-        [
-            leaf.key,
-            type_name(leaf.field.annotation),
-            _default(leaf.default).removeprefix("default: "),
-            limits(leaf.field),
-            leaf.help,
-        ]
+        [leaf.key, leaf.type_name, leaf.default_text, leaf.limits, leaf.help]
         for leaf in leaves(component.options)
-        if leaf.slot is None
+        if leaf.path[0] not in chosen
     ]
     columns = ["option", "type", "default", "limits", "meaning"]
     entry = None if plugins.is_file(name) else plugins.find(kind, name)
