@@ -34,12 +34,12 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
     save_tmr(tmp_path / "tmr", new_tmr(sizes, dataset.normalizer.mean, dataset.normalizer.std, encoder))
 
     from motionkit import GRPO, load_policy, load_reward
-    from motionkit.trainers.grpo.api import RolloutSettings
+    from motionkit.trainers.grpo.api import GrpoRollout
 
     policy = load_policy(tmp_path / "mdm", dataset=dataset)
     reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)
     before = {name: value.clone() for name, value in policy.tensors().items()}
-    grpo = GRPO(policy, reward, rollout=RolloutSettings(group_size=2), seed=0)
+    grpo = GRPO(policy, reward, rollout=GrpoRollout(group_size=2), seed=0)
     prompts = dataset.prompts("train")
     for step in range(2):
         metrics = grpo.step(prompts[2 * step : 2 * step + 2])

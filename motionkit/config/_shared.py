@@ -107,6 +107,32 @@ class LoraSettings(Group):
     )
 
 
+class PromptSettings(Group):
+    """Which prompts a policy is asked."""
+
+    k_segments: Annotated[int, Cli("--k-segments")] = Field(
+        0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
+    )
+
+
+class SamplerSettings(Group):
+    """How a policy is sampled."""
+
+    kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler")] = Field(
+        "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
+    )
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        0, ge=0, le=10_000, description="Sampling steps: a subset of the trained timesteps; 0 takes all of them."
+    )
+    spacing: Literal["early", "even"] = Field(
+        "even", description="Timesteps visited: early is densest at the noisy end, where a motion is decided."
+    )
+    guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
+        2.5, ge=0, description="Classifier-free guidance scale; 1 is off."
+    )
+    eta: float = Field(0.0, ge=0, le=1, description="Noise of ddim.")
+
+
 class TrainerSettings(Settings):
     """Base of every trainer's settings: subclass it and add the trainer's own groups."""
 

@@ -67,7 +67,7 @@ _ROWS = (
         "algorithms",
         "algorithm",
         gives={"algorithm": "motionkit.trainers.grpo.algorithms.base:Algorithm"},
-        runtime=("policy", "reference", "sampler", "micro_batch", "precision", "shuffle_seed", "world"),
+        runtime=("policy", "reference", "seed", "precision", "shuffle", "world"),
     ),
     Kind(
         "datasets",

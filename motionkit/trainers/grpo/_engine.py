@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
+from motionkit.config import Chosen, Group, LoraSettings, choose_one
 from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
-from motionkit.rl import NoiseSource, require_eval
+from motionkit.rl import require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._state import State, Stateful
@@ -26,12 +26,9 @@ from motionkit.trainers.grpo._settings import (
     EmaSettings,
     GrpoLoraSettings,
     GrpoOptimSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
 )
 from motionkit.trainers.grpo._whole import mean_over, whole_batch
-from motionkit.trainers.grpo.algorithms import Algorithm, Clipped
+from motionkit.trainers.grpo.algorithms.base import Algorithm
 
 
 class GRPO:
@@ -43,9 +40,10 @@ class GRPO:
         policy: Policy to train.
         rewards: One reward, or several with weights.
         reference: Policy that KL is measured to; the policy as it starts when None.
-        rollout: What is sampled before each update.
-        sampler: How it is sampled.
-        objective: What is maximised.
+        algorithm: Update rule by name, or as a settings model holds it, with its options.
+        rollout: Options of the algorithm: what is sampled before each update.
+        sampler: Options of the algorithm: how it is sampled.
+        objective: Options of the algorithm: what is maximised.
         optim: Optimiser settings.
         lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
         ema: Moving average of the weights.
@@ -59,8 +57,8 @@ class GRPO:
 
     Example:
         >>> from motionkit import GRPO, load_dataset, load_policy, load_reward
-        >>> from motionkit.trainers.grpo.api import SamplerSettings
-        >>> sampler = SamplerSettings(inference_timesteps=5)
+        >>> from motionkit.trainers.grpo.api import GrpoSampler
+        >>> sampler = GrpoSampler(inference_timesteps=5)
         >>> grpo = GRPO(load_policy("starter"), load_reward("tmr-dense"), sampler=sampler)
         >>> metrics = grpo.step(load_dataset("starter").prompts("train")[:2])
         >>> metrics["ratio/mean"]
@@ -73,9 +71,10 @@ class GRPO:
         rewards: Reward | Sequence[tuple[Reward, float]],
         *,
         reference: DiffusionPolicy | None = None,
-        rollout: RolloutSettings | None = None,
-        sampler: SamplerSettings | None = None,
-        objective: ObjectiveSettings | None = None,
+        algorithm: str | Chosen = "grpo",
+        rollout: Group | None = None,
+        sampler: Group | None = None,
+        objective: Group | None = None,
         optim: GrpoOptimSettings | None = None,
         lora: LoraSettings | None = None,
         ema: EmaSettings | None = None,
@@ -87,20 +86,22 @@ class GRPO:
         self.world = world or OneProcess()
         self.policy = policy
         self.rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
-        self.rollout, self.sampler = rollout or RolloutSettings(), sampler or SamplerSettings()
         optim, lora, control = optim or GrpoOptimSettings(), lora or GrpoLoraSettings(), control or ControlSettings()
         if lora.enabled:
             policy.adapt(r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=seed)
         policy.network.eval()
         policy.autocast = torch.bfloat16 if precision == "bf16" else None
-        self.algorithm: Algorithm = Clipped(
-            policy,
-            Reference(policy, reference),
-            self.sampler,
-            objective or ObjectiveSettings(),
-            micro_batch=self.rollout.micro_batch,
+        if isinstance(algorithm, str):
+            groups = {"rollout": rollout, "sampler": sampler, "objective": objective}
+            algorithm = choose_one(
+                "algorithms", algorithm, {name: group for name, group in groups.items() if group is not None}
+            )
+        self.algorithm: Algorithm = algorithm.build(
+            policy=policy,
+            reference=Reference(policy, reference),
+            seed=seed,
             precision=precision,
-            shuffle_seed=seed if control.shuffle_advantages else None,
+            shuffle=control.shuffle_advantages,
             world=self.world,
         )
         peak = optim.learning_rate or (2e-3 if lora.enabled else 1e-4)
@@ -111,9 +112,7 @@ class GRPO:
             ema=(ema or EmaSettings()).decay,
             world=self.world,
         )
-        self.noise = NoiseSource(
-            seed, initial="group" if self.rollout.shared_noise else "independent", antithetic=self.rollout.antithetic
-        )
+        self.noise = self.algorithm.noise
         self.updates = 0
 
     def step(self, prompts: Sequence[Prompt]) -> dict[str, float]:
@@ -157,8 +156,8 @@ class GRPO:
             prompts,
             self.algorithm.plan,
             self.noise,
-            samples=self.rollout.group_size,
-            guidance=self.sampler.guidance_scale,
+            samples=self.algorithm.samples,
+            guidance=self.algorithm.guidance,
             step=self.updates,
             record=self.algorithm.records == "trajectory",
         )

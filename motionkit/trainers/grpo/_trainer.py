@@ -80,9 +80,7 @@ class GrpoTrainer:
             self.policy,
             self.rewards,
             reference=_reference(settings.policy, device=device, dataset=dataset),
-            rollout=settings.rollout,
-            sampler=settings.sampler,
-            objective=settings.objective,
+            algorithm=settings.algorithm,
             optim=settings.optim,
             lora=settings.lora,
             ema=settings.ema,
@@ -139,7 +137,7 @@ class GrpoTrainer:
             "policy": settings.policy.label,
             "trained_parameters": sum(parameter.numel() for _, parameter in self.grpo.learner.trained),
             "prompts": len(self.cursor.prompts),
-            "samples_per_update": settings.rollout.prompts * settings.rollout.group_size,
+            "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
             "timesteps": plan.timesteps.tolist(),
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
@@ -240,10 +238,10 @@ def _refuse_idle(settings: GrpoSettings) -> None:
     Raises:
         MotionkitError: Such a setting was changed.
     """
-    default = type(settings.sampler)().noise_scale
-    if settings.sampler.noise_scale != default:
+    noise_scale = getattr(settings.sampler, "noise_scale", None)
+    if noise_scale is not None and noise_scale != type(settings.sampler).model_fields["noise_scale"].default:
         raise MotionkitError(
-            f"sampler.noise_scale = {settings.sampler.noise_scale} has no effect.",
+            f"sampler.noise_scale = {noise_scale} has no effect.",
             why="it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta.",
             fix="leave --noise-scale out, or set sampler.eta.",
         )

@@ -1,6 +1,12 @@
-"""Update rules: how scored samples become a gradient. One module each, behind `Algorithm`."""
+"""Update rules, one module each, behind `base.Algorithm`: how scored samples become a gradient. Imports no torch."""
 
-from motionkit.trainers.grpo.algorithms.base import Algorithm, Update
-from motionkit.trainers.grpo.algorithms.clipped import Clipped
+from motionkit.plugins import Component
+from motionkit.trainers.grpo.algorithms._options import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 
-__all__ = ["Algorithm", "Clipped", "Update"]
+grpo = Component(
+    summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",
+    options=GrpoOptions,
+    factory="motionkit.trainers.grpo.algorithms.clipped:Clipped",
+)
+
+__all__ = ["GrpoObjective", "GrpoOptions", "GrpoRollout", "GrpoSampler", "grpo"]

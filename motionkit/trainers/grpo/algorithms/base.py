@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
-from motionkit.rl import StepPlan
+from motionkit.rl import NoiseSource, StepPlan
 
 Records = Literal["trajectory", "endpoints", "graph"]
 """What sampling keeps for the algorithm: the visited states, the finished motions alone, or the whole graph."""
@@ -40,11 +40,17 @@ class Algorithm(Protocol):
         plan: The reverse steps of a rollout.
         records: What sampling must keep. ``graph`` also leaves gradients on while sampling and scoring.
         passes: Most optimiser steps per batch.
+        samples: Samples per prompt.
+        noise: Where the noise of rollouts comes from.
+        guidance: Classifier-free guidance scale of rollouts.
     """
 
     plan: StepPlan
     records: Records
     passes: int
+    samples: int
+    noise: NoiseSource
+    guidance: float
 
     def update(self, batch: Samples, scored: Scored, number: int) -> Update:
         """Turn rewards into credit.
