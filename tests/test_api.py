@@ -60,6 +60,11 @@ def test_options_are_checked(dataset) -> None:
         motionkit.load_reward("tmr-dens")
 
 
+def test_a_reference_is_opened_by_grpo_alone() -> None:
+    with pytest.raises(MotionkitError, match="the reference 'starter' has no effect here"):
+        motionkit.load_policy("starter", reference="starter")
+
+
 def test_importing_motionkit_imports_no_torch() -> None:
     code = "import motionkit, sys; assert 'torch' not in sys.modules; assert 'GRPO' in dir(motionkit)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,7 +4,7 @@ from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import Broken, Entry, Scan, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words
-from motionkit.plugins._kinds import KINDS, Kind, kinds_in_words
+from motionkit.plugins._kinds import KINDS, Kind, either
 from motionkit.plugins._lookup import available, find, get, hidden, is_file, label
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Scan",
     "available",
     "catching",
+    "either",
     "find",
     "fitting",
     "forget",
@@ -26,7 +27,6 @@ __all__ = [
     "in_use",
     "in_words",
     "is_file",
-    "kinds_in_words",
     "label",
     "reads_of",
     "require_fit",

@@ -5,7 +5,7 @@ To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `moti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -104,7 +104,12 @@ KINDS: Mapping[str, Kind] = {row.name: row for row in _ROWS}
 """Every kind by its name, in the order of listings."""
 
 
-def kinds_in_words() -> str:
-    """Return the names of the kinds as help says them: ``rewards, trainers, ... or policies``."""
-    *most, last = KINDS
-    return f"{', '.join(most)} or {last}"
+def either(words: Iterable[str]) -> str:
+    """Return words as a choice: ``a, b or c``.
+
+    Example:
+        >>> either(["motion", "mask", "text"])
+        'motion, mask or text'
+    """
+    *most, last = [*words] or [""]
+    return f"{', '.join(most)} or {last}" if most else last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
 from motionkit.rl._audit import Precision, audit_ratio, ratio_bound, require_eval
-from motionkit.rl._credit import length_mask, mix_credit, segment_frames, spread_to_frames
+from motionkit.rl._credit import length_mask, mix_credit, segment_frames
 from motionkit.rl._density import (
     frame_sum,
     kl_frames,
@@ -17,10 +17,11 @@ from motionkit.rl._density import (
     valid_dims,
 )
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
-from motionkit.rl._objective import Objective, RatioNorm, Reduction, Terms, clipped_surrogate, linear_surrogate
+from motionkit.rl._objective import Objective, RatioNorm, Terms
 from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
 from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
 from motionkit.rl._schedule import Schedule
+from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
 
 __all__ = [
     "ADVANTAGES",
@@ -32,12 +33,12 @@ __all__ = [
     "Precision",
     "Predict",
     "RatioNorm",
-    "Reduction",
     "Rollout",
     "Sampler",
     "Schedule",
     "StepNoise",
     "StepPlan",
+    "Surrogate",
     "Terms",
     "Trajectory",
     "Transitions",
@@ -49,6 +50,7 @@ __all__ = [
     "global_std",
     "group_std",
     "kl_frames",
+    "kl_k3",
     "kl_nats",
     "leave_one_out",
     "length_mask",
@@ -64,8 +66,8 @@ __all__ = [
     "rollout",
     "segment_frames",
     "shuffled",
-    "spread_to_frames",
     "stable_hash",
     "step_products",
     "valid_dims",
+    "weighted_mean",
 ]

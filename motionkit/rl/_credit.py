@@ -44,24 +44,3 @@ def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
     if not 0.0 <= share <= 1.0:
         raise MotionkitError(f"the share of the total in segment credit must be in 0..1, got {share}.")
     return share * total[:, None] + (1.0 - share) * segments
-
-
-def spread_to_frames(
-    segments: Tensor, bounds: Tensor, frames: int, *, total: Tensor | None = None, share: float = 0.0
-) -> Tensor:
-    """Give every frame the advantage of its segment, a `share` of it replaced by the whole motion's.
-
-    Args:
-        segments: ``[N, K]`` advantages of the segments.
-        bounds: ``[N, K, 2]`` as in `segment_frames`.
-        frames: T.
-        total: ``[N]`` advantages of the whole motions; needed when `share` is above 0.
-        share: As in `mix_credit`.
-
-    Returns:
-        ``[N, T]``; 0 on frames of no segment, padding included.
-    """
-    values = segments if total is None else mix_credit(segments, total, share)
-    if total is None and share != 0.0:
-        raise MotionkitError("a share of the total needs the total's advantages.", code=1)
-    return (segment_frames(bounds, frames).to(values.dtype) * values[..., None]).sum(1)

@@ -35,6 +35,10 @@ def check_component(kind: str, name: str) -> Component:
     summary = component.summary.strip()
     found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
     found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
+    row = plugins.KINDS[kind]
+    for verb, word, known in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
+        words = plugins.either(known) or "nothing"
+        found.expect(not word or word in known, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
     slots = slots_of(component.options)
     for leaf in leaves(component.options):
         found.expect(

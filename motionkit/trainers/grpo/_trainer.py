@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from motionkit.config import Chosen
@@ -64,7 +65,7 @@ class GrpoTrainer:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
-        self.policy: DiffusionPolicy = settings.policy.build(device=device, dataset=dataset)
+        self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         prompts = list(
             dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
         )
@@ -79,7 +80,7 @@ class GrpoTrainer:
         self.grpo = GRPO(
             self.policy,
             self.rewards,
-            reference=_reference(settings.policy, device=device, dataset=dataset),
+            reference=reference,
             algorithm=settings.algorithm,
             optim=settings.optim,
             lora=settings.lora,
@@ -222,14 +223,21 @@ def _keep_shown(run: Run, measured: Measured, name: str) -> None:
         measured.shown.save(folder / f"{name}.npz")
 
 
-def _reference(chosen: Chosen, **runtime: Any) -> DiffusionPolicy | None:
-    path = getattr(chosen.options, "reference", "")
-    if not path:
-        return None
-    options = chosen.options.model_copy(update={"checkpoint": path, "reference": ""})
-    policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(**runtime)
-    policy.network.requires_grad_(False)
-    return policy
+def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
+    """Open the policy, and a second one when its option ``reference`` names the checkpoint that KL is measured to.
+
+    Policies of other packages may have that option beside ``checkpoint``, or neither.
+    """
+    other = getattr(chosen.options, "reference", "")
+    if not other:
+        return chosen.build(**runtime), None
+    own = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
+    policy = own.build(**runtime)
+    reference: DiffusionPolicy = replace(own, options=own.options.model_copy(update={"checkpoint": other})).build(
+        **runtime
+    )
+    reference.network.requires_grad_(False)
+    return policy, reference
 
 
 def _refuse_idle(settings: GrpoSettings) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import Scored
-from motionkit.rl import DDIM, DDPM, NoiseSource, Objective, Precision, StepPlan, audit_ratio
+from motionkit.rl import DDIM, DDPM, NoiseSource, Objective, Precision, StepPlan, Surrogate, audit_ratio
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
@@ -76,10 +76,8 @@ class Clipped:
         self.plan.require_trainable()
         self.surrogate = Objective(
             ratio_norm=objective.ratio_norm,
-            clip_low=objective.clip_range,
-            clip_high=objective.clip_range,
             kl_coef=objective.kl_coef,
-            on_policy=objective.inner_epochs == 1,
+            surrogate=Surrogate(objective.clip_range, objective.clip_range, on_policy=objective.inner_epochs == 1),
         )
 
     def update(self, batch: Samples, scored: Scored, number: int) -> ClippedUpdate:
