@@ -113,9 +113,6 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
             say(f"{len(skipped)} file(s) hold no motion: {listed(skipped, 5)}")
         if opened.made:
             say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
-        if opened.twins:
-            twins = [f"{link} is {file}" for link, file in opened.twins]
-            say(f"{len(twins)} link(s) to a file that is read already: {listed(twins, 5)}")
     refuse_idle(options, sources)
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources

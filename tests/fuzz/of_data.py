@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from motionkit.clips._walk import Outcome
 from motionkit.clips.convert import load_clips, open_sources
-from motionkit.clips.convert._outcome import Outcome, Piece
-from motionkit.clips.convert._place import Place
+from motionkit.clips.convert._results import Piece
+from motionkit.clips.convert._resumable_folder import ResumableFolder, _line_of
 from motionkit.datasets.composite import CompositeOptions
 from motionkit.datasets.composite import component as composite
 from motionkit.datasets.composite._arrays import Arrays, pack
@@ -90,7 +91,7 @@ _RECORD = {"kind": "motionkit-conversion", "schema": 1, "to": "npz", "clips": []
 
 def _make_places(scratch: Path) -> None:
     """Make a conversion that was killed, one that is done, and one that was killed while it replaced another."""
-    lines = [{"plan": _PLAN}, {"outcome": Outcome("a", "a.bvh", "f", pieces=(Piece("a", 9, ("a.npz",)),)).document()}]
+    lines = [{"plan": _PLAN}, _line_of(Outcome("a", "a.bvh", "f", (Piece("a", 9, ("a.npz",)),)))]
     for name, parts in {"killed": (".out.part",), "done": ("out",), "both": (".out.part", "out")}.items():
         for part in parts:
             folder = scratch / name / part
@@ -105,9 +106,9 @@ def _make_places(scratch: Path) -> None:
 def _read_places(folder: Path) -> None:
     """Convert into a folder with an earlier conversion; what is beside the folder stays as it is."""
     (folder / "beside").write_text("mine")
-    with Place(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
-        if place.done("a") is None:
-            write_bytes_atomic(place.folder / "b.npz", b"new")
+    with ResumableFolder(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
+        if "a" not in place.done:
+            write_bytes_atomic(place.path / "b.npz", b"new")
         place.finish(_RECORD)
     assert (folder / "beside").read_text() == "mine"
 

@@ -94,7 +94,7 @@ def register(app: typer.Typer) -> None:
         KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
         """
         from motionkit.clips.convert import (
-            Wishes,
+            OutputOptions,
             messages,
             plan_conversion,
             run_conversion,
@@ -117,7 +117,7 @@ def register(app: typer.Typer) -> None:
                 "convert needs something to read and a place to write.", fix="motionkit convert IN... OUT"
             )
         out = Path(paths[-1])
-        request = plan_conversion(out, paths[:-1], to, Wishes(fps, bvh_unit, min_frames, mirror, fix, overwrite))
+        request = plan_conversion(out, paths[:-1], to, OutputOptions(fps, bvh_unit, min_frames, mirror, fix, overwrite))
         rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
         sources, skipped = _inputs.open_inputs(paths[:-1], options, clips)
         with working("convert", len(sources), after=NOTHING if request.file else GOES_ON) as step:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from motionkit.clips.convert._files import SUFFIX, FileKind, write_file
-from motionkit.clips.convert._outcome import Piece
+from motionkit.clips.convert._results import Piece
+from motionkit.clips.convert._write_file import SUFFIX, FileKind, write_file
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._skeleton import HUMANML

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from motionkit.clips._pool import in_processes
-from motionkit.clips.convert import load_clips, unforeseen
+from motionkit.clips._walk import walk
 from motionkit.clips.profile._measure import Measure, measure
 from motionkit.clips.profile._profile import Profile
-from motionkit.errors import MotionkitError
-from motionkit.motion._clip import ClipSource, clip_key
-from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable
+from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.corpus._caption_table import CaptionTable
 
 
 def profile_sources(
@@ -33,42 +31,17 @@ def profile_sources(
         MotionkitError: A worker process died, or a clip fits several rows of the table.
     """
     rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
-    todo = [(source, rows.get(source.key)) for source in sources]
     profile = Profile()
-    with closing(in_processes(_work, todo, jobs)) as results:
-        for source, (measures, problems) in zip(sources, results, strict=True):
-            for one in measures:
+    with closing(walk(sources, _measured, rows=rows, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            for one in outcome.results:
                 profile.add(one)
-            profile.failed.update(problems)
-            progress(source.key)
+            for name, reason in outcome.failed().items():
+                # The name is put before the reason anyway.
+                start = f"{outcome.origin} "
+                profile.failed[name] = reason.removeprefix(f"{outcome.origin}: ").removeprefix(start)
     return profile
 
 
-_Job = tuple[ClipSource, CaptionRow | None]
-_Result = tuple[list[Measure], dict[str, str]]
-
-
-def _work(job: _Job) -> _Result:
-    """Measure one source's clips; what is wrong with them becomes part of the result."""
-    source, row = job
-    measures: list[Measure] = []
-    problems: dict[str, str] = {}
-    try:
-        for clip in load_clips(source):
-            key = clip_key(source, clip)
-            try:
-                if clip.fault is not None:
-                    raise clip.fault
-                measures.append(measure(clip.with_row(row), key, source.origin))
-            except MotionkitError as error:
-                problems[f"{source.origin} ({key})"] = _said(error, source.origin)
-            except Exception as error:
-                problems[f"{source.origin} ({key})"] = _said(unforeseen(error, source.origin), source.origin)
-    except MotionkitError as error:
-        problems[source.origin] = _said(error, source.origin)
-    return measures, problems
-
-
-def _said(error: MotionkitError, origin: str) -> str:
-    """Return what an error says, without the name that is put before it anyway."""
-    return error.sentence().removeprefix(f"{origin}: ").removeprefix(f"{origin} ")
+def _measured(clip: Clip, key: str, origin: str) -> list[Measure]:
+    return [measure(clip, key, origin)]

@@ -6,14 +6,18 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from motionkit.clips.convert._outcome import Outcome
+from motionkit.clips._sources import FileSource
+from motionkit.clips._walk import Outcome
+from motionkit.clips.convert._results import ClipFacts, Piece
 from motionkit.documents import parse_json, read_text
 from motionkit.errors import MotionkitError
-from motionkit.runs import OutputFolder, hold, write_bytes_atomic
+from motionkit.motion._clip import ClipSource
+from motionkit.runs import OutputFolder, hold, still_holds, write_bytes_atomic
 
 JOURNAL = ".journal.jsonl"
 LOCK = ".lock"
@@ -21,7 +25,7 @@ _LIMIT = 256 << 20
 """Bytes of a journal; a source takes up to a kilobyte."""
 
 
-class Place:
+class ResumableFolder:
     """Writes ``OUT`` as ``.OUT.part`` first.
 
     The journal there gets a line for each finished source. After a process died, the next one with the same plan
@@ -35,6 +39,10 @@ class Place:
         sources: Fingerprint of each source by its id; a source with an empty one is always converted again.
         overwrite: Replace the files of an earlier conversion; other files in the folder are never touched.
 
+    Attributes:
+        path: The folder to write into until `finish`.
+        done: Outcomes of unchanged sources that an earlier, interrupted process finished, by source id.
+
     Raises:
         MotionkitError: `out` is a file, is not empty and not an earlier conversion's, or `overwrite` is False.
     """
@@ -44,28 +52,28 @@ class Place:
     ) -> None:
         self._output = claim_folder(out, overwrite=overwrite)
         self._out = self._output.path
-        self.folder = self._out.parent / f".{self._out.name}.part"
+        self.path = self._out.parent / f".{self._out.name}.part"
         self._plan = json.loads(json.dumps(plan))
         self._sources = sources
-        self._done: dict[str, Outcome] = {}
+        self.done: dict[str, Outcome[ClipFacts | Piece]] = {}
         self._finished = False
         self._lock: IO[str] | None = None
         self._journal: IO[str] | None = None
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> ResumableFolder:
         """Make and lock the part folder.
 
         Raises:
             MotionkitError: It cannot be made, is no conversion's, or another process works in it.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             self._refuse_strangers()
             self._lock = self._hold()
             self._read_journal()
             self._sweep()
-            self._journal = (self.folder / JOURNAL).open("a", encoding="utf-8", errors="backslashreplace")
-            if not self._done:
+            self._journal = (self.path / JOURNAL).open("a", encoding="utf-8", errors="backslashreplace")
+            if not self.done:
                 self._append({"plan": self._plan})
         except OSError as error:
             self._close()
@@ -78,16 +86,12 @@ class Place:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._finished and isinstance(error, MotionkitError) and error.code == 2:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.path, ignore_errors=True)
         self._close()
 
-    def done(self, key: str) -> Outcome | None:
-        """Return the outcome of an unchanged source that an earlier, interrupted process finished, else None."""
-        return self._done.get(key)
-
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: Outcome[ClipFacts | Piece]) -> None:
         """Write the outcome of a finished source to the journal."""
-        self._append({"outcome": outcome.document()})
+        self._append(_line_of(outcome))
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Move the folder into place, with its record ``convert.json``.
@@ -99,33 +103,30 @@ class Place:
         if os.name == "nt":
             self._close()  # Windows moves no folder with open files, so the lock goes a moment too early there
         # The journal and the lock are deleted last: until then no other process may use the folder.
-        self._output.settle(self.folder, record, leave=(JOURNAL, LOCK))
+        self._output.settle(self.path, record, leave=(JOURNAL, LOCK))
         self._finished = True
         for name in (JOURNAL, LOCK):
             (self._out / name).unlink(missing_ok=True)
 
     def _refuse_strangers(self) -> None:
         """Refuse a folder of that name without a journal: its files would be deleted."""
-        names = {path.name for path in self.folder.iterdir()}
+        names = {path.name for path in self.path.iterdir()}
         if JOURNAL not in names and any(name != LOCK and not name.startswith(".tmp-") for name in names):
             raise MotionkitError(
-                f"{self.folder} is in the way: OUT is written there first.",
+                f"{self.path} is in the way: OUT is written there first.",
                 why="no conversion made what is in it, so nothing in it will be touched.",
                 fix="move it elsewhere, or choose another OUT.",
             )
 
     def _hold(self) -> IO[str]:
         """Lock the folder and check that it is still there: another process may just have renamed it."""
-        lock = hold(self.folder)
-        try:
-            if os.path.samestat(os.fstat(lock.fileno()), (self.folder / LOCK).stat()):
-                return lock
-        except FileNotFoundError:
-            pass
-        lock.close()
-        raise MotionkitError(
-            f"{self.folder} was in use by another process until now.", fix="run the same command again."
-        )
+        lock = hold(self.path)
+        if not still_holds(lock, self.path):
+            lock.close()
+            raise MotionkitError(
+                f"{self.path} was in use by another process until now.", fix="run the same command again."
+            )
+        return lock
 
     def _close(self) -> None:
         for file in (self._journal, self._lock):
@@ -139,29 +140,26 @@ class Place:
 
     def _read_journal(self) -> None:
         """Read the outcomes of an earlier process with the same plan and sources; skip an incomplete last line."""
-        path = self.folder / JOURNAL
+        path = self.path / JOURNAL
         try:
             # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
             lines = read_text(path, limit=_LIMIT).split("\n")
             if _parsed(lines[0], path) == {"plan": self._plan}:
                 for line in lines[1:]:
-                    outcome = Outcome.parse(_parsed(line, path)["outcome"])
+                    outcome = _outcome_of(_parsed(line, path)["outcome"])
                     same = outcome.fingerprint and outcome.fingerprint == self._sources.get(outcome.key)
-                    if same and all((self.folder / file).is_file() for piece in outcome.pieces for file in piece.files):
-                        self._done[outcome.key] = outcome
+                    if same and all((self.path / file).is_file() for file in _files(outcome)):
+                        self.done[outcome.key] = outcome
         except (MotionkitError, ValueError, KeyError, TypeError):
             pass
-        whole = [{"plan": self._plan}, *({"outcome": outcome.document()} for outcome in self._done.values())]
-        text = "".join(map(_json_line, whole)) if self._done else ""
-        write_bytes_atomic(path, text.encode(errors="backslashreplace"))
+        whole = [{"plan": self._plan}, *map(_line_of, self.done.values())] if self.done else []
+        write_bytes_atomic(path, "".join(map(_json_line, whole)).encode(errors="backslashreplace"))
 
     def _sweep(self) -> None:
         """Delete files of no finished source: leftovers of the process that died."""
-        known = {
-            self.folder / file for outcome in self._done.values() for piece in outcome.pieces for file in piece.files
-        }
-        known |= {self.folder / JOURNAL, self.folder / LOCK}
-        for path in self.folder.rglob("*"):
+        known = {self.path / file for outcome in self.done.values() for file in _files(outcome)}
+        known |= {self.path / JOURNAL, self.path / LOCK}
+        for path in self.path.rglob("*"):
             if path.is_file() and path not in known:
                 path.unlink(missing_ok=True)
 
@@ -177,18 +175,18 @@ def claim_folder(out: Path, *, overwrite: bool = False) -> OutputFolder:
     return place
 
 
-def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
+def refuse_sources(out: Path, sources: Iterable[ClipSource]) -> None:
     """Refuse an output that would replace its own input.
 
     Args:
         out: File or folder to write.
-        paths: Files that are read.
+        sources: What is read.
 
     Raises:
-        MotionkitError: One of them is `out`, or lies in it.
+        MotionkitError: The file of a source is `out`, or lies in it.
     """
     place = Path(os.path.realpath(out))
-    for path in paths:
+    for path in (source.path for source in sources if isinstance(source, FileSource)):
         file = Path(os.path.realpath(path))
         if place == file or place in file.parents or place in path.absolute().parents:
             raise MotionkitError(
@@ -198,6 +196,42 @@ def refuse_sources(out: Path, paths: Iterable[Path]) -> None:
                 why="what is read is never replaced.",
                 fix="choose another OUT.",
             )
+
+
+def _files(outcome: Outcome[ClipFacts | Piece]) -> list[str]:
+    return [file for result in outcome.results if isinstance(result, Piece) for file in result.files]
+
+
+def _line_of(outcome: Outcome[ClipFacts | Piece]) -> dict[str, Any]:
+    """Return the journal's line for an outcome."""
+    return {
+        "outcome": {
+            "key": outcome.key,
+            "origin": outcome.origin,
+            "fingerprint": outcome.fingerprint,
+            "clips": [asdict(result) for result in outcome.results if isinstance(result, ClipFacts)],
+            "pieces": [asdict(result) for result in outcome.results if isinstance(result, Piece)],
+            "problems": {key: error.sentence() for key, error in outcome.problems.items()},
+        }
+    }
+
+
+def _outcome_of(document: dict[str, Any]) -> Outcome[ClipFacts | Piece]:
+    """Rebuild the outcome of a journal's line (KeyError, TypeError for anything else)."""
+    results: tuple[ClipFacts | Piece, ...] = tuple(map(_facts_of, document["clips"]))
+    results += tuple(map(_piece_of, document["pieces"]))
+    problems = {key: MotionkitError(sentence) for key, sentence in document["problems"].items()}
+    return Outcome(document["key"], document["origin"], document["fingerprint"], results, problems)
+
+
+def _facts_of(facts: dict[str, Any]) -> ClipFacts:
+    kept = None if facts["kept"] is None else (int(facts["kept"][0]), int(facts["kept"][1]))
+    warnings, findings = tuple(facts["warnings"]), tuple(facts["findings"])
+    return ClipFacts(**{**facts, "warnings": warnings, "findings": findings, "kept": kept})
+
+
+def _piece_of(piece: dict[str, Any]) -> Piece:
+    return Piece(**{**piece, "files": tuple(piece["files"])})
 
 
 def _json_line(document: Mapping[str, Any]) -> str:

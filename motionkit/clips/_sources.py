@@ -1,4 +1,4 @@
-"""One motion file with the captions, splits and group found in its folder."""
+"""Sources of clips: a motion file with the captions, splits and group of its folder, and one that cannot be opened."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from motionkit.errors import MotionkitError
 from motionkit.formats._table import FORMATS
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion.corpus._captions import Caption, read_captions
@@ -77,6 +78,35 @@ class FileSource:
             )
             for clip in clips
         ]
+
+
+@dataclass(frozen=True)
+class LockedSource:
+    """A file or folder that cannot be opened; only its own `load` fails.
+
+    Attributes:
+        path: Where it is.
+        key: An id, as of a clip.
+        reason: The error message of the system.
+    """
+
+    path: Path
+    key: str
+    reason: str
+
+    @property
+    def origin(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return an empty text: the source is tried again next time."""
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        """Raise a MotionkitError with the reason."""
+        what = "; what is in it was not read" if self.path.suffix == "" else ""
+        raise MotionkitError(f"{self.path}: {self.reason}{what}.", fix="check its permissions.")
 
 
 def _state(path: Path) -> str:

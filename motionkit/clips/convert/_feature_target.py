@@ -1,4 +1,4 @@
-"""Write clips as HumanML3D or KIT features: parts, mirror images, tagged captions."""
+"""Write a HumanML3D or KIT dataset: features in parts, mirror images, tagged captions, splits, statistics."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from motionkit.clips.convert._outcome import Piece
+from motionkit.clips.convert._report import ConvertReport
+from motionkit.clips.convert._results import Piece
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after
-from motionkit.motion._clip import Clip
+from motionkit.motion._clip import Clip, ClipSource
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._captions import Caption, captions_within, clean_caption
-from motionkit.motion.corpus._folder import write_clip
+from motionkit.motion.corpus._folder import finish_folder, write_clip
+from motionkit.motion.corpus._ids import SPLITS, complete_splits
 from motionkit.motion.corpus._tagger import tag_caption
 from motionkit.rigs import kit_bones, to_body
 
@@ -61,6 +63,32 @@ class FeatureTarget:
     def describe(self) -> dict[str, Any]:
         """Return body and mirroring."""
         return {"to": self.body, "mirrored": self.mirrored}
+
+    def check_names(self, sources: Sequence[ClipSource]) -> None:
+        """Raise MotionkitError if the id of a clip is that of another clip's mirror image."""
+        keys = {source.key for source in sources} if self.mirrored else set()
+        if both := sorted(key for key in keys if f"M{key}" in keys):
+            raise MotionkitError(
+                f"the mirror image of {both[0]} would be called M{both[0]}, which is another clip.",
+                fix="rename one of them, or leave out --mirror.",
+            )
+
+    def finish(self, folder: Path, pieces: Sequence[Piece], report: ConvertReport) -> None:
+        """Assign splits without leaks; write split lists and statistics."""
+        groups = {piece.key: piece.group for piece in pieces}
+        splits = complete_splits({piece.key: piece.split for piece in pieces}, groups)
+        found: dict[str, set[str]] = {}
+        for key, group in groups.items():
+            found.setdefault(group, set()).add(splits[key])
+        if leaks := sorted(group for group, where in found.items() if len(where) > 1):
+            report.warnings.append(
+                f"{len(leaks)} group(s) are in several splits, so held-out figures will flatter: {', '.join(leaks[:5])}"
+            )
+        report.uncaptioned = [piece.key for piece in pieces if not piece.captions]
+        report.splits = {split: sum(value == split for value in splits.values()) for split in SPLITS}
+        if not report.splits["train"]:
+            report.warnings.append("the train split is empty: Mean and Std were taken over all clips.")
+        finish_folder(folder, splits, self.skeleton)
 
     def write(self, clip: Clip, key: str, folder: Path) -> Sequence[Piece]:
         """Write a clip's parts, then their mirror images; a part that is too short is returned without files.

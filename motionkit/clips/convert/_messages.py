@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
-from motionkit.clips.convert._dataset_target import MAX_FRAMES
+from motionkit.clips.convert._feature_target import MAX_FRAMES
 from motionkit.clips.convert._report import ConvertReport
 from motionkit.motion.corpus._ids import original
 

@@ -1,4 +1,4 @@
-"""Check a clip before it is written, and cut it where needed."""
+"""Check a clip and cut it where needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from motionkit.clips.checks import Finding, check_motion, longest_clean_run
-from motionkit.clips.convert._outcome import Found
+from motionkit.clips.convert._results import ClipFacts
 from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
@@ -19,7 +19,7 @@ _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
 
 
-def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, Found]:
+def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, ClipFacts]:
     """Check a clip; cut off a rest pose that a model would learn and, with `fix`, all but the longest clean run.
 
     Args:
@@ -34,11 +34,9 @@ def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = Fals
     Raises:
         MotionkitError: No part of the clip can be used.
     """
-    if clip.fault is not None:
-        raise clip.fault
     motion = clip.motion
     findings = _findings(clip, check=target is None)
-    clip, warnings = _sound_captions(clip)
+    clip, warnings = _captions_inside(clip)
     start, stop = 0, motion.frames
     if fix:
         start, stop = longest_clean_run(motion.frames, findings)
@@ -63,7 +61,7 @@ def look(clip: Clip, key: str, *, target: Target | None = None, fix: bool = Fals
             if not captions_within((caption,), start / motion.fps, stop / motion.fps)
         ]
         clip = clip.cut(start, stop)
-    facts = Found(
+    facts = ClipFacts(
         key,
         motion.frames,
         motion.fps,
@@ -92,7 +90,7 @@ def _findings(clip: Clip, *, check: bool) -> Sequence[Finding]:
     )
 
 
-def _sound_captions(clip: Clip) -> tuple[Clip, list[str]]:
+def _captions_inside(clip: Clip) -> tuple[Clip, list[str]]:
     """Drop captions whose time lies outside the clip; return warnings."""
     warnings = list(clip.warnings)
     seconds = clip.motion.frames / clip.motion.fps

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from motionkit.clips.convert import FeatureTarget, FileTarget, Wishes, plan_conversion, refuse_for_check
+from motionkit.clips.convert import FeatureTarget, FileTarget, OutputOptions, plan_conversion, refuse_for_check
 from motionkit.errors import MotionkitError
 
 from ...made.bvh_files import write_bvh
@@ -44,21 +44,21 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("out", "to", "wishes", "said"),
+    ("out", "to", "options", "said"),
     [
-        ("a.glb", "bvh", Wishes(), "--to bvh does not fit the name a.glb"),
-        ("a.fbx", None, Wishes(), ".fbx files cannot be written"),
-        ("out", "kit", Wishes(fps=20.0), "--fps 20: kit has 12.5"),
-        ("out", None, Wishes(min_frames=50), "--min-frames does not act with --to humanml"),
-        ("a.npz", None, Wishes(min_frames=50), "--min-frames does not act where OUT is a single file"),
-        ("out", "bvh", Wishes(mirror=True), "--mirror does not act with --to bvh"),
-        ("out", "kit", Wishes(bvh_unit="m"), "--bvh-unit does not act with --to kit"),
-        ("a.glb", None, Wishes(bvh_unit="m"), "--bvh-unit does not act with --to glb"),
+        ("a.glb", "bvh", OutputOptions(), "--to bvh does not fit the name a.glb"),
+        ("a.fbx", None, OutputOptions(), ".fbx files cannot be written"),
+        ("out", "kit", OutputOptions(fps=20.0), "--fps 20: kit has 12.5"),
+        ("out", None, OutputOptions(min_frames=50), "--min-frames does not act with --to humanml"),
+        ("a.npz", None, OutputOptions(min_frames=50), "--min-frames does not act where OUT is a single file"),
+        ("out", "bvh", OutputOptions(mirror=True), "--mirror does not act with --to bvh"),
+        ("out", "kit", OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to kit"),
+        ("a.glb", None, OutputOptions(bvh_unit="m"), "--bvh-unit does not act with --to glb"),
     ],
 )
-def test_what_could_not_act_is_refused(out: str, to, wishes: Wishes, said: str) -> None:
+def test_what_could_not_act_is_refused(out: str, to, options: OutputOptions, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
-        plan_conversion(Path(out), ["a.bvh"], to, wishes)
+        plan_conversion(Path(out), ["a.bvh"], to, options)
 
 
 def test_a_check_takes_no_option_of_writing() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from motionkit.clips._walk import Job, Outcome, work
 from motionkit.clips.convert import FileTarget, convert_file
-from motionkit.clips.convert._work import Job, work
+from motionkit.clips.convert._convert import write_clip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion
 
@@ -57,6 +60,11 @@ class Sound:
         return [clip()]
 
 
+def write(source: Any, target: Any, folder: Path) -> Outcome[Any]:
+    """Convert a source as a worker process does."""
+    return work(Job(source, partial(write_clip, target=target, folder=folder)))
+
+
 ERRORS = [
     KeyError("frames"), OverflowError("too large"), MemoryError(), RecursionError("deep"),
     torch.linalg.LinAlgError("svd"),
@@ -67,11 +75,10 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_any_error_of_a_reader_or_a_writer_is_the_problem_of_its_clip(tmp_path: Path, error: Exception) -> None:
-    read = work(Job(Failing(error), FileTarget("npz"), tmp_path))
-    written = work(Job(Sound(), Failing(error), tmp_path))  # type: ignore[arg-type]
-    for outcome in (read, written):
-        (reason,) = outcome.problems.values()
-        assert outcome.pieces == ()
+    read, written = write(Failing(error), FileTarget("npz"), tmp_path), write(Sound(), Failing(error), tmp_path)
+    for outcome, results in ((read, 0), (written, 1)):
+        (reason,) = outcome.failed().values()
+        assert len(outcome.results) == results, "what was found in a clip stays known when it cannot be written"
         assert "\n" not in reason
         plain = "more memory than there is" if isinstance(error, MemoryError) else type(error).__name__
         assert (error.strerror if isinstance(error, OSError) else plain) in reason
@@ -82,10 +89,10 @@ def test_any_error_of_a_reader_or_a_writer_is_the_problem_of_its_clip(tmp_path: 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG])
 def test_a_disk_that_takes_no_file_stops_everything(tmp_path: Path, number: int) -> None:
     with pytest.raises(OSError, match="disk"):
-        work(Job(Sound(), Failing(OSError(number, "disk")), tmp_path))  # type: ignore[arg-type]
-    assert work(Job(Failing(OSError(number, "disk")), None)).problems, "a source on a broken disk is one source"
+        write(Sound(), Failing(OSError(number, "disk")), tmp_path)
+    assert work(Job(Failing(OSError(number, "disk")), write_clip)).problems, "a source on a broken disk is one source"
 
 
 def test_ctrl_c_is_no_problem_of_a_clip(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        work(Job(Failing(KeyboardInterrupt()), FileTarget("npz"), tmp_path))
+        write(Failing(KeyboardInterrupt()), FileTarget("npz"), tmp_path)

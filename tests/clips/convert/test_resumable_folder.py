@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.clips.convert import FileTarget, convert, convert_file, open_sources
-from motionkit.clips.convert._place import Place
+from motionkit.clips.convert._resumable_folder import ResumableFolder
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, ReadOptions
 
@@ -90,16 +90,16 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
 
     def come_in(self: Path, missing_ok: bool = False) -> None:
         if self.name == ".journal.jsonl":
-            code = "from pathlib import Path; from motionkit.clips.convert._place import Place\n"
-            code += f"with Place(Path({str(out)!r}), {{}}, {{}}, overwrite=True) as place: print(place.folder)"
+            code = "from pathlib import Path; from motionkit.clips.convert._resumable_folder import ResumableFolder\n"
+            code += f"with ResumableFolder(Path({str(out)!r}), {{}}, {{}}, overwrite=True) as place: print(place.path)"
             other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
             seen.append(other.stdout + other.stderr)
         unlink(self, missing_ok=missing_ok)
 
-    with Place(out, {}, {}) as place:
-        with pytest.raises(MotionkitError, match="in use by another"), Place(out, {}, {}):
+    with ResumableFolder(out, {}, {}) as place:
+        with pytest.raises(MotionkitError, match="in use by another"), ResumableFolder(out, {}, {}):
             pass
-        (place.folder / "a.npz").write_bytes(b"1")
+        (place.path / "a.npz").write_bytes(b"1")
         monkeypatch.setattr(Path, "unlink", come_in)
         place.finish({"schema": 1})
         monkeypatch.undo()
@@ -110,17 +110,17 @@ def test_no_other_process_gets_in_while_a_folder_moves_into_place(tmp_path, monk
 
 def test_a_folder_that_is_gone_when_its_lock_is_taken_is_not_worked_in(tmp_path, monkeypatch):
     """Another process moves the folder into place between the opening of the lock and the taking of it."""
-    from motionkit.clips.convert import _place
+    from motionkit.clips.convert import _resumable_folder
 
-    real = _place.hold
+    real = _resumable_folder.hold
 
     def late(folder: Path):
         lock = real(folder)
         folder.rename(tmp_path / "moved")
         return lock
 
-    monkeypatch.setattr(_place, "hold", late)
-    with pytest.raises(MotionkitError, match="until now"), Place(tmp_path / "out", {}, {}):
+    monkeypatch.setattr(_resumable_folder, "hold", late)
+    with pytest.raises(MotionkitError, match="until now"), ResumableFolder(tmp_path / "out", {}, {}):
         pass
 
 

@@ -1,8 +1,8 @@
-"""Result of converting one source: plain data, sent between processes and written to the journal."""
+"""What is known of a clip that was read, and of a clip that was written: plain data, also for the journal."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 _NUMBERS = ("frames", "fps", "joints")
@@ -35,7 +35,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Found:
+class ClipFacts:
     """Facts and findings of one clip that was read.
 
     Attributes:
@@ -64,48 +64,6 @@ class Found:
         """Return the facts for the record of what was made of it: its own length and rate are called the source's."""
         rest = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
         return {"source_frames": self.frames, "source_fps": self.fps, **rest}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Result of converting one source.
-
-    Attributes:
-        key: The source's id.
-        origin: Where it is.
-        fingerprint: State of the source when it was read.
-        clips: The clips read.
-        pieces: The clips written.
-        problems: Reason why a clip was not used, by clip id (the source's id if it could not be read).
-    """
-
-    key: str
-    origin: str
-    fingerprint: str = ""
-    clips: tuple[Found, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-    problems: dict[str, str] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        """Return it as plain data for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def parse(cls, document: dict[str, Any]) -> Outcome:
-        """Rebuild it from `document` (KeyError, TypeError for anything else)."""
-        clips = tuple(
-            Found(
-                **{
-                    **clip,
-                    "warnings": tuple(clip["warnings"]),
-                    "findings": tuple(clip["findings"]),
-                    "kept": None if clip["kept"] is None else (int(clip["kept"][0]), int(clip["kept"][1])),
-                }
-            )
-            for clip in document["clips"]
-        )
-        pieces = tuple(Piece(**{**piece, "files": tuple(piece["files"])}) for piece in document["pieces"])
-        return cls(**{**document, "clips": clips, "pieces": pieces})
 
 
 def _number(text: str) -> str | float:

@@ -1,0 +1,241 @@
+"""Convert clips to a folder or a file, or check them: the walk over clips with three sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from motionkit._version import __version__
+from motionkit.clips._sources import FileSource
+from motionkit.clips._walk import walk
+from motionkit.clips.convert._check_clip import check_clip
+from motionkit.clips.convert._feature_target import FeatureTarget
+from motionkit.clips.convert._report import ConvertReport
+from motionkit.clips.convert._results import ClipFacts, Piece
+from motionkit.clips.convert._resumable_folder import ResumableFolder, refuse_sources
+from motionkit.clips.convert._targets import FileTarget, Target
+from motionkit.clips.convert._write_file import PICTURES, FileKind, write_file, write_pictures
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.corpus._caption_table import CaptionTable
+from motionkit.runs import require_writable
+
+Progress = Callable[[str], None]
+
+MOST_PICTURES = {"html": 64, "mp4": 6, "gif": 6}
+"""How many clips one page or film can show side by side."""
+
+
+def convert(
+    sources: Sequence[ClipSource],
+    out: Path,
+    target: Target,
+    *,
+    table: CaptionTable | None = None,
+    fix: bool = False,
+    overwrite: bool = False,
+    jobs: int = 1,
+    progress: Progress = lambda key: None,
+) -> ConvertReport:
+    """Write a folder of clips in another format.
+
+    A clip that cannot be used is reported and does not stop the others. The folder is written under another name and
+    renamed when it is complete; a conversion that was killed continues when the same command is run again.
+
+    Args:
+        sources: The clips.
+        out: Folder to make.
+        target: Writer of each clip.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        fix: Cut each clip to its longest clean run.
+        overwrite: Replace the files of an earlier conversion in `out`; other files in it are never touched.
+        jobs: Worker processes; 1 uses this process, and so do clips that are in memory.
+        progress: Called with each source's id when it is done.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: `out` cannot be made or written, a source lies in it, two clips would get one name, or no clip
+            could be used.
+    """
+    report = ConvertReport(to=str(target.describe()["to"]))
+    clips = {source.key: source.origin for source in sources}
+    rows, report.motionless = table.deal(clips) if table is not None else ({}, [])
+    if isinstance(target, FeatureTarget):
+        target.check_names(sources)
+    refuse_sources(out, sources)
+    plan = {
+        "version": __version__,
+        **target.describe(),
+        "fix": fix,
+        "options": [repr(getattr(source, "options", None)) for source in sources[:1]],
+        "rows": {key: repr(row) for key, row in rows.items()},
+    }
+    pieces: list[Piece] = []
+    record: dict[str, dict[str, object]] = {}
+    marks = {source.key: source.fingerprint() for source in sources}
+    with report.timed(), ResumableFolder(out, plan, marks, overwrite=overwrite) as folder:
+        done = folder.done
+        step = partial(write_clip, target=target, folder=folder.path, fix=fix)
+        jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
+        with closing(
+            walk(sources, step, rows=rows, done=done, out=folder.path, jobs=jobs, progress=progress)
+        ) as outcomes:
+            for outcome in outcomes:
+                if outcome.key in done:
+                    report.resumed += 1
+                else:
+                    folder.note(outcome)
+                facts = {found.key: found.source() for found in outcome.results if isinstance(found, ClipFacts)}
+                for piece in report.add(outcome):
+                    pieces.append(piece)
+                    about = {**facts.get(piece.clip, {}), **piece.figures}
+                    record[piece.key] = {"origin": outcome.origin, "frames": piece.frames, **about}
+        if not pieces:
+            raise report.nothing(len(sources))
+        report.conclude(pieces)
+        if isinstance(target, FeatureTarget):
+            target.finish(folder.path, pieces, report)
+        folder.finish(
+            {
+                "schema": 1,
+                "to": report.to,
+                "clips": record,
+                "failed": report.failed,
+                "short": report.short,
+                "cut": report.cut,
+                "fixed": report.fixed,
+            }
+        )
+    return report
+
+
+def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = lambda key: None) -> ConvertReport:
+    """Load and check clips; write nothing.
+
+    Args:
+        sources: The clips.
+        jobs: Worker processes.
+        progress: Called with each source's id when it is done.
+    """
+    report = ConvertReport()
+    jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
+    with report.timed(), closing(walk(sources, write_clip, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            report.add(outcome)
+    return report
+
+
+def convert_file(
+    sources: Sequence[ClipSource],
+    out: Path,
+    kind: FileKind,
+    *,
+    fps: float = 0.0,
+    unit: Literal["m", "cm"] = "cm",
+    fix: bool = False,
+    overwrite: bool = False,
+    progress: Progress = lambda key: None,
+) -> ConvertReport:
+    """Write one file.
+
+    Args:
+        sources: One clip; for pages and films several, which are shown side by side.
+        out: The file.
+        kind: Its format.
+        fps: As in `FileTarget`.
+        unit: Unit of a BVH file.
+        fix: Cut each clip to its longest clean run.
+        overwrite: Replace `out`.
+        progress: Called with each source's id when it is read.
+
+    Returns:
+        What was done.
+
+    Raises:
+        MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. If only
+            some clips cannot be used, the report lists them and the others are written.
+    """
+    require_file(out, kind, len(sources), overwrite=overwrite)
+    refuse_sources(out, sources)
+    report = ConvertReport(to=kind)
+    shown: list[_Shown] = []
+    problems: list[MotionkitError] = []
+    with report.timed():
+        step = partial(_read_clip, target=FileTarget(kind, fps, unit), fix=fix)
+        with closing(walk(sources, step, progress=progress)) as outcomes:
+            for outcome in outcomes:
+                report.add(outcome)
+                shown += [result for result in outcome.results if isinstance(result, _Shown)]
+                problems += outcome.problems.values()
+                _check_number(len(shown), kind)
+        if not shown:
+            raise problems[0] if len(problems) == 1 else report.nothing(len(problems))
+        figures: dict[str, float] = {}
+        try:
+            if kind in PICTURES:
+                write_pictures(out, shown)
+            else:
+                figures = write_file(out, kind, shown[0].clip, unit=unit)
+        except OSError as error:
+            raise MotionkitError(f"{out} cannot be written: {error.strerror or error}.", code=1) from error
+        report.written = [title for _, title in shown]
+        report.frames = sum(clip.motion.frames for clip, _ in shown)
+        report.conclude([Piece(report.written[0], report.frames, figures=figures)])
+    return report
+
+
+def write_clip(
+    clip: Clip, key: str, origin: str, *, target: Target | None = None, folder: Path | None = None, fix: bool = False
+) -> Iterator[ClipFacts | Piece]:
+    """Check a clip and write it into a folder; without a target only check it."""
+    clip, facts = check_clip(replace(clip, group=clip.group or key), key, target=target, fix=fix)
+    yield facts
+    if target is not None and folder is not None:
+        yield from (replace(piece, clip=key) for piece in target.write(clip, key, folder))
+
+
+class _Shown(NamedTuple):
+    """A clip at the rate to write, and its title."""
+
+    clip: Clip
+    title: str
+
+
+def _read_clip(clip: Clip, key: str, origin: str, *, target: FileTarget, fix: bool) -> list[ClipFacts | _Shown]:
+    clip, facts = check_clip(clip, key, target=target, fix=fix)
+    return [facts, _Shown(clip.resample(target.rate or clip.motion.fps), key)]
+
+
+def require_file(out: Path, kind: FileKind, count: int, *, overwrite: bool = False) -> None:
+    """Refuse, before any work, a file that cannot be written.
+
+    Args:
+        out: The file.
+        kind: Its format.
+        count: Clips to go into it, as far as that is known.
+        overwrite: Whether an existing file may be replaced.
+
+    Raises:
+        MotionkitError: It exists, cannot be written, or cannot hold so many clips.
+    """
+    require_writable(out)
+    if out.exists() and not overwrite:
+        raise MotionkitError(f"{out} already exists.", fix="choose another OUT, or add --overwrite.")
+    _check_number(count, kind)
+
+
+def _check_number(count: int, kind: FileKind) -> None:
+    most = MOST_PICTURES.get(kind, 1)
+    if count > most:
+        several = f"a .{kind} file shows at most {most} clips" if most > 1 else "such a file holds one clip"
+        raise MotionkitError(
+            f"{count} clips do not fit into one file.",
+            why=f"{several}.",
+            fix=f"give a folder as OUT and --to {kind}: it gets a file per clip.",
+        )
