@@ -13,7 +13,7 @@ import motionkit
 from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy, open_encoder
+from motionkit.policies.mdm.api import new_policy, open_encoder
 
 SHAPE = MDMSettings(
     layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,

@@ -15,7 +15,7 @@ from torch import Tensor
 from motionkit import GRPO
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy
+from motionkit.policies.mdm.api import new_policy
 from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.grpo.api import (

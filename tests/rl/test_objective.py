@@ -23,11 +23,9 @@ from motionkit.rl import (
     clipped_surrogate,
     frame_sum,
     group_std,
-    kl_nats,
     leave_one_out,
     length_mask,
     linear_surrogate,
-    log_ratio_nats,
     ratio_bound,
     require_eval,
     rollout,
@@ -35,7 +33,7 @@ from motionkit.rl import (
     valid_dims,
 )
 
-from .toys import transitions
+from .toys import kl_nats, log_ratio_nats, transitions
 
 NORMS: tuple[RatioNorm, ...] = ("none", "snr", "guard")
 LENGTHS = torch.tensor([6, 4, 5, 6])

@@ -20,7 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm.model import open_policy
+from motionkit.policies.mdm.api import open_policy
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures

@@ -17,8 +17,8 @@ FEET = (7, 10, 8, 11)
 HEIGHTS = (0.05, 0.08, 0.03, 0.06)
 
 
-class Outcome(NamedTuple):
-    """One line of the report."""
+class CheckResult(NamedTuple):
+    """The result of one check: a line of the report."""
 
     name: str
     passed: bool

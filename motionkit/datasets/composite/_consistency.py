@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from motionkit.datasets.composite._read import CompositeFile
-from motionkit.datasets.motions import shared_motions
+from motionkit.datasets.overlap import shared_motions
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
 
