@@ -90,8 +90,8 @@ def _usage(error: typer.TyperException) -> MotionkitError:
             return MotionkitError(
                 f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
             )
-        if owner := _of_another_choice(option, path.removeprefix("motionkit ")):
-            return MotionkitError(f"{path}: no such option: {option}", why=owner[0], fix=owner[1])
+        if other := _of_another_choice(option, path.removeprefix("motionkit ")):
+            return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
         fix = f"did you mean {near}? " if near else ""
         return MotionkitError(f"{path}: no such option: {option}", fix=f"{fix}{path} --help; or --set KEY=VALUE")

@@ -86,9 +86,9 @@ def test_empty_and_cut_json_are_failures(cli: Cli, text: str) -> None:
     ("words", "said"),
     [
         (["--source-fps", "5"], "--source-fps 5.0 does not act"),
-        (["--smpl-model", "none"], "--smpl-model none does not act"),
-        (["--hierarchy", "none"], "--hierarchy none does not act"),
-        (["--offsets", "none"], "--offsets none does not act"),
+        (["--smpl-model", "nothing"], "--smpl-model nothing does not act"),
+        (["--hierarchy", "nothing"], "--hierarchy nothing does not act"),
+        (["--offsets", "nothing"], "--offsets nothing does not act"),
         (["--rot6d-columns", "xz"], "--rot6d-columns xz does not act"),
     ],
 )
