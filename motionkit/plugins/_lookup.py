@@ -1,4 +1,4 @@
-"""Turn the name of a plugin into its `Component`, or say in words why that is not possible."""
+"""Look up the `Component` of a plugin by name; an error gives the reason when there is none."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def available(kind: str) -> list[Entry]:
 
     Raises:
         MotionkitError: There is no such kind, or motionkit runs from a checkout without metadata.
+
+    Example:
+        >>> [entry.name for entry in available("policies") if entry.builtin]
+        ['mdm']
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}")
@@ -39,7 +43,7 @@ def available(kind: str) -> list[Entry]:
 
 
 def get(kind: str, name: str) -> Component:
-    """Return the component called `name`.
+    """Return the component called `name`; imports its light half.
 
     Args:
         kind: A name in `KINDS`, such as ``rewards``.
@@ -47,6 +51,10 @@ def get(kind: str, name: str) -> Component:
 
     Raises:
         MotionkitError: As `find`, or it does not import.
+
+    Example:
+        >>> get("rewards", "physics").summary
+        "Foot skate and jerk against the dataset's medians"
     """
     if is_file(name):
         return _from_file(name)
@@ -143,7 +151,7 @@ def _from_file(name: str) -> Component:
 
 
 def _module_of(path: Path) -> ModuleType:
-    # Registered under a name of its own, so that the factory "that_name:Class" can be imported later.
+    # Registered in sys.modules under its own name, so that the factory "that_name:Class" can be imported later.
     name = f"_motionkit_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

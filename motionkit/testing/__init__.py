@@ -1,6 +1,6 @@
-"""Contract checks for plugins, ours and other people's: call one from a test of your package.
+"""Contract checks for plugins: call one from a test of your package.
 
-Each check raises one ``AssertionError`` that lists everything that is wrong, in sentences.
+Each check raises one ``AssertionError`` that lists all violations, a sentence each.
 
     from motionkit.testing import check_reward
 
