@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from functools import lru_cache
@@ -16,6 +17,8 @@ from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
 from motionkit.plugins._kinds import KINDS
+
+_logger = logging.getLogger("motionkit.plugins")
 
 NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
 INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
@@ -98,6 +101,13 @@ def hidden() -> dict[Entry, str]:
         for entry in scan().entries
         if not entry.builtin and (entry.kind, entry.name) in own
     }
+
+
+def warn_hidden(kind: str, name: str) -> None:
+    """Log a warning when `name` means a built-in and another package uses the name too."""
+    for entry, text in hidden().items():
+        if (entry.kind, entry.name) == (kind, name):
+            _logger.warning("%s", text)
 
 
 def is_file(name: str) -> bool:
