@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motionkit.config import choose_one
-
-_logger = logging.getLogger("motionkit.plugins")
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import TextMotionDataset

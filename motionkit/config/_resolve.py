@@ -230,9 +230,12 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
 def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
     """Choose a plugin from Python; ``./file.py:attribute`` runs, since the caller wrote it.
 
+    Logs a warning when another package brings a plugin of the same name as a built-in.
+
     Raises:
         MotionkitError: There is no such plugin, or an option is wrong.
     """
+    plugins.warn_hidden(kind, name)
     # A path is a path, whether the option holds one or a word such as "starter" as well.
     plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     try:

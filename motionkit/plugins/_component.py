@@ -1,4 +1,4 @@
-"""The light half of a plugin: what it is called, what it needs, where its heavy half lives."""
+"""The light half of a plugin: its options, what it needs, and the name of its heavy half."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ _ROWS = (
         "algorithm",
         gives={"algorithm": "motionkit.trainers.grpo.algorithms.base:Algorithm"},
         runtime=("policy", "reference", "seed", "precision", "shuffle", "world"),
+        check="motionkit.testing:check_algorithm",
     ),
     Kind(
         "datasets",

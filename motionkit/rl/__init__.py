@@ -1,22 +1,23 @@
-"""The mathematics of reinforcement learning on diffusion policies; knows tensors only, no policy and no text."""
+"""The mathematics of reinforcement learning: advantages, surrogates, KL; schedules and samplers of diffusion policies.
+
+Functions of tensors only: policies, prompts and rewards belong to other rooms.
+"""
 
 from __future__ import annotations
 
 from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
-from motionkit.rl._audit import Precision, audit_ratio, ratio_bound, require_eval
+from motionkit.rl._audit import Precision, audit_ratio, require_eval
 from motionkit.rl._credit import length_mask, mix_credit, segment_frames
 from motionkit.rl._density import (
-    frame_sum,
     kl_frames,
     log_prob_frames,
     log_ratio_frames,
-    step_products,
     valid_dims,
 )
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
-from motionkit.rl._objective import Objective, RatioNorm, Terms
-from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
-from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
+from motionkit.rl._objective import Objective, Terms
+from motionkit.rl._plan import DDIM, DDPM, StepPlan
+from motionkit.rl._rollout import Rollout, Trajectory, Transitions, Visited, rollout
 from motionkit.rl._schedule import Schedule
 from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
 
@@ -28,12 +29,8 @@ __all__ = [
     "NoiseSource",
     "Objective",
     "Precision",
-    "Predict",
-    "RatioNorm",
     "Rollout",
-    "Sampler",
     "Schedule",
-    "StepNoise",
     "StepPlan",
     "Surrogate",
     "Terms",
@@ -42,7 +39,6 @@ __all__ = [
     "Visited",
     "audit_ratio",
     "clipped_surrogate",
-    "frame_sum",
     "gaussian",
     "global_std",
     "group_std",
@@ -55,13 +51,11 @@ __all__ = [
     "log_ratio_frames",
     "mix_credit",
     "noise_key",
-    "ratio_bound",
     "require_eval",
     "rollout",
     "segment_frames",
     "shuffled",
     "stable_hash",
-    "step_products",
     "valid_dims",
     "weighted_mean",
 ]

@@ -1,8 +1,8 @@
 """Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
 
-All results are nats per frame (``[M, T]``, padding exactly 0); their sum over frames is a sample's. Divided by
-`valid_dims`, the number of the sample's valid values, long and short motions compare. Padding may hold NaN: it affects
-neither values nor gradients.
+Results are nats per frame, ``[M, T]``, exactly 0 at padding. Their sum over frames, divided by `valid_dims` (the number
+of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes neither
+values nor gradients.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip_low: float, cli
         clip_high: How far it may rise where A > 0.
 
     Example:
-        >>> import torch
         >>> clipped_surrogate(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 1.0]), 0.2, 0.25).tolist()
         [-1.0, -1.25]
     """
@@ -49,9 +48,8 @@ def kl_k3(log_ratio: Tensor) -> Tensor:
         log_ratio: ``log q - log p`` of what p sampled, any shape.
 
     Example:
-        >>> import torch
-        >>> kl_k3(torch.tensor([0.0, 1.0, -1.0])).round(decimals=3).tolist()
-        [0.0, 0.718, 0.368]
+        >>> kl_k3(torch.tensor([0.0, 1.0, -1.0]))
+        tensor([0.0000, 0.7183, 0.3679])
     """
     return log_ratio.expm1() - log_ratio
 
@@ -80,7 +78,6 @@ class Surrogate:
     Example:
         Two sequences of up to two tokens; the second ended after one.
 
-        >>> import torch
         >>> log_prob = torch.zeros(2, 2, requires_grad=True)
         >>> mask = torch.tensor([[True, True], [True, False]])
         >>> loss = Surrogate().loss(log_prob - log_prob.detach(), torch.tensor([1.0, -0.5]), mask.float(), total=2)

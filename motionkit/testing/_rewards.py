@@ -37,15 +37,16 @@ def check_reward(
         reward: Its name, its component, or a reward that is built already.
         options: Options to build it with.
         dataset: Dataset to build it with, for rewards that need one.
-        reads: What a built reward reads; a component says so itself.
+        reads: What a reward that is built already reads; a component has its own word.
         samples: What to score; small random motions, images, masks or texts by default.
         prompts: Their prompts.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
 
     Example:
-        >>> check_reward("physics", options={"r_s": 0.1, "r_j": 100.0})
+        >>> from motionkit import load_reward
+        >>> check_reward(load_reward("physics", r_s=0.1, r_j=100.0))
     """
     if isinstance(reward, str):
         check_component("rewards", reward)

@@ -14,24 +14,24 @@ from motionkit.rl import (
     DDIM,
     NoiseSource,
     Objective,
-    RatioNorm,
     Schedule,
     StepPlan,
     Surrogate,
     Transitions,
     audit_ratio,
     clipped_surrogate,
-    frame_sum,
     group_std,
     leave_one_out,
     length_mask,
     linear_surrogate,
-    ratio_bound,
     require_eval,
     rollout,
     segment_frames,
     valid_dims,
 )
+from motionkit.rl._audit import ratio_bound
+from motionkit.rl._density import frame_sum
+from motionkit.rl._objective import RatioNorm
 
 from .toys import kl_nats, log_ratio_nats, transitions
 
