@@ -51,6 +51,15 @@ def solve(motion: JointMotion, *, rig: RestRig | None = None, symmetric: bool = 
 
     Raises:
         MotionkitError: Joints that are not one finite tree, or a rig of another tree.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> solved = solve(motion)
+        >>> solved.residual_max < 1e-3, solved.flips
+        (True, 0)
     """
     check_joints(motion)
     joints = motion.joints.detach().double().cpu()

@@ -18,7 +18,7 @@ SHORT = 1e-4
 """Metres below which a bone has no direction."""
 
 _FIRM = 0.3
-"""Margin of a frame's rotation, as a part of the rest pose's, below which its neighbours have a say."""
+"""Margin of a frame's rotation, as a part of the rest pose's, below which neighbouring frames count too."""
 
 _ROUNDS = 4
 """Alternations between rotations and shape; one is enough where the shape is truly constant."""
@@ -161,12 +161,11 @@ def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
 def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     """Do as `procrustes`, and where the vectors of a frame hardly fix a rotation, stay near the frame beside it.
 
-    That is so where they have collapsed onto a line or been turned inside out. A frame is told by the margin of its
-    best rotation over the next best (the second singular value plus the signed third), compared with that of
-    `offsets` themselves.
+    That happens where they collapse onto a line or turn inside out. A frame is uncertain where the margin of its best
+    rotation over the next best (the second singular value plus the signed third) is small against that of `offsets`.
     """
     rotations = procrustes(vectors, offsets)
-    products = vectors.mT @ offsets
+    products = vectors.mT @ offsets  # [T, 3, 3] cross-covariances
     spread = torch.linalg.svdvals(products)
     margin = spread[:, 1] + torch.where(torch.linalg.det(products) < 0, -1.0, 1.0) * spread[:, 2]
     lack = _FIRM * torch.linalg.svdvals(offsets)[1:].square().sum() - margin
@@ -174,6 +173,7 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     if bool(firm.all()) or not bool(firm.any()):
         return rotations
     first = int(firm.double().argmax())
+    # From the first firm frame forwards, then backwards; each uncertain frame is pulled towards its neighbour.
     for order in (range(first + 1, len(vectors)), range(first - 1, -1, -1)):
         last = rotations[first].clone()
         for frame in order:
@@ -260,11 +260,13 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     for bone, parent in enumerate(parents):
         if parent >= 0:
             owner[carriers.index(parent), bone] = 1.0
+    # tree[j, b] = 1 where joint j hangs below bone b (or is its end), owner[i, b] = 1 where carrier i turns bone b.
     limbs = bones.clone()
     limbs[:, 0] = 0.0
-    below = tree.T @ miss
+    below = tree.T @ miss  # sum of the misses of all joints that a bone moves, [F, J, 3]
     pull = torch.linalg.cross(limbs, below, dim=-1)
     eye = torch.eye(3, dtype=bones.dtype)
+    # J_c^T J_d of the turns of two bones: n_cd ((b_c.b_d) I - b_d b_c^T), with n_cd joints moved by both.
     dots = limbs @ limbs.mT
     shared = tree.T @ tree
     pairs = dots[..., None, None] * eye - limbs[:, None, :, :, None] * limbs[:, :, None, None, :]
@@ -280,6 +282,7 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     matrix[:, 3:, :3] = mixed.reshape(frames, size - 3, 3)
     matrix[:, :3, 3:] = matrix[:, 3:, :3].mT
     right = torch.cat([miss.sum(dim=1), (owner @ pull).flatten(1)], dim=1)
+    # Levenberg-Marquardt: damping relative to the mean of the diagonal.
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
     matrix = matrix + (damping * scale)[:, None, None] * torch.eye(size, dtype=bones.dtype)
     step = torch.cholesky_solve(right[..., None], torch.linalg.cholesky(matrix))[..., 0]

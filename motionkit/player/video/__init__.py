@@ -49,6 +49,16 @@ def write_video(
     Raises:
         MotionkitError: The ending, the size or the rate cannot be; the extra ``video`` is missing (MP4); ffmpeg fails;
             the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=4)
+        >>> track = PlayerTrack("walk", torch.from_numpy(walk.joints), HUMANML.parents, walk.fps)
+        >>> write_video(Path("walk.gif"), [track], size=(120, 90))
+        >>> Path("walk.gif").read_bytes()[:3]
+        b'GIF'
     """
     kind = path.suffix.lower()
     if kind not in _USUAL:
