@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
-from motionkit.motion._motion import END, JointMotion
+from motionkit.motion._motion import JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs._rest import RestRig, rest_rig
 
@@ -24,7 +24,7 @@ _ROUNDS = 4
 """Alternations between rotations and shape; one is enough where the shape is truly constant."""
 
 
-def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
+def fit_rig(motion: JointMotion) -> RestRig:
     """Fit a skeleton with constant bones to moving joints.
 
     A bone's length is its median over the frames, which a few bad frames do not move. Joints that carry several bones
@@ -34,7 +34,6 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
 
     Args:
         motion: Finite joints in metres.
-        symmetric: Give bones of the left and the right their mean length (HumanML3D's and KIT's bodies only).
 
     Returns:
         The rig: the motion's joints in its order, then the end sites of `rest_rig`.
@@ -50,9 +49,6 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
     if skeleton is None:
         rig = RestRig(motion.names, motion.parents, bones[0].clone())
     else:
-        if symmetric:
-            order = list(skeleton.mirror_order)
-            lengths = 0.5 * (lengths + lengths[order])
         rig = rest_rig(skeleton, lengths)
     count = len(motion.names)
     offsets = rig.offsets.clone()
@@ -60,10 +56,7 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
     for joint in range(count):
         children = [child for child, parent in enumerate(motion.parents) if parent == joint]
         if len(children) > 1:
-            shape = _shape(bones[:, children], offsets[children])
-            if symmetric:  # the shape keeps its angles and takes the lengths
-                shape = torch.nn.functional.normalize(shape, dim=-1) * lengths[children, None]
-            offsets[children] = shape
+            offsets[children] = _shape(bones[:, children], offsets[children])
     return RestRig(rig.names, rig.parents, offsets)
 
 
@@ -100,36 +93,6 @@ def check_joints(motion: JointMotion) -> None:
 def known_body(names: Sequence[str]) -> Skeleton | None:
     """Return the body whose joints these are by name and order, or None."""
     return next((body for body in (HUMANML, KIT) if body.joint_names == tuple(names)), None)
-
-
-def match_rig(motion: JointMotion, rig: RestRig) -> list[int]:
-    """Return the motion's joint for each of the rig's, -1 for end sites that the motion does not have.
-
-    Raises:
-        MotionkitError: The rig and the motion are different trees.
-    """
-    place = {name: joint for joint, name in enumerate(motion.names)}
-    order = [place.get(name, -1) for name in rig.names]
-    extra = [name for name, joint in zip(rig.names, order, strict=True) if joint < 0 and not name.endswith(END)]
-    missing = [name for name in motion.names if name not in rig.names]
-    parents = {name: rig.names[parent] for name, parent in zip(rig.names, rig.parents, strict=True) if parent >= 0}
-    wrong = [
-        name
-        for name, parent in zip(motion.names, motion.parents, strict=True)
-        if parent >= 0 and name in parents and parents[name] != motion.names[parent]
-    ]
-    if extra or missing or wrong:
-        reasons = [
-            f"{what}: {', '.join(names)}"
-            for what, names in (
-                ("joints only the rig has", extra),
-                ("joints only the motion has", missing),
-                ("joints with another parent", wrong),
-            )
-            if names
-        ]
-        raise MotionkitError("the rig is not of the motion's skeleton.", why="; ".join(reasons) + ".")
-    return order
 
 
 def directions(bones: Tensor) -> Tensor:
