@@ -111,7 +111,7 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str]) -> list[Found
     before = len(opened.made), len(locked)
     files = list(_search(path, opened, locked))
     if not files:
-        # Nothing but output of `convert`: then that is what is meant.
+        # The folder holds nothing but output of `convert`, so that is what the user wants to read.
         made = opened.made[before[0] :]
         del opened.made[before[0] :]
         files = [file for folder in made for file in _search(folder, opened, locked)]

@@ -59,8 +59,9 @@ def register(app: typer.Typer) -> None:
 
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
-        from motionkit.clips.profile import check_outputs, profile_tables, remarks, run_profile
+        from motionkit.clips.profile import check_outputs, remarks, run_profile
         from motionkit.motion import ReadOptions
+        from motionkit.trainers.train_mpl import PredictorAdvisor
 
         if overwrite and write_config is None:
             raise MotionkitError("--overwrite acts with --write-config only.", fix="add --write-config FILE.")
@@ -72,6 +73,7 @@ def register(app: typer.Typer) -> None:
         with working("profile", len(sources)) as step:
             result = run_profile(
                 sources,
+                advisor=PredictorAdvisor(),
                 table=rows,
                 html=html,
                 config=write_config,
@@ -85,7 +87,7 @@ def register(app: typer.Typer) -> None:
             warn(text)
         failure = MotionkitError(result.failure, code=1) if result.failure else None
         if not json:
-            for one in profile_tables(result.profile, result.suggestions):
+            for one in result.tables():
                 table(one.title, one.columns, one.rows)
             for text in (*remarks(result.profile), *result.written()):
                 say(text)

@@ -1,4 +1,4 @@
-"""Where the floor is, and who is below it or above it for too long."""
+"""Height of the floor; joints below it, and bodies above it for too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Setting top-level keys of a YAML text while leaving the rest of it as it is."""
+"""Set top-level keys of a YAML text and leave the rest of it as it is."""
 
 from __future__ import annotations
 

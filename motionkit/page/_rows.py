@@ -1,10 +1,11 @@
-"""Charts with a row for each name: bars, and spans between quantiles."""
+"""Charts with a row or a column for each name: bars, spans between quantiles, shares of a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motionkit.page.charts._svg import WIDTH, bar, cut, line, svg, text, ticks
+from motionkit.page._svg import WIDTH, bar, cut, line, svg, text, ticks
+from motionkit.page._wording import percent
 
 _RIGHT = 10
 
@@ -24,13 +25,16 @@ def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
     return svg(6 + height * len(rows), f"{label}: {said}{', ...' if len(rows) > 5 else ''}.", parts)
 
 
-def spans(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str, low: float | None = None) -> str:
+def spans(
+    rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str, of: str, low: float | None = None
+) -> str:
     """Draw for each row a bar from its first to its last value with a tick at the middle one.
 
     Args:
         rows: Name and (low, middle, high).
         label: What the values are.
         unit: Their unit.
+        of: What the rows are, and what a bar spans, for the chart's description.
         low: Left end of the axis; None takes the smallest value.
     """
     height, before, top = 17, 104, 4
@@ -51,4 +55,27 @@ def spans(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, unit: str,
         parts.append(line("tick", x(values[1]), at + 2, x(values[1]), at + height - 2))
     parts.extend(text(x(tick), bottom + 14, f"{tick:g}", "middle") for tick in grid)
     parts.append(text((WIDTH + before) / 2, bottom + 31, f"{label} ({unit})", "middle", "axis"))
-    return svg(bottom + 38, f"{label} of {len(rows)} joints: bars from the 5 % to the 95 % quantile.", parts)
+    return svg(bottom + 38, f"{label} of {len(rows)} {of}.", parts)
+
+
+def shares(rows: Sequence[tuple[str, float]], *, label: str) -> str:
+    """Draw a column for each part with its name below and its share above it.
+
+    Args:
+        rows: Names and amounts; they add up to the whole.
+        label: What the whole is.
+    """
+    height = 232
+    total = sum(value for _, value in rows) or 1.0
+    most = max([value for _, value in rows] or [1.0]) or 1.0
+    floor, step = height - 30, WIDTH / max(len(rows), 1)
+    parts = []
+    for place, (name, value) in enumerate(rows):
+        tall, middle = value / most * (floor - 26), (place + 0.5) * step
+        said = percent(100 * value / total)
+        parts.append(bar(middle - 0.34 * step, floor - tall, 0.68 * step, tall, f"{name}: {said}"))
+        parts.append(text(middle, floor - tall - 7, said, "middle", "axis"))
+        parts.append(text(middle, floor + 18, name, "middle"))
+    parts.append(line("base", 0, floor, WIDTH, floor))
+    said = ", ".join(f"{name} {percent(100 * value / total)}" for name, value in rows)
+    return svg(height, f"{label}: {said}.", parts)

@@ -1,4 +1,4 @@
-"""The stages of a predictor's training: suggesting them, and saying what is wrong with somebody's own."""
+"""The stages of the motion predictor's training: suggest them, and find faults in a user's own."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
 
 
 def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
-    """Return what is wrong with a stage schedule, one sentence each; none when it is sound.
+    """Return the faults of a stage schedule, one sentence each.
 
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.

@@ -1,4 +1,4 @@
-"""How figures are written for people: the same digits in the terminal and on the page, units, plurals."""
+"""Figures as text: the same digits, units and plurals in the terminal and on pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def share(value: float | None) -> str:
 
 
 def percent(value: float) -> str:
-    """Return percents: whole ones, with digits only where the number would vanish."""
+    """Return percents: whole ones, with a decimal below 1 %."""
     if value == 0 or value >= 1:
         return f"{value:.0f} %"
     return f"{value:.1f} %" if value >= 0.1 else "under 0.1 %"
@@ -46,14 +46,14 @@ def plain(value: float | None, digits: int = 2) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it: seconds below two minutes, then minutes, from two hours on hours."""
+    """Return a duration: seconds below two minutes, then minutes, from two hours on hours."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def capped(value: float, uncapped: float) -> str:
-    """Return a figure that has an upper end, and what it would be without."""
+    """Return a figure that is capped, with its uncapped value if that is higher."""
     return plain(value) if uncapped <= value else f"{plain(value)} (uncapped {plain(uncapped)})"
 
 
