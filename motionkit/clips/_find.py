@@ -54,6 +54,13 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     Raises:
         MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.starter import Order, perform
+        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
+        >>> [(source.key, source.format) for source in open_sources([Path("wave.npy")]).sources]
+        [('wave', 'joints')]
     """
     options = options or ReadOptions()
     opened = Opened()

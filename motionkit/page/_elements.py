@@ -31,6 +31,10 @@ def table(
         rows: Cells.
         numbers: Columns of numbers, set to the right.
         kind: ``cards``, ``reasons``, or ``plain`` for a table that is narrow enough to stay one.
+
+    Example:
+        >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
+        True
     """
 
     def cell(tag: str, place: int, value: object) -> str:

@@ -40,6 +40,11 @@ def histogram(
         marks: Values to mark with a line, by name; one beyond the last bin is named without a line.
         digits: Decimals of the marks' values.
         whole: Whether values are whole numbers; the axis then has whole numbers only.
+
+    Example:
+        >>> chart = histogram(0.0, 0.5, [3, 1, 4], label="length", unit="s", of="clips", marks={"median": 0.8})
+        >>> chart[:4], chart.count('class="bar"')
+        ('<svg', 3)
     """
     most = max([*counts, 1])
     rooted = is_rooted(counts)

@@ -19,6 +19,10 @@ def rose(counts: Sequence[int], *, label: str, of: str) -> str:
         counts: Values per direction, evenly round the circle.
         label: What the directions are.
         of: What is counted.
+
+    Example:
+        >>> rose([4, 0, 1, 0], label="Travel", of="steps").count('class="bar"')
+        2
     """
     total, most = max(sum(counts), 1), max([*counts, 1])
     sectors, rings, names = [], [], []

@@ -11,7 +11,12 @@ _RIGHT = 10
 
 
 def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
-    """Draw one horizontal bar per row with its name before and its value after it."""
+    """Draw one horizontal bar per row with its name before and its value after it.
+
+    Example:
+        >>> bars([("walk", 3.0), ("jump", 1.0)], label="Clips").count('class="bar"')
+        2
+    """
     height, before = 19, 86
     most = max([value for _, value in rows] or [1]) or 1
     parts = []
@@ -36,6 +41,11 @@ def spans(
         unit: Their unit.
         of: What the rows are, and what a bar spans, for the chart's description.
         low: Left end of the axis; None takes the smallest value.
+
+    Example:
+        >>> chart = spans([("knee", (5.0, 20.0, 60.0))], label="rotation", unit="°", of="joints")
+        >>> chart.count('class="bar"'), chart.count('class="tick"')
+        (1, 1)
     """
     height, before, top = 17, 104, 4
     start = min([values[0] for _, values in rows] + ([] if low is None else [low]))
@@ -64,6 +74,10 @@ def shares(rows: Sequence[tuple[str, float]], *, label: str) -> str:
     Args:
         rows: Names and amounts; they add up to the whole.
         label: What the whole is.
+
+    Example:
+        >>> "75 %" in shares([("left", 3), ("right", 1)], label="Contacts")
+        True
     """
     height = 232
     total = sum(value for _, value in rows) or 1.0

@@ -8,12 +8,22 @@ UNKNOWN = "not known"
 
 
 def count(number: int, thing: str, things: str = "") -> str:
-    """Return a number with its noun: ``1 clip``, ``1,200 clips``."""
+    """Return a number with its noun: ``1 clip``, ``1,200 clips``.
+
+    Example:
+        >>> count(1, "clip"), count(1200, "clip")
+        ('1 clip', '1,200 clips')
+    """
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def joined(names: Sequence[str], most: int = 5) -> str:
-    """Return names as a phrase: ``a, b and c``, or the first of them ``and 3 more``."""
+    """Return names as a phrase: ``a, b and c``, or the first of them ``and 3 more``.
+
+    Example:
+        >>> joined(["a", "b", "c"]), joined(["a", "b", "c"], most=2)
+        ('a, b and c', 'a, b and 1 more')
+    """
     shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most else list(names)
     return " and ".join(part for part in (", ".join(shown[:-1]), *shown[-1:]) if part)
 
@@ -46,7 +56,12 @@ def plain(value: float | None, digits: int = 2) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration: seconds below two minutes, then minutes, from two hours on hours."""
+    """Return a duration: seconds below two minutes, then minutes, from two hours on hours.
+
+    Example:
+        >>> duration(90), duration(1800), duration(9000)
+        ('90.0 s', '30.0 min', '2.5 h')
+    """
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -47,6 +47,12 @@ def check_motion(
 
     Returns:
         The findings, errors first. A clip without any has none.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> still = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.zeros(60, 22, 3), 20.0)
+        >>> [(finding.kind, finding.severity) for finding in check_motion(still)]
+        [('scale', 'warning'), ('frozen', 'warning')]
     """
     places = motion.positions() if positions is None else positions
     names, parents, fps = motion.names, motion.parents, motion.fps

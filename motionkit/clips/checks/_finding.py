@@ -88,6 +88,10 @@ def longest_clean_run(frames: int, findings: Iterable[Finding]) -> tuple[int, in
     Args:
         frames: Number of frames of the clip.
         findings: What `check_motion` found in it.
+
+    Example:
+        >>> longest_clean_run(100, [Finding("nan", ((30, 32),), "a gap"), Finding("jump", ((80, 81),), "a jump")])
+        (32, 80)
     """
     bad, breaks = [False] * frames, [False] * (frames + 1)
     for finding in findings:

@@ -34,6 +34,10 @@ def floor_height(positions: Tensor, fps: float) -> float:
     Args:
         positions: ``[T, J, 3]`` metres, Y up, finite.
         fps: Frames per second.
+
+    Example:
+        >>> floor_height(torch.full((20, 22, 3), 0.25), fps=20.0)
+        0.25
     """
     low, joint = positions[..., 1].min(dim=1)
     if len(positions) > 1:

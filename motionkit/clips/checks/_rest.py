@@ -31,6 +31,13 @@ def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
     Args:
         positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
         fps: That rate.
+
+    Example:
+        >>> import torch
+        >>> positions = torch.zeros(40, 2, 3)
+        >>> positions[1:, 1, 0] = 0.5 + 0.01 * torch.arange(39)  # half a metre in the first step
+        >>> frames_at_rest(positions)
+        1
     """
     limbs = positions - positions[:, :1]
     steps = (limbs[1:] - limbs[:-1]).norm(dim=-1).amax(dim=-1)

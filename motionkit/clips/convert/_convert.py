@@ -62,6 +62,15 @@ def convert(
     Raises:
         MotionkitError: `out` cannot be made or written, a source lies in it, two clips would get one name, or no clip
             could be used.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.clips.convert import open_sources
+        >>> from motionkit.starter import Order, perform
+        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
+        >>> report = convert(open_sources([Path("wave.npy")]).sources, Path("out"), FileTarget("npz"))
+        >>> report.written, report.frames, sorted(path.name for path in Path("out").iterdir())
+        (['wave'], 60, ['convert.json', 'wave.npz'])
     """
     report = ConvertReport(to=str(target.describe()["to"]))
     clips = {source.key: source.origin for source in sources}
@@ -122,6 +131,13 @@ def check(sources: Sequence[ClipSource], *, jobs: int = 1, progress: Progress = 
         sources: The clips.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.
+
+    Example:
+        >>> from motionkit.datasets.export import dataset_sources
+        >>> from motionkit import load_dataset
+        >>> report = check(dataset_sources(load_dataset("starter"))[:2])
+        >>> len(report.clips), report.failed
+        (2, {})
     """
     report = ConvertReport()
     jobs = jobs if all(isinstance(source, FileSource) for source in sources) else 1
@@ -160,6 +176,13 @@ def convert_file(
     Raises:
         MotionkitError: `out` exists or is a source, no clip can be used, or there are too many for one file. If only
             some clips cannot be used, the report lists them and the others are written.
+
+    Example:
+        >>> from motionkit.datasets.export import dataset_sources
+        >>> from motionkit import load_dataset
+        >>> report = convert_file(dataset_sources(load_dataset("starter"))[:1], Path("clip.npz"), "npz")
+        >>> Path("clip.npz").is_file(), report.frames == report.clips[0]["frames"]
+        (True, True)
     """
     require_file(out, kind, len(sources), overwrite=overwrite)
     refuse_sources(out, sources)

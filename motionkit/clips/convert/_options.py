@@ -73,6 +73,12 @@ def plan_conversion(
     Raises:
         MotionkitError: `to` and the name of `out` contradict each other, the format cannot be written, or an option
             has no effect.
+
+    Example:
+        >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
+        'glb'
+        >>> plan_conversion(Path("folder"), ["walk.bvh"], options=OutputOptions(mirror=True)).target
+        FeatureTarget(body='humanml', mirrored=True)
     """
     options = options or OutputOptions()
     kind = _kind(to, out, inputs)

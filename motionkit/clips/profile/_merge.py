@@ -73,6 +73,15 @@ def merge_settings(
 
     Raises:
         MotionkitError: The ending is unknown, the file is malformed, or it cannot be written.
+
+    Example:
+        >>> path = Path("settings.toml")
+        >>> size = path.write_text("epochs = 30 # enough")
+        >>> merged = merge_settings(path, {"epochs": 20, "batch": 4}, {"n_clips": 3})
+        >>> merged.added, merged.kept
+        (['batch'], {'epochs': (30, 20)})
+        >>> path.read_text().splitlines()[0]
+        'epochs = 30 # enough'
     """
     text, have = read_settings(path)
     format_ = format_of(path)

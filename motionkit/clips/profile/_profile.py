@@ -124,6 +124,13 @@ def profile_sources(
 
     Raises:
         MotionkitError: A worker process died, or a clip fits several rows of the table.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> from motionkit.datasets.export import dataset_sources
+        >>> profile = profile_sources(dataset_sources(load_dataset("starter"))[:3])
+        >>> len(profile.rows), profile.splits(), profile.fps
+        (3, {'train': 3}, {20.0: 3})
     """
     rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
     profile = Profile()

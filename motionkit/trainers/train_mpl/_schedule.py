@@ -42,6 +42,11 @@ def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tup
         length: Median length of a clip in frames.
         window: Frames of a training window; free runs stay within it.
         fps: Frames per second.
+
+    Example:
+        >>> stages, reason = suggest_schedule(epochs=30, length=75, window=60, fps=60.0)
+        >>> [stage["range"] for stage in stages]
+        [[1, 9], [10, 21], [22, 30]]
     """
     wanted = [length * part for part in _HORIZON]
     shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / wanted[-1])
