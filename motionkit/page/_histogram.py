@@ -77,8 +77,8 @@ def histogram(
         parts.append(line(f"mark m{row}", at, 8, at + 16, 8))
         parts.append(text(at + 21, 12, words, kind="note"))
         at += 21 + 6.2 * len(words) + 14
-    said = ", ".join(f"{name} {value:.{digits}f} {unit}" for name, value in marks.items())
-    return svg(HEIGHT, f"Histogram of {label} over {sum(counts):,} {of}. {said}.", parts)
+    values = ", ".join(f"{name} {value:.{digits}f} {unit}" for name, value in marks.items())
+    return svg(HEIGHT, f"Histogram of {label} over {sum(counts):,} {of}. {values}.", parts)
 
 
 def is_rooted(counts: Sequence[int]) -> bool:

@@ -45,9 +45,9 @@ def rose(counts: Sequence[int], *, label: str, of: str) -> str:
     ):
         names.append(text(at_x, at_y, words, anchor, "axis"))
     ahead = 100 * counts[0] / total if counts else 0.0
-    said = f"{label}, share of {of} by direction; straight ahead {ahead:.0f} %."
+    description = f"{label}, share of {of} by direction; straight ahead {ahead:.0f} %."
     # Names come last: later elements cover earlier ones.
-    return svg(HEIGHT, said, [*rings, *sectors, *names])
+    return svg(HEIGHT, description, [*rings, *sectors, *names])
 
 
 def _sector(angle: float, half: float, reach: float) -> str:

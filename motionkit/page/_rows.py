@@ -26,8 +26,8 @@ def bars(rows: Sequence[tuple[str, float]], *, label: str) -> str:
         parts.append(text(before - 6, top + 13, cut(name, 13), "end"))
         parts.append(bar(before, top + 2, max(length, 0.5), height - 5, f"{name}: {value:,g}"))
         parts.append(text(before + length + 5, top + 13, f"{value:,g}"))
-    said = ", ".join(f"{name} {value:g}" for name, value in rows[:5])
-    return svg(6 + height * len(rows), f"{label}: {said}{', ...' if len(rows) > 5 else ''}.", parts)
+    shown = ", ".join(f"{name} {value:g}" for name, value in rows[:5])
+    return svg(6 + height * len(rows), f"{label}: {shown}{', ...' if len(rows) > 5 else ''}.", parts)
 
 
 def spans(
@@ -86,10 +86,10 @@ def shares(rows: Sequence[tuple[str, float]], *, label: str) -> str:
     parts = []
     for place, (name, value) in enumerate(rows):
         tall, middle = value / most * (floor - 26), (place + 0.5) * step
-        said = percent(100 * value / total)
-        parts.append(bar(middle - 0.34 * step, floor - tall, 0.68 * step, tall, f"{name}: {said}"))
-        parts.append(text(middle, floor - tall - 7, said, "middle", "axis"))
+        part = percent(100 * value / total)
+        parts.append(bar(middle - 0.34 * step, floor - tall, 0.68 * step, tall, f"{name}: {part}"))
+        parts.append(text(middle, floor - tall - 7, part, "middle", "axis"))
         parts.append(text(middle, floor + 18, name, "middle"))
     parts.append(line("base", 0, floor, WIDTH, floor))
-    said = ", ".join(f"{name} {percent(100 * value / total)}" for name, value in rows)
-    return svg(height, f"{label}: {said}.", parts)
+    shown = ", ".join(f"{name} {percent(100 * value / total)}" for name, value in rows)
+    return svg(height, f"{label}: {shown}.", parts)

@@ -51,12 +51,12 @@ def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") 
     return f'<text{mark} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def svg(height: float, said: str, parts: Sequence[str]) -> str:
+def svg(height: float, description: str, parts: Sequence[str]) -> str:
     """Return a whole chart.
 
     Args:
         height: Its height; the width is `WIDTH`.
-        said: What it shows, in words, for screen readers.
+        description: What it shows, in words, for screen readers.
         parts: Its elements.
     """
-    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(said)}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'

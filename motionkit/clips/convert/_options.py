@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motionkit.clips.convert._convert import convert, convert_file
 from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._report import ConvertReport
 from motionkit.clips.convert._targets import FileTarget
+from motionkit.clips.convert._to_file import convert_file
+from motionkit.clips.convert._to_folder import convert
 from motionkit.clips.convert._write_file import FileKind, kind_of
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource

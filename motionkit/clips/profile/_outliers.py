@@ -128,8 +128,8 @@ def find_outliers(rows: Sequence[Row], far: float = FAR) -> tuple[Outlier, ...]:
         for (clip, number), log in zip(known, logs, strict=True):
             z = _TO_SIGMA * (log - centre) / spread
             if abs(z) > far and (z > 0 or name == "seconds"):
-                said = figure.words.format(figure.write(number), figure.write(usual))
-                far_off.append(Outlier(clip, name, number, usual, z, f"{said} (z {z:.1f})."))
+                reason = figure.words.format(figure.write(number), figure.write(usual))
+                far_off.append(Outlier(clip, name, number, usual, z, f"{reason} (z {z:.1f})."))
         found.extend(sorted(far_off, key=_order)[: max(1, len(known) // _MOST)])
     return tuple(sorted(found, key=_order))
 

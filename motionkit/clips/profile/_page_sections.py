@@ -74,8 +74,8 @@ def joints(profile: Profile) -> str:
     ]
     left = len(found) - _SKELETONS
     more = note(f"{count(left, 'more skeleton')} in the JSON.") if left > 0 else ""
-    said = note("Bars reach from the 5 % to the 95 % quantile over all frames, a tick marks the median.")
-    return f"<h2>Joints</h2>{said}{''.join(sections)}{more}"
+    legend = note("Bars reach from the 5 % to the 95 % quantile over all frames, a tick marks the median.")
+    return f"<h2>Joints</h2>{legend}{''.join(sections)}{more}"
 
 
 def _skeleton(sums: RigSums) -> str:
@@ -140,11 +140,11 @@ def unusual(profile: Profile) -> str:
     """Return the section of outliers; figures that too few clips have are named as not compared."""
     missing = uncompared(profile.rows)
     found = profile.outliers()
-    said = [f"<p>{escape(missing)}</p>"] if missing else []
+    parts = [f"<p>{escape(missing)}</p>"] if missing else []
     nearest = find_outliers(profile.rows, 0.0)[:1]
     if not found and nearest:
         furthest = f"The furthest: {nearest[0].clip} {nearest[0].reason}"
-        said.append(f"<p>No clip is far from the others in what is compared. {escape(furthest)}</p>")
+        parts.append(f"<p>No clip is far from the others in what is compared. {escape(furthest)}</p>")
     rows = []
     for name in dict.fromkeys(outlier.figure for outlier in found):
         far = [outlier for outlier in found if outlier.figure == name]
@@ -152,9 +152,9 @@ def unusual(profile: Profile) -> str:
         if len(far) > _FURTHEST:
             rows.append((f"and {count(len(far) - _FURTHEST, 'more clip')}", far[0].title, "", far[0].usual, ""))
     if rows:
-        said.append(table(("clip", "figure", "its own", "median clip", "z"), rows, numbers=(2, 3, 4)))
-        said.append(note("z: robust distance of the logarithm from the median; above 3.5 a clip is listed."))
-    return f"<h2>Outliers</h2>{''.join(said)}"
+        parts.append(table(("clip", "figure", "its own", "median clip", "z"), rows, numbers=(2, 3, 4)))
+        parts.append(note("z: robust distance of the logarithm from the median; above 3.5 a clip is listed."))
+    return f"<h2>Outliers</h2>{''.join(parts)}"
 
 
 def inventory(profile: Profile) -> str:

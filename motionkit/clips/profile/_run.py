@@ -137,7 +137,7 @@ def run_profile(
         html: File of the page to write.
         config: Settings file to merge the suggestions into.
         overwrite: Replace settings that differ; otherwise suggestions follow those that stay.
-        title: Name of the data set, for the page.
+        title: Name of the dataset, for the page.
         command: The command line, for the page.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.

@@ -25,7 +25,7 @@ _QUANTILES = (0.05, 0.5, 0.95)
 
 @dataclass(frozen=True)
 class Rig:
-    """A skeleton of the data set.
+    """A skeleton of the dataset.
 
     Attributes:
         name: Number of joints and a short hash of names and parents; tells skeletons apart.

@@ -43,7 +43,9 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion], use: str
     """
     figures = profile_statistics(profile)
     yield Table(
-        "dataset", ("", ""), [(name, _said(write, figures[key])) for key, name, write in _FIGURES] + _bones(profile)
+        "dataset",
+        ("", ""),
+        [(name, _shown(write, figures[key])) for key, name, write in _FIGURES] + _bones(profile),
     )
     if profile.captions.captions:
         yield Table("captions", ("", ""), _captions(profile))
@@ -100,7 +102,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-def _said(write: Callable[[Any], str], value: object) -> str:
+def _shown(write: Callable[[Any], str], value: object) -> str:
     return UNKNOWN if value is None else write(value)
 
 

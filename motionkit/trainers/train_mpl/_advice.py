@@ -46,7 +46,7 @@ class PredictorAdvisor:
 
 
 def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
-    """Return settings for the predictor: rules of thumb by the size and the variety of the data set.
+    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
 
     Args:
         profile: Statistics; at least one clip.
