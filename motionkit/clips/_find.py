@@ -54,6 +54,13 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     Raises:
         MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.starter import Order, perform
+        >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
+        >>> [(source.key, source.format) for source in open_sources([Path("wave.npy")]).sources]
+        [('wave', 'joints')]
     """
     options = options or ReadOptions()
     opened = Opened()
@@ -111,7 +118,7 @@ def _files_of(path: Path, opened: Opened, locked: dict[Path, str]) -> list[Found
     before = len(opened.made), len(locked)
     files = list(_search(path, opened, locked))
     if not files:
-        # Nothing but output of `convert`: then that is what is meant.
+        # The folder holds nothing but output of `convert`, so that is what the user wants to read.
         made = opened.made[before[0] :]
         del opened.made[before[0] :]
         files = [file for folder in made for file in _search(folder, opened, locked)]

@@ -51,8 +51,8 @@ class FileSource:
         files = [*beside, *(path for path in given if path is not None)]
         if (own := _state(self.path)) == "":
             return ""
-        said = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group}"
-        words = [own, *map(_state, files), said]
+        about = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group}"
+        words = [own, *map(_state, files), about]
         return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
 
     def load(self) -> Sequence[Clip]:

@@ -135,7 +135,7 @@ def work(job: Job[Result]) -> Outcome[Result]:
                 raise
             problems[key] = MotionkitError(f"cannot be written: {error.strerror or error}.")
         except Exception as error:
-            problems[key] = unforeseen(error, source.origin)
+            problems[key] = unexpected(error, source.origin)
     return Outcome(source.key, source.origin, fingerprint, tuple(results), problems)
 
 
@@ -154,10 +154,10 @@ def load_clips(source: ClipSource) -> Sequence[Clip]:
         fix = "check its permissions." if isinstance(error, PermissionError) else ""
         raise MotionkitError(f"{source.origin} cannot be read: {error.strerror or error}.", fix=fix) from error
     except Exception as error:
-        raise unforeseen(error, source.origin) from error
+        raise unexpected(error, source.origin) from error
 
 
-def unforeseen(error: Exception, origin: str) -> MotionkitError:
+def unexpected(error: Exception, origin: str) -> MotionkitError:
     """Return the MotionkitError for an unexpected error of a reader."""
     if isinstance(error, MemoryError):
         return MotionkitError(f"{origin} takes more memory than there is.", fix="cut it into shorter files.")

@@ -10,8 +10,8 @@ import numpy as np
 
 from motionkit.clips._walk import Job, work
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
-from motionkit.clips.convert._convert import write_clip
-from motionkit.clips.convert._resumable_folder import _line_of
+from motionkit.clips.convert._journal import outcome_line
+from motionkit.clips.convert._to_folder import write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import FORMATS, TABLES, read_clips
 from motionkit.formats.native import write_native
@@ -88,7 +88,7 @@ def _convert(folder: Path) -> None:
     source = FileSource(path, path.stem, path.stem, ReadOptions(fps=60.0))
     target = _TARGETS[turn % len(_TARGETS)]
     outcome = work(Job(source, partial(write_clip, target=target, folder=out, fix=bool(turn % 2))))
-    json.dumps(_line_of(outcome))
+    json.loads(outcome_line(outcome))
     reasons = list(outcome.failed().values())
     assert all("unexpected" not in reason and "\n" not in reason for reason in reasons), reasons
     assert target is None or len(outcome.results) > 1 or reasons, "neither converted nor refused"

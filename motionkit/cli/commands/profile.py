@@ -47,7 +47,8 @@ def register(app: typer.Typer) -> None:
 
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
-        from motionkit.clips.profile import profile_tables, remarks, run_profile
+        from motionkit.clips.profile import remarks, run_profile
+        from motionkit.trainers.train_mpl import PredictorAdvisor
 
         names = paths or [STARTER]
         rows = open_table(settings.captions)
@@ -55,6 +56,7 @@ def register(app: typer.Typer) -> None:
         with working("profile", len(sources)) as step:
             result = run_profile(
                 sources,
+                advisor=PredictorAdvisor(),
                 table=rows,
                 html=settings.html,
                 config=settings.write_config,
@@ -68,10 +70,9 @@ def register(app: typer.Typer) -> None:
             warn(text)
         for text in (*remarks(result.profile), *result.written()):
             say(text)
-        tables = profile_tables(result.profile, result.suggestions)
         return {
             **result.document(),
-            "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in tables],
+            "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
             "failure": MotionkitError(result.failure, code=1) if result.failure else None,
         }
 

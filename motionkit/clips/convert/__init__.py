@@ -4,7 +4,6 @@ from motionkit.clips._dataset_folder import generated_texts
 from motionkit.clips._find import Opened, open_sources, refuse_idle
 from motionkit.clips._sources import FileSource
 from motionkit.clips._walk import load_clips
-from motionkit.clips.convert._convert import check, convert, convert_file, require_file
 from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._messages import (
     FINDING_COLUMNS,
@@ -26,6 +25,8 @@ from motionkit.clips.convert._options import (
 from motionkit.clips.convert._report import ConvertReport
 from motionkit.clips.convert._resumable_folder import claim_folder
 from motionkit.clips.convert._targets import FileTarget, Target
+from motionkit.clips.convert._to_file import convert_file, require_file
+from motionkit.clips.convert._to_folder import check, convert
 from motionkit.clips.convert._write_file import FileKind, kind_of
 
 __all__ = [

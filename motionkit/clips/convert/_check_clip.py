@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
 from motionkit.clips.checks import Finding, check_motion, longest_clean_run
-from motionkit.clips.convert._results import ClipFacts
 from motionkit.clips.convert._targets import Target
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
@@ -17,6 +17,41 @@ from motionkit.motion.frames import finite_frames
 
 _LEAST, _LEAST_FPS = 41, 20.0
 """Shortest clip that HumanML3D's loaders take, in frames (40 feature rows take 41); a check reports shorter ones."""
+
+_NUMBERS = ("frames", "fps", "joints")
+"""Notes of readers whose value is a number."""
+
+
+@dataclass(frozen=True)
+class ClipFacts:
+    """Facts and findings of one clip that was read.
+
+    Attributes:
+        key: Its id.
+        frames: Frames at the source's own rate.
+        fps: That rate.
+        notes: Facts for the record: format, unit.
+        warnings: Messages for the user.
+        findings: Glitches, each ``{"kind", "frames": [[start, stop], ...], "detail", "severity"}``.
+        kept: The longest clean run ``[start, stop)``, when the clip was cut to it.
+    """
+
+    key: str
+    frames: int
+    fps: float
+    notes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    findings: tuple[dict[str, Any], ...] = ()
+    kept: tuple[int, int] | None = None
+
+    def facts(self) -> dict[str, str | float]:
+        """Return the notes with numbers as numbers, for records."""
+        return {name: _number(value) if name in _NUMBERS else value for name, value in self.notes.items()}
+
+    def source(self) -> dict[str, str | float]:
+        """Return the facts for the record of what was made of it: its own length and rate are called the source's."""
+        rest = {name: value for name, value in self.facts().items() if name not in ("frames", "fps")}
+        return {"source_frames": self.frames, "source_fps": self.fps, **rest}
 
 
 def check_clip(clip: Clip, key: str, *, target: Target | None = None, fix: bool = False) -> tuple[Clip, ClipFacts]:
@@ -106,3 +141,11 @@ def _captions_inside(clip: Clip) -> tuple[Clip, list[str]]:
 def _quoted(caption: Caption) -> str:
     text = caption.text if len(caption.text) <= 60 else f"{caption.text[:57]}..."
     return f"its caption {text!r}"
+
+
+def _number(text: str) -> str | float:
+    try:
+        value = float(text)
+    except ValueError:
+        return text  # a foreign file may have put anything there
+    return int(value) if value.is_integer() else value

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from motionkit.clips.convert._report import ConvertReport
-from motionkit.clips.convert._results import Piece
+from motionkit.clips.convert._targets import Piece
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.motion import joints_to_features, mirror, mirror_text, with_frame_after

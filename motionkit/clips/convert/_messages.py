@@ -32,8 +32,8 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
         report: Its result.
         fixed: Whether clips are cut to their longest clean run (``--fix``).
     """
-    said = check_messages(report)
-    said += _grouped(
+    found = check_messages(report)
+    found += _grouped(
         report,
         [
             f"{clip['clip']}: {finding['detail']}"
@@ -44,34 +44,34 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     )
     if report.short:
         some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
-        said.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
+        found.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
     if fixed:
         frames = {clip["clip"]: clip["frames"] for clip in report.clips}
         cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
-        said.append(
+        found.append(
             ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
         )
     if report.cut:
         some = listed(list(report.cut))
-        said.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
+        found.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
     if report.resumed:
-        said.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
+        found.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
     if report.uncaptioned:
         text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
-        said.append(("warning", text))
+        found.append(("warning", text))
     if report.motionless:
-        said.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
-    return said
+        found.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
+    return found
 
 
 def summary_line(report: ConvertReport) -> str:
     """Return a line on a single clip: its length, and the residual of solved rotations."""
-    said = [f"{report.frames} frames"]
+    found = [f"{report.frames} frames"]
     if "residual_max" in report.figures:
         mean, most = (f"{1000 * report.figures[name]:.1f}" for name in ("residual_mean", "residual_max"))
-        said.append(f"joints {mean} mm off, at most {most} mm")
-        said.append(f"{report.figures['flips']:.0f} flips")
-    return ", ".join(said)
+        found.append(f"joints {mean} mm off, at most {most} mm")
+        found.append(f"{report.figures['flips']:.0f} flips")
+    return ", ".join(found)
 
 
 def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:

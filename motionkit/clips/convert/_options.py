@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motionkit.clips.convert._convert import convert, convert_file
 from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._report import ConvertReport
 from motionkit.clips.convert._targets import FileTarget
+from motionkit.clips.convert._to_file import convert_file
+from motionkit.clips.convert._to_folder import convert
 from motionkit.clips.convert._write_file import FileKind, kind_of
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
@@ -73,6 +74,12 @@ def plan_conversion(
     Raises:
         MotionkitError: `to` and the name of `out` contradict each other, the format cannot be written, or an option
             has no effect.
+
+    Example:
+        >>> plan_conversion(Path("walk.glb"), ["walk.bvh"]).target.kind
+        'glb'
+        >>> plan_conversion(Path("folder"), ["walk.bvh"], options=OutputOptions(mirror=True)).target
+        FeatureTarget(body='humanml', mirrored=True)
     """
     options = options or OutputOptions()
     kind = _kind(to, out, inputs)

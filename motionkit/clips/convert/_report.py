@@ -12,7 +12,8 @@ from statistics import median
 from typing import Any
 
 from motionkit.clips._walk import Outcome
-from motionkit.clips.convert._results import ClipFacts, Piece
+from motionkit.clips.convert._check_clip import ClipFacts
+from motionkit.clips.convert._targets import Piece
 from motionkit.errors import MotionkitError
 
 

@@ -6,23 +6,18 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from motionkit.clips._sources import FileSource
-from motionkit.clips._walk import Outcome
-from motionkit.clips.convert._results import ClipFacts, Piece
-from motionkit.documents import parse_json, read_text
+from motionkit.clips.convert._journal import Converted, files_of, outcome_line, plan_line, read_journal
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import ClipSource
 from motionkit.runs import OutputFolder, hold, still_holds, write_bytes_atomic
 
 JOURNAL = ".journal.jsonl"
 LOCK = ".lock"
-_LIMIT = 256 << 20
-"""Bytes of a journal; a source takes up to a kilobyte."""
 
 
 class ResumableFolder:
@@ -53,9 +48,9 @@ class ResumableFolder:
         self._output = claim_folder(out, overwrite=overwrite)
         self._out = self._output.path
         self.path = self._out.parent / f".{self._out.name}.part"
-        self._plan = json.loads(json.dumps(plan))
+        self._plan = json.loads(json.dumps(plan))  # as it is read back
         self._sources = sources
-        self.done: dict[str, Outcome[ClipFacts | Piece]] = {}
+        self.done: dict[str, Converted] = {}
         self._finished = False
         self._lock: IO[str] | None = None
         self._journal: IO[str] | None = None
@@ -70,11 +65,12 @@ class ResumableFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._refuse_strangers()
             self._lock = self._hold()
-            self._read_journal()
+            journal = self.path / JOURNAL
+            self.done = read_journal(journal, self._plan, self._sources)
+            lines = [plan_line(self._plan), *map(outcome_line, self.done.values())]
+            write_bytes_atomic(journal, "".join(lines).encode(errors="backslashreplace"))
             self._sweep()
-            self._journal = (self.path / JOURNAL).open("a", encoding="utf-8", errors="backslashreplace")
-            if not self.done:
-                self._append({"plan": self._plan})
+            self._journal = journal.open("a", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             self._close()
             raise MotionkitError(
@@ -89,9 +85,9 @@ class ResumableFolder:
             shutil.rmtree(self.path, ignore_errors=True)
         self._close()
 
-    def note(self, outcome: Outcome[ClipFacts | Piece]) -> None:
+    def note(self, outcome: Converted) -> None:
         """Write the outcome of a finished source to the journal."""
-        self._append(_line_of(outcome))
+        self._append(outcome_line(outcome))
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Move the folder into place, with its record ``convert.json``.
@@ -133,31 +129,14 @@ class ResumableFolder:
             if file is not None:
                 file.close()
 
-    def _append(self, line: Mapping[str, Any]) -> None:
+    def _append(self, line: str) -> None:
         assert self._journal is not None
-        self._journal.write(_json_line(line))
+        self._journal.write(line)
         self._journal.flush()
-
-    def _read_journal(self) -> None:
-        """Read the outcomes of an earlier process with the same plan and sources; skip an incomplete last line."""
-        path = self.path / JOURNAL
-        try:
-            # Not splitlines: it also breaks at U+2028 and the like, which JSON may hold as they are.
-            lines = read_text(path, limit=_LIMIT).split("\n")
-            if _parsed(lines[0], path) == {"plan": self._plan}:
-                for line in lines[1:]:
-                    outcome = _outcome_of(_parsed(line, path)["outcome"])
-                    same = outcome.fingerprint and outcome.fingerprint == self._sources.get(outcome.key)
-                    if same and all((self.path / file).is_file() for file in _files(outcome)):
-                        self.done[outcome.key] = outcome
-        except (MotionkitError, ValueError, KeyError, TypeError):
-            pass
-        whole = [{"plan": self._plan}, *map(_line_of, self.done.values())] if self.done else []
-        write_bytes_atomic(path, "".join(map(_json_line, whole)).encode(errors="backslashreplace"))
 
     def _sweep(self) -> None:
         """Delete files of no finished source: leftovers of the process that died."""
-        known = {self.path / file for outcome in self.done.values() for file in _files(outcome)}
+        known = {self.path / file for outcome in self.done.values() for file in files_of(outcome)}
         known |= {self.path / JOURNAL, self.path / LOCK}
         for path in self.path.rglob("*"):
             if path.is_file() and path not in known:
@@ -196,47 +175,3 @@ def refuse_sources(out: Path, sources: Iterable[ClipSource]) -> None:
                 why="what is read is never replaced.",
                 fix="choose another OUT.",
             )
-
-
-def _files(outcome: Outcome[ClipFacts | Piece]) -> list[str]:
-    return [file for result in outcome.results if isinstance(result, Piece) for file in result.files]
-
-
-def _line_of(outcome: Outcome[ClipFacts | Piece]) -> dict[str, Any]:
-    """Return the journal's line for an outcome."""
-    return {
-        "outcome": {
-            "key": outcome.key,
-            "origin": outcome.origin,
-            "fingerprint": outcome.fingerprint,
-            "clips": [asdict(result) for result in outcome.results if isinstance(result, ClipFacts)],
-            "pieces": [asdict(result) for result in outcome.results if isinstance(result, Piece)],
-            "problems": {key: error.sentence() for key, error in outcome.problems.items()},
-        }
-    }
-
-
-def _outcome_of(document: dict[str, Any]) -> Outcome[ClipFacts | Piece]:
-    """Rebuild the outcome of a journal's line (KeyError, TypeError for anything else)."""
-    results: tuple[ClipFacts | Piece, ...] = tuple(map(_facts_of, document["clips"]))
-    results += tuple(map(_piece_of, document["pieces"]))
-    problems = {key: MotionkitError(sentence) for key, sentence in document["problems"].items()}
-    return Outcome(document["key"], document["origin"], document["fingerprint"], results, problems)
-
-
-def _facts_of(facts: dict[str, Any]) -> ClipFacts:
-    kept = None if facts["kept"] is None else (int(facts["kept"][0]), int(facts["kept"][1]))
-    warnings, findings = tuple(facts["warnings"]), tuple(facts["findings"])
-    return ClipFacts(**{**facts, "warnings": warnings, "findings": findings, "kept": kept})
-
-
-def _piece_of(piece: dict[str, Any]) -> Piece:
-    return Piece(**{**piece, "files": tuple(piece["files"])})
-
-
-def _json_line(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False) + "\n"
-
-
-def _parsed(line: str, path: Path) -> dict[str, Any]:
-    return parse_json(line, str(path), dict, surrogates=True)

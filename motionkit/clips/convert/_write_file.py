@@ -54,23 +54,23 @@ def write_file(path: Path, kind: FileKind, clip: Clip, *, unit: Literal["m", "cm
 
         write_native(path, clip, source_hash=clip.notes.get("sha256", ""))
         return {}
-    solid, figures = solid_motion(motion)
+    rotated, figures = _with_rotations(motion)
     if kind == "bvh":
         from motionkit.formats.bvh import write_bvh
 
-        write_bvh(path, solid, unit=unit)
+        write_bvh(path, rotated, unit=unit)
     elif kind == "glb":
         from motionkit.formats.glb import write_glb
 
-        write_glb(path, solid, name=path.stem)
+        write_glb(path, rotated, name=path.stem)
     else:
         from motionkit.formats.mpl import write_mpl_npz
 
-        write_mpl_npz(path, replace(clip, motion=solid), source_hash=clip.notes.get("sha256", ""))
+        write_mpl_npz(path, replace(clip, motion=rotated), source_hash=clip.notes.get("sha256", ""))
     return figures
 
 
-def solid_motion(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
+def _with_rotations(motion: Motion | JointMotion) -> tuple[Motion, dict[str, float]]:
     """Return the motion with rotations, and the residuals if they were solved from joint positions."""
     if isinstance(motion, Motion):
         return motion, {}

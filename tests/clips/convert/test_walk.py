@@ -14,7 +14,7 @@ import torch
 
 from motionkit.clips._walk import Job, Outcome, work
 from motionkit.clips.convert import FileTarget, convert_file
-from motionkit.clips.convert._convert import write_clip
+from motionkit.clips.convert._to_folder import write_clip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Caption, Clip, JointMotion
 

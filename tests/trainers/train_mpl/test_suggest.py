@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile import Profile, Row, profile_statistics, schedule_problems, suggest
+from motionkit.clips.profile import Profile, Row, profile_statistics
 from motionkit.clips.profile._moments import Moments
 from motionkit.errors import MotionkitError
+from motionkit.trainers.train_mpl import schedule_problems, suggest
 
 ROW = Row("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 

@@ -1,16 +1,16 @@
-"""A histogram; its marks are named above the plot, where nothing can cover their names."""
+"""A histogram; the names of its marks are above the plot, so that no bar covers them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from motionkit.page.charts._svg import WIDTH, bar, line, number, svg, text, ticks
+from motionkit.page._svg import WIDTH, bar, line, number, svg, text, ticks
 
 HEIGHT = 222
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 42, 38
 _FLAT = 4.0, 16.0
-"""A bar so many times as high as the next one, or as the middle one, leaves little to see of the others."""
+"""A bar so many times as high as the next one, or as the middle one, would flatten the others."""
 
 _APART = 18
 """Least distance of two values on the vertical axis."""
@@ -28,18 +28,23 @@ def histogram(
     digits: int = 2,
     whole: bool = False,
 ) -> str:
-    """Draw a histogram; where one bar would flatten all others, heights are square roots, and the axis says so.
+    """Draw a histogram; if one bar would flatten all others, heights are square roots and the axis is labelled so.
 
     Args:
         start: Lower end of the first bin.
         width: Width of a bin.
         counts: Values per bin.
-        label: What the horizontal axis is.
+        label: Name of the horizontal axis.
         unit: Its unit.
-        of: What is counted (``clips``, ``frames``).
+        of: Name of what is counted: ``clips``, ``frames``.
         marks: Values to mark with a line, by name; one beyond the last bin is named without a line.
-        digits: Digits of the marks' values behind the point.
-        whole: Whether values are whole numbers, so that the axis has to have such.
+        digits: Decimals of the marks' values.
+        whole: Whether values are whole numbers; the axis then has whole numbers only.
+
+    Example:
+        >>> chart = histogram(0.0, 0.5, [3, 1, 4], label="length", unit="s", of="clips", marks={"median": 0.8})
+        >>> chart[:4], chart.count('class="bar"')
+        ('<svg', 3)
     """
     most = max([*counts, 1])
     rooted = is_rooted(counts)
@@ -72,8 +77,8 @@ def histogram(
         parts.append(line(f"mark m{row}", at, 8, at + 16, 8))
         parts.append(text(at + 21, 12, words, kind="note"))
         at += 21 + 6.2 * len(words) + 14
-    said = ", ".join(f"{name} {value:.{digits}f} {unit}" for name, value in marks.items())
-    return svg(HEIGHT, f"Histogram of {label} over {sum(counts):,} {of}. {said}.", parts)
+    values = ", ".join(f"{name} {value:.{digits}f} {unit}" for name, value in marks.items())
+    return svg(HEIGHT, f"Histogram of {label} over {sum(counts):,} {of}. {values}.", parts)
 
 
 def is_rooted(counts: Sequence[int]) -> bool:

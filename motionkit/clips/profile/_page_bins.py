@@ -1,4 +1,4 @@
-"""Bins that show what is in the values and not the grid the values come on."""
+"""Bins for the page's histograms that show the values and not the grid they lie on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motionkit.clips.profile._row import Row
+from motionkit.clips.profile._measure import Row
 
 _MOST = 40
 _ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
@@ -73,7 +73,7 @@ def _bins(number: int) -> int:
 
 
 def _step(frames: Sequence[int]) -> int:
-    """Return the frames by which lengths differ at least, where that is seen on enough clips to be no accident."""
+    """Return the frames by which lengths differ at least, if there are at least 8 different lengths."""
     least = min(frames)
     step = math.gcd(*(length - least for length in frames))
     return step if len(set(frames)) >= 8 else 1

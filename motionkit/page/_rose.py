@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from motionkit.page.charts._svg import WIDTH, svg, text
+from motionkit.page._svg import WIDTH, svg, text
 
 HEIGHT = 232
 _X, _Y, _RADIUS = WIDTH / 2, 116.0, 92.0
@@ -19,6 +19,10 @@ def rose(counts: Sequence[int], *, label: str, of: str) -> str:
         counts: Values per direction, evenly round the circle.
         label: What the directions are.
         of: What is counted.
+
+    Example:
+        >>> rose([4, 0, 1, 0], label="Travel", of="steps").count('class="bar"')
+        2
     """
     total, most = max(sum(counts), 1), max([*counts, 1])
     sectors, rings, names = [], [], []
@@ -41,9 +45,9 @@ def rose(counts: Sequence[int], *, label: str, of: str) -> str:
     ):
         names.append(text(at_x, at_y, words, anchor, "axis"))
     ahead = 100 * counts[0] / total if counts else 0.0
-    said = f"{label}, share of {of} by direction; straight ahead {ahead:.0f} %."
-    # Names come last: whatever is drawn later covers what was drawn before.
-    return svg(HEIGHT, said, [*rings, *sectors, *names])
+    description = f"{label}, share of {of} by direction; straight ahead {ahead:.0f} %."
+    # Names come last: later elements cover earlier ones.
+    return svg(HEIGHT, description, [*rings, *sectors, *names])
 
 
 def _sector(angle: float, half: float, reach: float) -> str:

@@ -1,4 +1,4 @@
-"""The stages of a predictor's training: suggesting them, and saying what is wrong with somebody's own."""
+"""The stages of the motion predictor's training: suggest them, and find faults in a user's own."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def suggest_schedule(epochs: int, length: float, window: int, fps: float) -> tup
         length: Median length of a clip in frames.
         window: Frames of a training window; free runs stay within it.
         fps: Frames per second.
+
+    Example:
+        >>> stages, reason = suggest_schedule(epochs=30, length=75, window=60, fps=60.0)
+        >>> [stage["range"] for stage in stages]
+        [[1, 9], [10, 21], [22, 30]]
     """
     wanted = [length * part for part in _HORIZON]
     shrink = min(1.0, min(_LONGEST_HORIZON * fps, window - 1) / wanted[-1])
@@ -101,7 +106,7 @@ def stage_rows(schedule: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]
 
 
 def schedule_problems(schedule: Sequence[Mapping[str, Any]], epochs: int) -> tuple[str, ...]:
-    """Return what is wrong with a stage schedule, one sentence each; none when it is sound.
+    """Return the faults of a stage schedule, one sentence each.
 
     Stages follow each other without gap from epoch 1 to the last; the weight and the horizon of free runs never go
     down, the weight ends at 0.3 or more and never rises by more than `LARGEST_STEP` at once.

@@ -1,6 +1,43 @@
-"""The look of the profile page."""
+"""A whole page: one HTML file that loads nothing, with the style of every page."""
 
-STYLE = """
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+
+def html_page(title: str, body: str, *, made_by: str) -> str:
+    """Return a whole HTML page.
+
+    Args:
+        title: Its title, as text.
+        body: Its HTML, from `motionkit.page`'s charts and elements.
+        made_by: The command that makes it; `is_made_by` recognises the page by it.
+
+    Example:
+        >>> from motionkit.page import bars, figure
+        >>> body = figure(bars([("walk", 3.0), ("jump", 1.0)], label="Clips by action"), "Clips of each action.")
+        >>> html_page("Walks & jumps", body, made_by="report")[:29]
+        '<!doctype html><html lang="en'
+    """
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
+    )
+
+
+def is_made_by(path: Path, command: str) -> bool:
+    """Return whether a file is a page of `html_page` by this command, which may be replaced by a new one."""
+    with path.open("rb") as file:
+        return _mark(command).encode() in file.read(1024)
+
+
+def _mark(command: str) -> str:
+    return f'<meta name="generator" content="motionkit {escape(command)}">'
+
+
+_STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
 --bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00}
 @media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3adb9;--line:#333b45;--card:#1c2128;--page:#13171c;

@@ -1,4 +1,4 @@
-"""What all charts are drawn with: text, bars, round values for axes."""
+"""Elements of all charts: text, bars, lines, round values for axes."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    """Return words at a place; `anchor` is the end of them that stands there."""
+    """Return text at a place; `anchor` is the part of it at (x, y): ``start``, ``middle`` or ``end``."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text{mark} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def svg(height: float, said: str, parts: Sequence[str]) -> str:
+def svg(height: float, description: str, parts: Sequence[str]) -> str:
     """Return a whole chart.
 
     Args:
         height: Its height; the width is `WIDTH`.
-        said: What it shows, for those who do not see it.
+        description: What it shows, in words, for screen readers.
         parts: Its elements.
     """
-    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(said)}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'

@@ -1,17 +1,26 @@
-"""Settings for the motion predictor that suit a data set, each with its reason."""
+"""Settings for the motion predictor that suit a dataset, each with its reason."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
-from motionkit.clips.profile._profile import Profile
-from motionkit.clips.profile._schedule import FULL_LATENT, FULL_POSTURE, LATENT, POSTURE, suggest_schedule
+from motionkit.clips.profile import Profile, Suggestion
 from motionkit.errors import MotionkitError
-from motionkit.page.wording import count, plain
+from motionkit.page import count, plain
+from motionkit.trainers.train_mpl._schedule import (
+    FULL_LATENT,
+    FULL_POSTURE,
+    LAST_WEIGHT,
+    LATENT,
+    POSTURE,
+    STAGE_COLUMNS,
+    schedule_problems,
+    stage_rows,
+    suggest_schedule,
+)
 
 _EPOCHS = ((2_000, 60), (10_000, 45), (50_000, 30), (math.inf, 20))
 _BATCH = ((50, 16), (90, 8), (160, 6), (math.inf, 4))
@@ -20,23 +29,24 @@ _SEQ_LEN = (20, 120)
 _KEPT = 0.9
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """One setting.
+class PredictorAdvisor:
+    """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule."""
 
-    Attributes:
-        key: Its name in the predictor's configuration.
-        value: What to set it to.
-        reason: Why, with the figure of the data set it follows from.
-    """
+    title: ClassVar[str] = "the motion predictor"
 
-    key: str
-    value: Any
-    reason: str
+    def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
+        """Return settings with reasons; see `suggest`."""
+        return suggest(profile, fixed)
+
+    def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> tuple[str, ...]:
+        """Return the faults of a stage schedule that stays in a settings file; see `schedule_problems`."""
+        have = kept.get("freerun_stage_schedule")
+        epochs = kept.get("epochs", next((one.value for one in suggestions if one.key == "epochs"), None))
+        return schedule_problems(have, epochs) if isinstance(have, list) and isinstance(epochs, int) else ()
 
 
 def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
-    """Return settings for the predictor: rules of thumb by the size and the variety of the data set.
+    """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
 
     Args:
         profile: Statistics; at least one clip.
@@ -99,7 +109,15 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
         ),
         Suggestion("dropout", dropout, f"{size}: 0.3, 0.1, 0.05 below 1k, 10k frames and above."),
         Suggestion("weight_decay", decay, f"{size}: 1e-4, 1e-5, 0 below 1k, 10k frames and above."),
-        Suggestion("freerun_stage_schedule", schedule, schedule_reason),
+        Suggestion(
+            "freerun_stage_schedule",
+            schedule,
+            schedule_reason,
+            STAGE_COLUMNS,
+            tuple(stage_rows(schedule)),
+            " ".join(schedule_problems(schedule, suggested[0]))
+            or f"Free-run weights only rise, and end above {LAST_WEIGHT}.",
+        ),
     )
 
 

@@ -1,25 +1,23 @@
-"""Length, speed, turning, directions and contacts as charts."""
+"""The page's charts of movement: length, speed, turning, directions and contacts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
 
-from motionkit.clips.profile._course import MOVING, SPEED_BINS, YAW_BINS
+from motionkit.clips.profile._movement import MOVING, SPEED_BINS, YAW_BINS
+from motionkit.clips.profile._page_bins import bin_lengths, bin_values, quantile
 from motionkit.clips.profile._profile import Profile
-from motionkit.clips.profile.page._binning import bin_lengths, bin_values, quantile
-from motionkit.page.charts import histogram, rose, shares
-from motionkit.page.elements import figure, grid
-from motionkit.page.wording import count, degrees, metres, share
+from motionkit.page import count, degrees, figure, grid, histogram, metres, rose, share, shares
 
 _SHOWN = 0.995
-"""Part of the values that an axis reaches to: the few beyond would leave a long empty tail."""
+"""Part of the values inside the axis: the few beyond it would make most of the axis empty."""
 
 _MOST_BINS = 50
 
 
 def movement(profile: Profile) -> str:
-    """Return the section; empty when there is nothing to show."""
+    """Return the section of movement; empty without figures."""
     figures = [*_lengths(profile), *_speed(profile), *_turning(profile), *_directions(profile), *_contacts(profile)]
     return f"<h2>Movement</h2>{grid(figures)}" if figures else ""
 
@@ -27,7 +25,7 @@ def movement(profile: Profile) -> str:
 def _lengths(profile: Profile) -> Iterator[str]:
     frames, seconds = profile.lengths, [row.seconds for row in profile.rows]
     if len(set(seconds)) < 2:
-        return  # one length is no distribution; the tiles have it
+        return  # a single length needs no histogram: the tiles show it
     found = bin_lengths(profile.rows)
     marks = {"median": median(seconds), "mean": sum(seconds) / len(seconds)}
     chart = histogram(found.start, found.width, found.counts, label="length", unit="s", of="clips", marks=marks)
@@ -103,6 +101,6 @@ def _contacts(profile: Profile) -> Iterator[str]:
 
 
 def whole_circle(counts: list[int]) -> list[int]:
-    """Return counts from straight ahead round to the left; the halves straight back are put together."""
+    """Return counts from straight ahead round to the left; the two half bins straight back are added."""
     half = (YAW_BINS.count - 1) // 2
     return [*counts[half:-1], counts[0] + counts[-1], *counts[1:half]]

@@ -1,12 +1,15 @@
-"""Where the joints of one skeleton go, over all of its clips."""
+"""The skeletons of a dataset, and where their joints go over all clips."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from motionkit.clips.profile._moments import Bins, Counts
-from motionkit.clips.profile._row import Rig
-from motionkit.motion._motion import END
+from motionkit.motion._motion import END, JointMotion, Motion
+from motionkit.motion._skeleton import HUMANML, KIT
+
+_KNOWN = {HUMANML.joint_names: "HumanML3D", KIT.joint_names: "KIT"}
 
 ANGLE_BINS = Bins(0.0, 2.0, 90)
 """Degrees of a joint's rotation from the rest pose."""
@@ -18,6 +21,36 @@ REACH_BINS = Bins(0.0, 0.02, 100)
 """Metres of a joint from the root along the floor."""
 
 _QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A skeleton of the dataset.
+
+    Attributes:
+        name: Number of joints and a short hash of names and parents; tells skeletons apart.
+        names: Joint names.
+        rotations: Whether clips have rotations, not joints alone.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    rotations: bool
+
+    @classmethod
+    def of(cls, motion: Motion | JointMotion) -> Rig:
+        """Return the rig of a motion; equal names and parents are one rig."""
+        text = "\n".join([*motion.names, *map(str, motion.parents)])
+        mark = hashlib.sha256(text.encode()).hexdigest()[:6]
+        joints = sum(not name.endswith(END) for name in motion.names)
+        return cls(f"{joints} joints #{mark}", motion.names, isinstance(motion, Motion))
+
+    @property
+    def label(self) -> str:
+        """Return a readable name: the format whose body it is, else its root, and its number of joints."""
+        joints = self.name.partition(" #")[0]
+        known = _KNOWN.get(self.names)
+        return f"{known}, {joints}" if known else f"{joints} from {self.names[0]}"
 
 
 @dataclass(frozen=True)
@@ -48,11 +81,11 @@ class JointRange:
 
 @dataclass
 class RigSums:
-    """What is summed over the clips of one skeleton.
+    """Sums over the clips of one skeleton.
 
     Attributes:
         rig: The skeleton.
-        example: Id of its first clip, by which people know it.
+        example: Id of its first clip, shown beside its name.
         clips: Number of clips.
         frames: Their frames.
         angles: ``[J, 90]`` frames by angle; ``[0, 90]`` while no clip had rotations.
@@ -68,15 +101,15 @@ class RigSums:
     heights: Counts
     reaches: Counts
 
-    def add(self, rig: Rig, frames: int, angles: Counts, heights: Counts, reaches: Counts) -> None:
-        """Take in one more clip of the same skeleton."""
-        self.clips += 1
-        self.frames += frames
+    def add(self, other: RigSums) -> None:
+        """Take in more clips of the same skeleton."""
+        self.clips += other.clips
+        self.frames += other.frames
         # Joints alone and rotations may share names and parents; angles are of the latter only.
-        if rig.rotations:
-            self.angles = self.angles + angles if self.rig.rotations else angles
-            self.rig = rig
-        self.heights, self.reaches = self.heights + heights, self.reaches + reaches
+        if other.rig.rotations:
+            self.angles = self.angles + other.angles if self.rig.rotations else other.angles
+            self.rig = other.rig
+        self.heights, self.reaches = self.heights + other.heights, self.reaches + other.reaches
 
     def ranges(self) -> tuple[JointRange, ...]:
         """Return the ranges of all joints but end sites."""
