@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from motionkit import plugins
-from motionkit.errors import MotionkitError
-
-_logger = logging.getLogger("motionkit.plugins")
+from motionkit.config import choose_one
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import TextMotionDataset
@@ -45,8 +39,8 @@ def load_policy(
         >>> policy.fps, policy.skeleton.name
         (20.0, 'humanml')
     """
-    policy: DiffusionPolicy = _build(
-        "policies", name, {"checkpoint": str(checkpoint)} | options, device=device, dataset=dataset
+    policy: DiffusionPolicy = choose_one("policies", name, {"checkpoint": str(checkpoint)} | options).build(
+        device=device, dataset=dataset
     )
     return policy
 
@@ -71,7 +65,7 @@ def load_reward(
         >>> reward.name
         'tmr-dense'
     """
-    reward: Reward = _build("rewards", name, options, device=device, dataset=dataset)
+    reward: Reward = choose_one("rewards", name, options).build(device=device, dataset=dataset)
     return reward
 
 
@@ -87,20 +81,5 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
         >>> dataset.prompts("train")[0].segments
         ('the person kicks backward with the right leg.', 'a man waves the left hand.')
     """
-    dataset: TextMotionDataset = _build("datasets", name, options)
+    dataset: TextMotionDataset = choose_one("datasets", name, options).build()
     return dataset
-
-
-def _build(kind: str, name: str, options: dict[str, Any], **runtime: Any) -> Any:
-    component = plugins.get(kind, name)
-    for entry, text in plugins.hidden().items():
-        if (entry.kind, entry.name) == (kind, name):
-            _logger.warning("%s", text)
-    try:
-        # A path is a path, whether the option holds one or a word such as "starter" as well.
-        plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-        settings = component.options.model_validate(plain)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
-    return component.build(settings, **runtime)

@@ -13,7 +13,7 @@ import motionkit
 from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy, open_encoder
+from motionkit.policies.mdm.api import new_policy, open_encoder
 
 SHAPE = MDMSettings(
     layers=1, latent_dim=16, num_heads=2, ff_size=32, patch_size=4, clause_frames=True, mask_frames=True,
@@ -34,12 +34,12 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
     save_tmr(tmp_path / "tmr", new_tmr(sizes, dataset.normalizer.mean, dataset.normalizer.std, encoder))
 
     from motionkit import GRPO, load_policy, load_reward
-    from motionkit.trainers.grpo.api import RolloutSettings
+    from motionkit.trainers.grpo.api import GrpoRollout
 
     policy = load_policy(tmp_path / "mdm", dataset=dataset)
     reward = load_reward("tmr-dense", weights=tmp_path / "tmr", alpha=0.5)
     before = {name: value.clone() for name, value in policy.tensors().items()}
-    grpo = GRPO(policy, reward, rollout=RolloutSettings(group_size=2), seed=0)
+    grpo = GRPO(policy, reward, rollout=GrpoRollout(group_size=2), seed=0)
     prompts = dataset.prompts("train")
     for step in range(2):
         metrics = grpo.step(prompts[2 * step : 2 * step + 2])
@@ -58,6 +58,11 @@ def test_options_are_checked(dataset) -> None:
         motionkit.load_policy("nowhere")
     with pytest.raises(MotionkitError, match="no reward 'tmr-dens'"):
         motionkit.load_reward("tmr-dens")
+
+
+def test_a_reference_is_opened_by_grpo_alone() -> None:
+    with pytest.raises(MotionkitError, match="the reference 'starter' has no effect here"):
+        motionkit.load_policy("starter", reference="starter")
 
 
 def test_importing_motionkit_imports_no_torch() -> None:

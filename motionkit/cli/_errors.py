@@ -90,11 +90,24 @@ def _usage(error: typer.TyperException) -> MotionkitError:
             return MotionkitError(
                 f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
             )
+        if other := _of_another_choice(option, path.removeprefix("motionkit ")):
+            return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
         fix = f"did you mean {near}? " if near else ""
         return MotionkitError(f"{path}: no such option: {option}", fix=f"{fix}{path} --help; or --set KEY=VALUE")
     text = " ".join(message.split())
     return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
+
+
+def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:
+    """Return why `option` is missing and what to add, when another algorithm of the command has it."""
+    from motionkit.cli.settings import models
+    from motionkit.config import dotted, owners_of, slots_of
+
+    for name, slot in slots_of(models[command]).items() if command in models else ():
+        if slot.spread and (owners := owners_of(slot, flag=option)):
+            return f"it is an option of {name} {' and '.join(owners)}.", f"{dotted((name,))} {owners[0]}"
+    return None
 
 
 def unreadable(error: OSError) -> MotionkitError:

@@ -7,6 +7,9 @@ below the other, and whatever else lacks room is wrapped.
 
 from __future__ import annotations
 
+import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 _WIDEST = 0.42
@@ -16,10 +19,26 @@ _COLUMNS = 6
 """What typer puts in a row: name, short name, negative name and its short one, type, help; before them a star."""
 
 
+def import_rich_utils() -> Any:
+    """Import typer's help without ``rich.markdown``.
+
+    It takes a third of the time of ``--help``, and typer uses it in a markup mode only that motionkit does not use.
+    """
+    name = "rich.markdown"
+    if name in sys.modules or "typer.rich_utils" in sys.modules:
+        return importlib.import_module("typer.rich_utils")
+    stand_in = ModuleType(name)
+    setattr(stand_in, "Markdown", object)  # noqa: B010  # a module has no declared attributes
+    sys.modules[name] = stand_in
+    try:
+        return importlib.import_module("typer.rich_utils")
+    finally:
+        del sys.modules[name]
+
+
 def show_whole_names() -> None:
     """Make the tables of help keep names whole; where typer is built differently, help stays as typer makes it."""
-    from typer import rich_utils
-
+    rich_utils = import_rich_utils()
     table = getattr(rich_utils, "Table", None)
     if table is None or getattr(table, "names_whole", False):
         return

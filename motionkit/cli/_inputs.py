@@ -1,4 +1,4 @@
-"""Flags by which commands read motions, and opening what the paths stand for."""
+"""Settings of commands that read motions, and opening what their paths stand for."""
 
 from __future__ import annotations
 
@@ -6,98 +6,96 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from pydantic import Field
 
 from motionkit.cli.output import say
+from motionkit.config import Cli, Group, Settings
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.motion import CaptionTable, ClipSource, ReadOptions
+    from motionkit.motion import CaptionTable, ClipSource
 
 STARTER = "starter"
-STARTER_CLIPS = 512
-_READ, _TEXT = "Reading", "Captions and splits"
-
-Up = Annotated[
-    Literal["auto", "y", "z"], typer.Option("--up", help="Vertical axis of the files.", rich_help_panel=_READ)
-]
-Units = Annotated[
-    Literal["auto", "m", "dm", "cm", "mm", "in", "asf"],
-    typer.Option("--units", help="Unit of the files.", rich_help_panel=_READ),
-]
-SourceFps = Annotated[
-    float,
-    typer.Option(
-        "--source-fps", min=0, help="Rate of files that do not say; 0: 20, MPL npz 60.", rich_help_panel=_READ
-    ),
-]
-Rot6dColumns = Annotated[
-    Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"],
-    typer.Option("--rot6d-columns", help="Matrix columns of 6D rotations in JSON.", rich_help_panel=_READ),
-]
-Hierarchy = Annotated[
-    Path | None,
-    typer.Option(
-        "--hierarchy", metavar="FILE", help="FullHierarchy.json, for JSON without one.", rich_help_panel=_READ
-    ),
-]
-Offsets = Annotated[
-    Path | None,
-    typer.Option("--offsets", metavar="FILE", help="FullOffsets.json for the same.", rich_help_panel=_READ),
-]
-SmplModel = Annotated[
-    Path | None,
-    typer.Option(
-        "--smpl-model",
-        metavar="FILE",
-        help="Your SMPL, SMPL-H or SMPL-X file, for AMASS; default: an average body.",
-        rich_help_panel=_READ,
-    ),
-]
-StarterClips = Annotated[
-    int,
-    typer.Option("--clips", min=1, help="starter: training clips; val and test in proportion.", rich_help_panel=_READ),
-]
-Captions = Annotated[
-    Path | None,
-    typer.Option("--captions", metavar="CSV", help="Table with a row per clip.", rich_help_panel=_TEXT),
-]
-CaptionColumn = Annotated[
-    list[str] | None,
-    typer.Option("--caption-column", metavar="NAME", help="Column with a caption; repeatable.", rich_help_panel=_TEXT),
-]
-IdColumn = Annotated[
-    str, typer.Option("--id-column", metavar="NAME", help="Column with the clip's id.", rich_help_panel=_TEXT)
-]
-SplitColumn = Annotated[
-    str, typer.Option("--split-column", metavar="NAME", help="Column with train, val or test.", rich_help_panel=_TEXT)
-]
-GroupColumn = Annotated[
-    str,
-    typer.Option(
-        "--group-column", metavar="NAME", help="Column whose equal values stay in one split.", rich_help_panel=_TEXT
-    ),
-]
+_STARTER_CLIPS = 512
+_TEXT = "Captions and splits"
 
 
-def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple[Sequence[ClipSource], Sequence[Path]]:
+class ReadSettings(Group):
+    """What the files do not tell."""
+
+    up: Annotated[Literal["auto", "y", "z"], Cli("--up", "Reading")] = Field(
+        "auto", description="Vertical axis of the files."
+    )
+    units: Annotated[Literal["auto", "m", "dm", "cm", "mm", "in", "asf"], Cli("--units", "Reading")] = Field(
+        "auto", description="Unit of the files."
+    )
+    source_fps: Annotated[float, Cli("--source-fps", "Reading")] = Field(
+        0.0, ge=0, description="Rate of files that do not say; 0: 20, MPL npz 60."
+    )
+    rot6d_columns: Annotated[Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"], Cli("--rot6d-columns", "Reading")] = (
+        Field("auto", description="Matrix columns of 6D rotations in JSON.")
+    )
+    hierarchy: Annotated[Path | None, Cli("--hierarchy", "Reading")] = Field(
+        None, description="FullHierarchy.json, for JSON without one."
+    )
+    offsets: Annotated[Path | None, Cli("--offsets", "Reading")] = Field(
+        None, description="FullOffsets.json for the same."
+    )
+    smpl_model: Annotated[Path | None, Cli("--smpl-model", "Reading")] = Field(
+        None, description="Your SMPL, SMPL-H or SMPL-X file, for AMASS; default: an average body."
+    )
+    clips: Annotated[int, Cli("--clips", "Reading")] = Field(
+        _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
+    )
+
+
+class CaptionSettings(Group):
+    """The table of captions."""
+
+    table: Annotated[Path | None, Cli("--captions", _TEXT)] = Field(None, description="CSV with a row per clip.")
+    caption_column: Annotated[tuple[str, ...], Cli("--caption-column", _TEXT)] = Field(
+        (), description="Column with a caption; repeatable."
+    )
+    id_column: Annotated[str, Cli("--id-column", _TEXT)] = Field("", description="Column with the clip's id.")
+    split_column: Annotated[str, Cli("--split-column", _TEXT)] = Field(
+        "", description="Column with train, val or test."
+    )
+    group_column: Annotated[str, Cli("--group-column", _TEXT)] = Field(
+        "", description="Column whose equal values stay in one split."
+    )
+
+
+class InputSettings(Settings):
+    """Settings of a command that reads motions."""
+
+    read: ReadSettings = ReadSettings()
+    captions: CaptionSettings = CaptionSettings()
+    jobs: Annotated[int, Cli("--jobs")] = Field(0, ge=0, description="Worker processes; 0: one per core.")
+
+
+def open_inputs(names: Sequence[str], settings: ReadSettings) -> tuple[Sequence[ClipSource], Sequence[Path]]:
     """Open files, folders and the word starter; what of it was left aside is said.
 
     Args:
         names: Paths, or ``starter``.
-        options: What readers must be told.
-        clips: Training clips of the starter.
+        settings: What readers must be told, and how many clips the starter gives.
 
     Returns:
         The clips, and the files that hold no motion.
 
     Raises:
-        MotionkitError: A path cannot be used, an option could not act, or `clips` was chosen and the starter is not
+        MotionkitError: A path cannot be used, an option could not act, or clips were counted and the starter is not
             asked for.
     """
     from motionkit.clips.convert import listed, open_sources, refuse_idle
+    from motionkit.motion import ReadOptions
 
-    if STARTER not in names and clips != STARTER_CLIPS:
+    clips = settings.clips
+    options = ReadOptions(
+        settings.up, settings.units, settings.source_fps, settings.rot6d_columns, settings.hierarchy, settings.offsets,
+        settings.smpl_model,
+    )  # fmt: skip
+    if STARTER not in names and clips != _STARTER_CLIPS:
         raise MotionkitError(
             f"--clips {clips} acts with {STARTER} only.",
             why="of files and folders every clip is read.",
@@ -113,9 +111,6 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
             say(f"{len(skipped)} file(s) hold no motion: {listed(skipped, 5)}")
         if opened.made:
             say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
-        if opened.twins:
-            twins = [f"{link} is {file}" for link, file in opened.twins]
-            say(f"{len(twins)} link(s) to a file that is read already: {listed(twins, 5)}")
     refuse_idle(options, sources)
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources
@@ -126,22 +121,15 @@ def open_inputs(names: Sequence[str], options: ReadOptions, clips: int) -> tuple
     return sources, skipped
 
 
-def open_table(
-    captions: Path | None, caption_column: list[str] | None, id_column: str, split_column: str, group_column: str
-) -> CaptionTable | None:
+def open_table(settings: CaptionSettings) -> CaptionTable | None:
     """Read the table of captions when there is one, and say which columns were taken."""
     from motionkit.motion import read_caption_table
 
-    if captions is None:
-        if caption_column or id_column or split_column or group_column:
+    columns = settings.model_dump(exclude={"table", "caption_column"})
+    if settings.table is None:
+        if settings.caption_column or any(columns.values()):
             raise MotionkitError("a column was named, but no table.", fix="add --captions CSV.")
         return None
-    table = read_caption_table(
-        captions,
-        caption_columns=caption_column or (),
-        id_column=id_column,
-        split_column=split_column,
-        group_column=group_column,
-    )
-    say(f"columns of {captions}: " + ", ".join(f"{role} = {name}" for role, name in table.columns.items()))
+    table = read_caption_table(settings.table, caption_columns=settings.caption_column, **columns)
+    say(f"columns of {settings.table}: " + ", ".join(f"{role} = {name}" for role, name in table.columns.items()))
     return table

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
 from motionkit import plugins
-from motionkit.cli._help import show_whole_names
+from motionkit.cli._help import import_rich_utils, show_whole_names
 from motionkit.cli._line import raw_arguments
 from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
@@ -69,6 +69,11 @@ class CommandTree(TyperGroup):
     """
 
     prefix = ""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the list of commands."""
+        import_rich_utils()
+        super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, trainers first."""

@@ -63,8 +63,9 @@ def settings_command(
     """Register a command whose first parameter is a resolved `model`.
 
     Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
-    after ``schema``, ``command`` and ``status``; its ``table`` (see `motionkit.cli.output.tables`) is printed without
-    ``--json``. ``--dry-run`` prints the settings and does not call it, only `check`.
+    after ``schema``, ``command`` and ``status``. Its ``text`` and ``table`` (see `motionkit.cli.output.tables`) are
+    printed without ``--json``, and its ``failure``, a `MotionkitError` or None, ends the command after that.
+    ``--dry-run`` prints the settings and does not call it, only `check`.
 
     Args:
         app: The Typer app given to ``register``.
@@ -83,10 +84,12 @@ def settings_command(
                 show_plan(label, resolved, {}, as_json=as_json)
                 return
             document = dict(handler(resolved.settings, **arguments) or {})
-            tables = document.pop("table", None)
-            output.emit({"command": label, "status": "done", **document}, json=as_json)
+            text, tables, failure = (document.pop(key, None) for key in ("text", "table", "failure"))
+            if text and not as_json:
+                output.write(text)
             if not as_json:
                 output.tables(tables)
+            output.finish({"command": label, **document}, failure, json=as_json)
 
         add_command(app, model, run, label, like=handler)
         return handler

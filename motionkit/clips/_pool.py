@@ -1,4 +1,4 @@
-"""The same work on many clips, in worker processes where that is worth it."""
+"""Run one function on many jobs, in worker processes if that saves time."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def in_processes(work: Callable[[Job], Result], jobs: Sequence[Job], processes: 
 
     Args:
         work: A function of a module; it, the jobs and the results travel between processes.
-        jobs: What is to be done.
-        processes: Most worker processes; 1 does everything in this one.
+        jobs: Arguments of the calls.
+        processes: Largest number of worker processes; 1 uses this process only.
 
     Raises:
         MotionkitError: A worker process died (exit code 1).
@@ -85,7 +85,7 @@ def in_processes(work: Callable[[Job], Result], jobs: Sequence[Job], processes: 
 
 
 def _start(watched: Connection) -> None:
-    """Prepare a worker: one thread each, Ctrl-C is the parent's business, and without the parent it ends at once.
+    """Prepare a worker: one thread, Ctrl-C is left to the parent, and the worker ends with the parent.
 
     Args:
         watched: A pipe whose other end the parent holds. However the parent ends, that end is closed then.
@@ -104,7 +104,7 @@ def _end_with(watched: Connection) -> None:
 def _no_interrupt() -> Iterator[None]:
     """Hold Ctrl-C back for the time of the block; processes that start in it never see one, not even while they import.
 
-    It is not lost: it arrives when the block is left.
+    It arrives when the block is left.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -3,7 +3,7 @@
 from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, suggest
-from motionkit.config._resolve import Draft, Given, Resolved, Settings, read_layers, resolve
+from motionkit.config._resolve import Draft, Given, Resolved, Settings, choose_one, read_layers, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
     Decay,
@@ -11,7 +11,9 @@ from motionkit.config._shared import (
     LoraSettings,
     LoraTarget,
     OptimSettings,
+    PromptSettings,
     RunSettings,
+    SamplerSettings,
     TrainerSettings,
     split_commas,
 )
@@ -35,13 +37,16 @@ __all__ = [
     "LoraTarget",
     "OptimSettings",
     "Problem",
+    "PromptSettings",
     "Resolved",
     "RunSettings",
+    "SamplerSettings",
     "Settings",
     "SettingsError",
     "Slot",
     "TrainerSettings",
     "cache_folder",
+    "choose_one",
     "dotted",
     "installed",
     "leaves",

@@ -56,9 +56,9 @@ def _as_tuple(group: BaseModel) -> tuple[Any, ...]:
 
 def _spread(model: type[BaseModel], options: type[BaseModel]) -> dict[str, Any]:
     for name, field in options.model_fields.items():
-        own, shared = group_of(field), group_of(model.model_fields.get(name, field))
-        if own is not None and shared is not None and not issubclass(own, shared):
-            raise TypeError(f"{options.__name__}.{name} must extend {shared.__name__}, the settings' own group")
+        own, shared = group_of(field), group_of(model.model_fields[name]) if name in model.model_fields else None
+        if own is None or shared is None or not issubclass(own, shared):
+            raise TypeError(f"{options.__name__}.{name} must be a group that extends {model.__name__}.{name}")
     return {name: (field.annotation, field) for name, field in options.model_fields.items()}
 
 

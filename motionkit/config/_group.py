@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 class Group(BaseModel):
     """A named set of settings: unknown keys are errors, numbers are finite, defaults are validated too."""
 
-    model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*")
     @classmethod

@@ -9,11 +9,12 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from motionkit.config._choose import choose, owners_of
+from motionkit import plugins
+from motionkit.config._choose import choose, owners_of, split_choice
 from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
 from motionkit.config._group import Group
 from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
-from motionkit.config._slots import slots_of
+from motionkit.config._slots import Chosen, slots_of
 from motionkit.config._sources import Layer, nested, read_environment, read_file
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.errors import MotionkitError
@@ -201,9 +202,10 @@ class Draft(Generic[S]):
         for name, slot in self.picks.slots.items():
             if slot.spread and (owners := owners_of(slot, path)):
                 if not belongs(self.picks, name, index, self.layers):
-                    self.picks.warnings.append(idle(key, origin, self.picks.of[name][0]))
+                    if split_choice(slot, self.layers[index].table.get(name))[0] is None:
+                        self.picks.warnings.append(idle(key, origin, self.picks.of[name][0]))
                     return
-                fix = f"{' and '.join(owners)} has it: {dotted((name,))} {owners[0]}"
+                fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {owners[0]}"
         known = [leaf.key for leaf in leaves(self.model)]
         shown = "" if isinstance(value, Mapping) else repr(value)
         self._problems.append(Problem(key, "unknown setting", origin, shown, fix or suggest(key, known)))
@@ -225,11 +227,29 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
     return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
 
 
+def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
+    """Choose a plugin from Python; ``./file.py:attribute`` runs, since the caller wrote it.
+
+    Logs a warning when another package brings a plugin of the same name as a built-in.
+
+    Raises:
+        MotionkitError: There is no such plugin, or an option is wrong.
+    """
+    plugins.warn_hidden(kind, name)
+    # A path is a path, whether the option holds one or a word such as "starter" as well.
+    plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    try:
+        return Chosen(kind, name, plugins.get(kind, name).options.model_validate(plain))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
+
+
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = []
     for name, value in table.items():
         key = ".".join((*path, name))
-        if isinstance(value, Mapping) and value and key not in origins:
+        if isinstance(value, Mapping) and key not in origins:
             rows += _flat(value, origins, (*path, name))
         else:
             rows.append((key, value))

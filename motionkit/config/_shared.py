@@ -107,6 +107,28 @@ class LoraSettings(Group):
     )
 
 
+class PromptSettings(Group):
+    """Which prompts a policy is asked."""
+
+    k_segments: Annotated[int, Cli("--k-segments")] = Field(
+        0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
+    )
+
+
+class SamplerSettings(Group):
+    """How a policy is sampled; a command or an algorithm adds its own."""
+
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        0, ge=0, le=10_000, description="Sampling steps: a subset of the trained timesteps; 0 takes all of them."
+    )
+    spacing: Literal["early", "even"] = Field(
+        "even", description="Timesteps visited: early is densest at the noisy end, where a motion is decided."
+    )
+    guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
+        2.5, ge=0, description="Classifier-free guidance scale; 1 is off."
+    )
+
+
 class TrainerSettings(Settings):
     """Base of every trainer's settings: subclass it and add the trainer's own groups."""
 

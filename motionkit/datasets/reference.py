@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from motionkit.config import cache_folder
 from motionkit.datasets.base import TextClip
-from motionkit.datasets.cache import cache_folder
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums

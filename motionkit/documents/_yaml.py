@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LIMIT = 1 << 20
-"""Bytes of a file; it is parsed by plain Python, in about 10 s at most."""
+LIMIT = 256 << 10
+"""Bytes of a file; it is parsed by plain Python, in about 3 s at most."""
 
 _VALUES = 100_000
 """Values of a document with all aliases expanded."""

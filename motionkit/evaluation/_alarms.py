@@ -99,7 +99,9 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
             change = f"the reward rose by {reward.delta:.3f} while the judge fell by {-judge.delta:.3f}"
             texts.append(f"{change}: the reward is being gamed")
         elif ratio < MIN_RATIO:
-            change = f"the reward gained {reward.delta:+.3f} and the judge {judge.delta:+.3f}, less than {MIN_RATIO} of it"
+            change = (
+                f"the reward gained {reward.delta:+.3f} and the judge {judge.delta:+.3f}, less than {MIN_RATIO} of it"
+            )
             texts.append(f"{change}: part of the gain pleases the reward alone")
     return texts
 

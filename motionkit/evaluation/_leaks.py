@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motionkit.datasets.motions import shared_motions
+from motionkit.datasets.overlap import shared_motions
 from motionkit.errors import MotionkitError
 from motionkit.text import Prompt
 

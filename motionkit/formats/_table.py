@@ -1,4 +1,4 @@
-"""Which format a file is in, told by its content where the ending does not say, and who reads it."""
+"""The motion formats that are read here, and recognising a file's format by its ending and content."""
 
 from __future__ import annotations
 
@@ -71,13 +71,21 @@ def read_clips(path: Path | str, options: ReadOptions | None = None) -> Sequence
 
     Args:
         path: The file.
-        options: What its reader must be told, where the file does not say.
+        options: What the file itself does not hold; see `ReadOptions`.
 
     Returns:
         Its clips; one for most formats. Motions are in metres, right-handed, Y up.
 
     Raises:
         MotionkitError: The file is missing, damaged, unknown, or holds no motion.
+
+    Example:
+        >>> import numpy as np
+        >>> from motionkit.starter import generate
+        >>> np.save("walk.npy", generate("walk", frames=40).joints)
+        >>> (clip,) = read_clips("walk.npy")
+        >>> clip.notes["format"], clip.motion.frames
+        ('joint array', 40)
     """
     path = Path(path)
     if not path.is_file():
@@ -95,11 +103,11 @@ def known(suffix: str) -> str:
 def recognise(path: Path) -> Format | None:
     """Return the format of a file, or None for a file that holds no motion (another JSON, an array of statistics).
 
-    Only names and headers are read; a damaged file is given to the reader that its ending suggests, which says what
-    is wrong with it.
+    Only names and headers are read. A damaged file gets the format that its ending suggests, whose reader raises the
+    error that names the damage.
 
     Raises:
-        MotionkitError: The ending is none that is read here.
+        MotionkitError: No format has the ending.
     """
     suffix = path.suffix.lower()
     if suffix == ".bvh":
@@ -117,7 +125,7 @@ def recognise(path: Path) -> Format | None:
 
 
 def _is_motion_json(path: Path) -> bool:
-    """Whether a JSON file has frames; an empty or broken one counts, so that its reader can say what is wrong."""
+    """Whether a JSON file has frames; an empty or broken one counts, so that its reader raises the error."""
     try:
         with open_file(path) as file:
             tail = b""
@@ -134,7 +142,7 @@ def _npz(path: Path) -> Format | None:
     try:
         with open_file(path) as file, zipfile.ZipFile(file) as archive:
             keys = {name.removesuffix(".npy") for name in archive.namelist()}
-    # Whatever is wrong with it (zipfile raises half a dozen kinds of error), its reader says so.
+    # zipfile raises half a dozen kinds of error for a damaged file; the reader names the damage.
     except Exception:
         return FORMATS["motionkit"]
     if "motionkit_schema" in keys:
@@ -152,7 +160,7 @@ def _npy(path: Path) -> Format | None:
             version = npy.read_magic(file)
             header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = header(file)
-    # Whatever is wrong with it (a header is parsed as Python, which raises many kinds of error), its reader says so.
+    # A header is parsed as Python, which raises many kinds of error; the reader names the damage.
     except Exception:
         return FORMATS["joints"]
     if dtype.hasobject:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.kernels._compare import FEET, GRADIENT, CheckResult, distance, inputs, run_both, same
 from motionkit.kernels._functions import physics_terms
-from motionkit.kernels._trial import FEET, GRADIENT, Outcome, distance, inputs, run_both, same
 
 # Here the backward kernel is the first one to run, in a thread that has not used CUDA.
 _FRESH = """
 import sys, threading
 import torch
-from motionkit.kernels._trial import FEET, HEIGHTS, inputs
+from motionkit.kernels._compare import FEET, HEIGHTS, inputs
 device = torch.device(sys.argv[1])
 joints, _, lengths = (tensor.to(device) for tensor in inputs(4, 60, 22))
 stats, push = torch.ones(4, 4, device=device), torch.ones(4, device=device)
@@ -33,7 +33,7 @@ sys.exit(0 if torch.equal(*made) and bool(made[0].isfinite().all()) and bool(mad
 """
 
 
-def streams(device: torch.device) -> Iterator[Outcome]:
+def streams(device: torch.device) -> Iterator[CheckResult]:
     """Use another stream than the default one, behind work that takes a while."""
     given = [tensor.to(device) for tensor in inputs(64, 196, 22)]
     truth = run_both(given)
@@ -46,10 +46,10 @@ def streams(device: torch.device) -> Iterator[Outcome]:
         late = [given[0] + slow[0, 0], given[1] + slow[0, 0], given[2]]
         made = run_both(late)
     stream.synchronize()
-    yield Outcome("another stream", same(truth, made), "the same bits, in order")
+    yield CheckResult("another stream", same(truth, made), "the same bits, in order")
 
 
-def graphs(device: torch.device) -> Iterator[Outcome]:
+def graphs(device: torch.device) -> Iterator[CheckResult]:
     """Capture forward and backward in a CUDA graph and replay it on other numbers."""
     given = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=1)]
     other = [tensor.to(device) for tensor in inputs(8, 196, 22, seed=2)]
@@ -68,10 +68,10 @@ def graphs(device: torch.device) -> Iterator[Outcome]:
     for _ in range(3):
         graph.replay()
     torch.cuda.synchronize(device)
-    yield Outcome("graph capture and replay", same(truth, made), "the same bits")
+    yield CheckResult("graph capture and replay", same(truth, made), "the same bits")
 
 
-def threads(device: torch.device) -> Iterator[Outcome]:
+def threads(device: torch.device) -> Iterator[CheckResult]:
     """Use a thread that has not used CUDA yet."""
     given = [tensor.to(device) for tensor in inputs(16, 60, 22)]
     truth = run_both(given)
@@ -87,19 +87,21 @@ def threads(device: torch.device) -> Iterator[Outcome]:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    yield Outcome("a new thread", bool(made) and same(truth, made[0]), "; ".join(map(str, errors)) or "the same bits")
+    yield CheckResult(
+        "a new thread", bool(made) and same(truth, made[0]), "; ".join(map(str, errors)) or "the same bits"
+    )
 
 
-def fresh_process(device: torch.device) -> Iterator[Outcome]:
+def fresh_process(device: torch.device) -> Iterator[CheckResult]:
     """Launch the backward kernel before anything else, in a process of its own."""
     command = [sys.executable, "-c", _FRESH, str(device)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     passed = done.returncode == 0
     text = "the same bits in two threads" if passed else (done.stderr.strip().splitlines() or ["other bits"])[-1]
-    yield Outcome("backward first, in a fresh process", passed, text)
+    yield CheckResult("backward first, in a fresh process", passed, text)
 
 
-def no_waiting(device: torch.device) -> Iterator[Outcome]:
+def no_waiting(device: torch.device) -> Iterator[CheckResult]:
     """Make torch raise an error wherever the host waits for the device."""
     given = [tensor.to(device) for tensor in inputs(16, 60, 22)]
     run_both(given)
@@ -109,10 +111,10 @@ def no_waiting(device: torch.device) -> Iterator[Outcome]:
         run_both(given)
     finally:
         torch.cuda.set_sync_debug_mode(before)
-    yield Outcome("no waiting for the device", True, "nothing synchronises")
+    yield CheckResult("no waiting for the device", True, "nothing synchronises")
 
 
-def compiled(device: torch.device) -> Iterator[Outcome]:
+def compiled(device: torch.device) -> Iterator[CheckResult]:
     """Compile a loss into one graph."""
     joints, _, lengths = (tensor.to(device) for tensor in inputs(8, 60, 22))
 
@@ -127,18 +129,18 @@ def compiled(device: torch.device) -> Iterator[Outcome]:
         assert leaf.grad is not None
         grads.append(leaf.grad)
     error = distance(grads[1], grads[0])
-    yield Outcome("torch.compile(fullgraph=True)", error <= GRADIENT, f"gradient {error:.1e} from eager")
+    yield CheckResult("torch.compile(fullgraph=True)", error <= GRADIENT, f"gradient {error:.1e} from eager")
 
 
-def other_device(device: torch.device) -> Iterator[Outcome]:
+def other_device(device: torch.device) -> Iterator[CheckResult]:
     """Use a device that is not the current one."""
     count = torch.cuda.device_count()
     if count < 2:
-        yield Outcome("second device", True, "not run: there is one")
+        yield CheckResult("second device", True, "not run: there is one")
         return
     second = torch.device("cuda", (torch.cuda.current_device() + 1) % count)
     given = inputs(16, 196, 22)
     first = run_both([tensor.to(device) for tensor in given])
     made = run_both([tensor.to(second) for tensor in given])
     close = all(distance(a, b) <= GRADIENT for a, b in zip(made, first, strict=True))
-    yield Outcome("second device", close and made[0].device == second, str(second))
+    yield CheckResult("second device", close and made[0].device == second, str(second))

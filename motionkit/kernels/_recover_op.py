@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.kernels._first_order import once
 from motionkit.kernels._launch import Kernel, address, check_floats, check_lengths
-from motionkit.kernels._once import once
 from motionkit.kernels._physics_op import LIBRARY
 from motionkit.kernels._specs import recover_spec
 from motionkit.kernels.recovery import columns_in_use

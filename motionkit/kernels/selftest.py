@@ -12,6 +12,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.kernels._backend import backend_report
+from motionkit.kernels._compare import FORWARD, GRADIENT, CheckResult, distance, inputs, run_both, same
 from motionkit.kernels._device_checks import (
     compiled,
     fresh_process,
@@ -21,10 +22,9 @@ from motionkit.kernels._device_checks import (
     streams,
     threads,
 )
-from motionkit.kernels._trial import FORWARD, GRADIENT, Outcome, distance, inputs, run_both, same
 
 
-def accuracy(device: torch.device) -> Iterator[Outcome]:
+def accuracy(device: torch.device) -> Iterator[CheckResult]:
     """Compare with float64 on the CPU, for many shapes, with NaN in the padding."""
     shapes = ((1, 196, 22), (4, 197, 22), (64, 61, 21), (513, 40, 22), (3, 1, 22), (3, 3, 22), (5, 4, 12), (2, 120, 52))
     for shape in shapes:
@@ -37,19 +37,21 @@ def accuracy(device: torch.device) -> Iterator[Outcome]:
         values = max(distance(a, b) for a, b in zip(made[:5], truth[:5], strict=True))
         slopes = max(distance(a, b) for a, b in zip(made[5:], truth[5:], strict=True))
         name = "accuracy " + "x".join(str(size) for size in shape)
-        yield Outcome(name, values <= FORWARD and slopes <= GRADIENT, f"values {values:.1e}, gradients {slopes:.1e}")
+        yield CheckResult(
+            name, values <= FORWARD and slopes <= GRADIENT, f"values {values:.1e}, gradients {slopes:.1e}"
+        )
 
 
-def repeats(device: torch.device) -> Iterator[Outcome]:
+def repeats(device: torch.device) -> Iterator[CheckResult]:
     """Run twice, and in another batch; all bits must agree."""
     given = [tensor.to(device) for tensor in inputs(300, 196, 22)]
     first, second = run_both(given), run_both(given)
-    yield Outcome("two runs", same(first, second), "the same bits")
+    yield CheckResult("two runs", same(first, second), "the same bits")
     alone = run_both([tensor[17:18] for tensor in given])
-    yield Outcome("alone and in a batch", same([tensor[17:18] for tensor in first], alone), "the same bits")
+    yield CheckResult("alone and in a batch", same([tensor[17:18] for tensor in first], alone), "the same bits")
 
 
-CHECKS: tuple[Callable[[torch.device], Iterator[Outcome]], ...] = (
+CHECKS: tuple[Callable[[torch.device], Iterator[CheckResult]], ...] = (
     accuracy, repeats, streams, graphs, threads, fresh_process, no_waiting, compiled, other_device,
 )  # fmt: skip
 
@@ -67,7 +69,7 @@ def main() -> int:
         try:
             outcomes = list(check(device))
         except (MotionkitError, RuntimeError) as error:
-            outcomes = [Outcome(check.__name__, False, str(error))]
+            outcomes = [CheckResult(check.__name__, False, str(error))]
         for outcome in outcomes:
             failed += not outcome.passed
             sys.stdout.write(f"{'ok' if outcome.passed else 'FAIL':<4}  {outcome.name}: {outcome.text}\n")

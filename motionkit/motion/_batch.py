@@ -19,6 +19,12 @@ class MotionBatch:
         lengths: ``[N]`` int64, on the device of `features`.
         skeleton: Body that the features describe (fixes D and J).
         fps: Frames per second.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> batch = MotionBatch(torch.zeros(2, 40, 263), torch.tensor([40, 25]), skeleton=HUMANML, fps=20.0)
+        >>> batch.joints.shape, batch.mask.sum(dim=1).tolist()
+        (torch.Size([2, 40, 22, 3]), [40, 25])
     """
 
     def __init__(self, features: Tensor, lengths: Tensor, *, skeleton: Skeleton, fps: float) -> None:

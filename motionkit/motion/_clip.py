@@ -1,4 +1,4 @@
-"""A motion with what is known about it, and the places such clips are loaded from."""
+"""A motion with its captions, features and notes; options of readers; sources that load such clips."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Columns = Literal["auto", "xy", "xz", "yz", "yx", "zx", "zy"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a user may have to tell a reader, because the file does not.
+    """Facts about a motion file that the file itself may not hold.
 
     Attributes:
         up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
         unit: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs, ``asf`` is CMU's (5.64 cm).
-        fps: Frames per second of files that do not say (joint arrays); 0 takes 20.
+        fps: Frames per second of files without (joint arrays); 0 takes 20.
         rot6d_columns: Which two columns of a rotation matrix the six numbers of a JSON file are; ``auto`` takes what
-            ``meta.rot6d_spec`` says, else xy.
+            ``meta.rot6d_spec`` names, else xy.
         hierarchy: FullHierarchy.json for JSON files without a skeleton.
         offsets: FullOffsets.json for the same.
         smpl_model: The user's own SMPL file for AMASS motions; None uses a default body.
@@ -63,6 +63,13 @@ class Clip:
 
     Raises:
         MotionkitError: There is not one row of features per frame of the motion.
+
+    Example:
+        >>> import torch
+        >>> motion = JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0)
+        >>> clip = Clip(motion, captions=(Caption("stands"),), timed=(Caption("waits", start=1.0, end=2.0),))
+        >>> clip.cut(0, 20).texts
+        ('stands',)
     """
 
     motion: Motion | JointMotion
@@ -87,7 +94,7 @@ class Clip:
         return tuple(caption.text for caption in (*self.captions, *self.timed))
 
     def cut(self, start: int, stop: int) -> Clip:
-        """Return frames ``start:stop`` of the motion with their features and what the timed captions say of them."""
+        """Return frames ``start:stop`` with their features and their part of the timed captions."""
         fps = self.motion.fps
         return replace(
             self,
@@ -107,7 +114,7 @@ class Clip:
         return replace(self, motion=self.motion.resample(fps), features=None)
 
     def with_row(self, row: CaptionRow | None) -> Clip:
-        """Return the clip with what a table says of it; its captions replace all others."""
+        """Return the clip with the captions, split and group of a table's row; its captions replace all others."""
         if row is None:
             return self
         return replace(
@@ -152,5 +159,5 @@ class ClipSource(Protocol):
 
 
 def clip_key(source: ClipSource, clip: Clip) -> str:
-    """Return the id of one clip of a source; whatever a file says about itself, it is fit for a file name."""
+    """Return the id of one clip of a source, fit for a file name even if the part's name from the file is not."""
     return plain_id(f"{source.key}_{clip.part}") if clip.part else source.key

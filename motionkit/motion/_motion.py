@@ -1,4 +1,4 @@
-"""What every reader makes and every writer takes: a moving skeleton, or moving joints without rotations."""
+"""The motions that readers return and writers take: a moving skeleton, or moving joints without rotations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = " End"
 class Motion:
     """A moving skeleton: local rotations on a tree of joints.
 
-    Inside motionkit it is in metres, right-handed, Y up; readers bring whatever they read into that space.
+    Inside motionkit it is in metres, right-handed, Y up; readers convert what they read.
 
     Attributes:
         names: J joint names, the root first, each parent before its children; ``<parent> End`` is an end site.
@@ -39,6 +39,15 @@ class Motion:
         fps: Frames per second.
         tracks: Further values per frame that a source has, ``[T, ...]`` each, such as ``contacts`` (``[T, 2]``
             left, right in [0, 1]); they are cut and resampled with the motion.
+
+    Example:
+        >>> eye = torch.eye(3, dtype=torch.float64).expand(40, 2, 3, 3)
+        >>> offsets = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.5, 0.0]], dtype=torch.float64)
+        >>> motion = Motion(("hips", "head"), (-1, 0), offsets, eye, offsets.expand(40, 2, 3), fps=20.0)
+        >>> motion.positions()[0, 1].tolist()
+        [0.0, 1.5, 0.0]
+        >>> motion.resample(30.0).frames
+        59
     """
 
     names: tuple[str, ...]
@@ -98,6 +107,11 @@ class JointMotion:
         joints: ``[T, J, 3]`` float64 metres, Y up.
         fps: Frames per second.
         tracks: As in `Motion`.
+
+    Example:
+        >>> motion = JointMotion(("hips", "head"), (-1, 0), torch.zeros(40, 2, 3, dtype=torch.float64), fps=20.0)
+        >>> motion.cut(10, 30).frames
+        20
     """
 
     names: tuple[str, ...]
@@ -140,7 +154,7 @@ def is_fps(value: float) -> bool:
 
 
 def check_fps(value: float) -> None:
-    """Refuse what no motion has for frames per second.
+    """Refuse an impossible frame rate.
 
     Raises:
         MotionkitError: It is not in `RATES`, or no number.
@@ -177,10 +191,10 @@ def sample_places(frames: int, source: float, target: float, *, joints: int = 1)
         frames: Frames of the motion.
         source: Its frames per second.
         target: Those wanted.
-        joints: Its joints; with the number of samples, what is to come.
+        joints: Number of joints; with the number of samples, the memory that is needed.
 
     Raises:
-        MotionkitError: `target` is none that a motion has, or the samples would fill the memory.
+        MotionkitError: `target` is not in `RATES`, or the samples would fill the memory.
     """
     check_fps(target)
     count = int((frames - 1) * target / source + 1e-6) + 1

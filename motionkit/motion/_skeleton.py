@@ -27,6 +27,12 @@ class Skeleton:
         fps: Frames per second of the public data.
         unit: Metres per unit of the stored features.
         contact_threshold: Squared displacement per frame below which a foot is in contact, in stored units.
+
+    Example:
+        >>> HUMANML.joints, HUMANML.width, KIT.joints, KIT.width
+        (22, 263, 21, 251)
+        >>> HUMANML.joint_names[HUMANML.mirror_order[HUMANML.index("left_wrist")]]
+        'right_wrist'
     """
 
     name: str

@@ -1,1 +1,52 @@
-"""Parts of every page: charts, tables and style."""
+"""Parts of every page: charts, tables, words for figures, and the whole page around them.
+
+Charts are inline SVG: no library, no script, readable in light and dark and by a screen reader. All are drawn `WIDTH`
+units wide and shown at about that many pixels, in one column on a telephone and in three on a desk, so that their type
+has one size everywhere. Nothing here knows what is shown: the profile of a dataset and the report of a run use it.
+"""
+
+from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
+from motionkit.page._histogram import histogram
+from motionkit.page._page import html_page, is_made_by
+from motionkit.page._rose import rose
+from motionkit.page._rows import bars, shares, spans
+from motionkit.page._svg import WIDTH, ticks
+from motionkit.page._wording import (
+    UNKNOWN,
+    capped,
+    count,
+    degrees,
+    duration,
+    joined,
+    metres,
+    plain,
+    share,
+)
+
+__all__ = [
+    "UNKNOWN",
+    "WIDTH",
+    "bars",
+    "capped",
+    "count",
+    "definitions",
+    "degrees",
+    "details",
+    "duration",
+    "figure",
+    "grid",
+    "histogram",
+    "html_page",
+    "is_made_by",
+    "joined",
+    "metres",
+    "note",
+    "plain",
+    "rose",
+    "share",
+    "shares",
+    "spans",
+    "table",
+    "ticks",
+    "tiles",
+]

@@ -1,4 +1,4 @@
-"""What is measured on a track before it is drawn, by the page and the video alike: size, limbs, head, path."""
+"""Measures of a track that the page and the video draw from: size, limbs, head, path."""
 
 from __future__ import annotations
 

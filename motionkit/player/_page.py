@@ -84,6 +84,16 @@ def write_player(path: Path, tracks: Sequence[PlayerTrack], *, title: str = "") 
 
     Raises:
         MotionkitError: There is no track, or the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> track = PlayerTrack("walk", torch.from_numpy(walk.joints), HUMANML.parents, walk.fps)
+        >>> write_player(Path("walk.html"), [track])
+        >>> Path("walk.html").read_text()[:15]
+        '<!doctype html>'
     """
     page = player_html(tracks, title=title)
     try:

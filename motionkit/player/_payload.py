@@ -52,7 +52,7 @@ def encode(values: Ints) -> str:
 def document(tracks: Sequence[PlayerTrack], *, title: str) -> dict[str, Any]:
     """Return everything one player needs, as plain JSON values.
 
-    What is more than a browser can show is thinned out, and `notes` of the document say how.
+    More than a browser can show is thinned out; the document's `notes` list how.
 
     Raises:
         MotionkitError: There is no track.
@@ -101,7 +101,7 @@ def _values(tracks: Sequence[PlayerTrack], rate: float) -> int:
 
 
 def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
-    """Return one track's part of the document and what a person should be told about it."""
+    """Return one track's part of the document, and notes for the viewer."""
     notes = []
     stride = _stride(track, rate)
     if stride > 1:

@@ -33,7 +33,7 @@ def sides(names: Sequence[str]) -> tuple[Side, ...]:
 
 
 def head_joint(names: Sequence[str]) -> int:
-    """Return the joint at which a head is drawn, -1 when no name says so."""
+    """Return the joint at which a head is drawn, -1 when no joint is named as one."""
     for wanted in _HEADS:
         for joint, name in enumerate(names):
             last = re.split(r"[^a-z]+", _plain(name).lower())[-1]

@@ -22,9 +22,9 @@ from motionkit.rigs._kit import rig_names
 def shown_contacts(motion: Motion | JointMotion, features: Tensor | None = None) -> tuple[Tensor | None, bool]:
     """Return contacts ``[T, 2]`` left, right in [0, 1], and whether they are made here.
 
-    A track ``contacts`` of the motion goes first, then the contacts of its features, unless these never say that a
-    foot stands (those of public KIT clips nearly never do). Else they are made from height and speed
-    (`soft_contacts`) where the names tell which joints are feet; a body of other names has none.
+    A track ``contacts`` of the motion comes first, then the contacts of its features, unless no foot ever stands in
+    them (in public KIT clips it nearly never does). Else they are made from height and speed (`soft_contacts`) where
+    feet are known by the joints' names; other bodies have none.
 
     Args:
         motion: What moves; frames that are not finite have no contacts of their own.
@@ -71,10 +71,10 @@ class PlayerTrack:
         positions: ``[T, J, 3]`` metres, Y up, floor at y = 0. Frames with NaN or infinity are shown as gaps.
         parents: Parent of each joint, -1 for a root.
         fps: Frames per second.
-        segments: ``(text, start, end)`` in seconds, such as the actions that were asked for.
+        segments: ``(text, start, end)`` in seconds, such as the actions of a prompt.
         scores: One number per segment, or none.
         contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
-        contacts_made: They are motionkit's, from heights and speeds, which the page says.
+        contacts_made: They are motionkit's, from heights and speeds; the page shows a note.
         colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
         names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
             KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
@@ -178,6 +178,14 @@ def track_of(
 
     Raises:
         MotionkitError: As `PlayerTrack`.
+
+    Example:
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> track = track_of(motion, "walk", segments=[("walk", 0.0, 2.0)])
+        >>> track.duration, track.contacts_made
+        (2.0, True)
     """
     contacts, made = shown_contacts(motion, features)
     return PlayerTrack(

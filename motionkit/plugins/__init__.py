@@ -1,22 +1,20 @@
 """Plugin components and their discovery. Imports no torch."""
 
 from motionkit.plugins._component import Component
-from motionkit.plugins._discovery import Broken, Entry, Scan, forget, scan
+from motionkit.plugins._discovery import Entry, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words
-from motionkit.plugins._kinds import KINDS, Kind, kinds_in_words
-from motionkit.plugins._lookup import available, find, get, hidden, is_file, label
+from motionkit.plugins._kinds import KINDS, either
+from motionkit.plugins._lookup import available, find, get, hidden, is_file, label, warn_hidden
 
 __all__ = [
     "KINDS",
-    "Broken",
     "Component",
     "Entry",
-    "Kind",
     "PluginError",
-    "Scan",
     "available",
     "catching",
+    "either",
     "find",
     "fitting",
     "forget",
@@ -26,9 +24,9 @@ __all__ = [
     "in_use",
     "in_words",
     "is_file",
-    "kinds_in_words",
     "label",
     "reads_of",
     "require_fit",
     "scan",
+    "warn_hidden",
 ]

@@ -1,4 +1,4 @@
-"""The light half of a plugin: what it is called, what it needs, where its heavy half lives."""
+"""The light half of a plugin: its options, what it needs, and the name of its heavy half."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Component:
         gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
             ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
         reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
+        gradient: Whether a reward can be differentiated in what it scores, so that `reward-gradient` can use it.
         page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
             becomes ``report.html`` in the run folder.
     """
@@ -43,6 +44,7 @@ class Component:
     exports: Mapping[str, str] = field(default_factory=dict)
     gives: str = ""
     reads: str = ""
+    gradient: bool = False
     page: str = ""
 
     def missing(self) -> list[str]:

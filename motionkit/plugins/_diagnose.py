@@ -1,7 +1,7 @@
-"""Say what is wrong with installed plugins: malformed metadata by file and line, failing imports, differing readers.
+"""Diagnosis of installed plugins: malformed metadata, imports that fail, and entries that two readers disagree on.
 
-The ``entrypoints`` package does here what it is better at than the standard library: its parser names the file and the
-line. It also reads everything a second time, independently, so that a fault in our own discovery cannot hide.
+The parser of the ``entrypoints`` package names the file and the line of a fault, which the standard library's does not.
+It also reads all entries a second time, independently, so that a fault in our own discovery is found.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from motionkit.plugins._trial import Outcome, try_imports
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or odd.
+    """One fault, or one oddity.
 
     Attributes:
         package: The package it concerns.
-        text: What it is, in words, with file and line where there is one.
-        serious: Whether motionkit itself is affected; a malformed package that is no plugin is only odd.
+        text: Description, with file and line where there is one.
+        serious: Whether motionkit is affected; a malformed package that is no plugin is only odd.
     """
 
     package: str
@@ -39,10 +39,10 @@ class Finding:
 
 
 def diagnose(imports: Mapping[Entry, Outcome] | None = None) -> list[Finding]:
-    """Check everything about plugins.
+    """Return all faults of the installed plugins.
 
     Args:
-        imports: How the import of each plugin's light half went; None to import them now, in other processes.
+        imports: Result of importing each plugin's light half; None imports them now, in other processes.
     """
     second, malformed = second_reading()
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
@@ -72,7 +72,7 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
             continue
         seen.add(package)
         parser = entrypoints.CaseSensitiveConfigParser(delimiters=("=",))
-        text = HOME  # what cannot be read may well be a plugin
+        text = HOME  # a file that cannot be read may belong to a plugin
         try:
             require_plain(path.parent, path.name)
             text = path.read_bytes().decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Find plugins: entry points, read one distribution at a time so that a broken one cannot hide the others.
+"""Discovery of plugins by entry points, one distribution at a time, so that a broken one does not hide the others.
 
 The standard library's ``entry_points()`` loses every entry of every package when one package's metadata is
 malformed. Reading each distribution by itself turns that into one warning that names the package and the file.
@@ -52,7 +52,7 @@ class Broken:
     Attributes:
         distribution: Name of the package.
         file: Its malformed file.
-        problem: What is wrong, in words.
+        problem: Description of the fault.
     """
 
     distribution: str
@@ -65,7 +65,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Scan:
-    """What is installed: every entry, and every package that could not be read."""
+    """Installed plugins: every entry, and every package that could not be read."""
 
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...]
@@ -89,7 +89,7 @@ def scan() -> Scan:
 
 
 def forget() -> None:
-    """Drop what `scan` remembers, after a package was installed by this very process."""
+    """Clear the cache of `scan`, after this process has installed a package."""
     _scan.cache_clear()
 
 

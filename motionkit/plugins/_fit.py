@@ -8,7 +8,7 @@ from collections.abc import Collection
 from motionkit.errors import MotionkitError
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import Entry
-from motionkit.plugins._kinds import KINDS
+from motionkit.plugins._kinds import KINDS, either
 from motionkit.plugins._lookup import available, get
 
 
@@ -62,7 +62,7 @@ def require_fit(
     here = f"{slot} takes" if slot else "what is needed is"
     fit = ", ".join(fitting(kind, gives=gives, reads=reads))
     raise MotionkitError(
-        f"{row.singular} {name!r} {verb} {own!r}; {here} one that {verb} {' or '.join(map(repr, wanted))}.",
+        f"{row.singular} {name!r} {verb} {own!r}; {here} one that {verb} {either(map(repr, wanted))}.",
         fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
     )
 

@@ -4,8 +4,8 @@ A plugin can raise anything, wherever it is imported or called: `SystemExit`, a 
 exception by which a command line library ends a program with code 0. All of these become a `PluginError`. What stays
 as it is: a `MotionkitError`, an `OSError` that names a file, and a stop by a real signal.
 
-Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback says whether
-the code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
+Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback shows whether
+code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
 caught; ``motionkit plugins list --check`` imports plugins in other processes and reports those too.
 """
 
@@ -23,7 +23,7 @@ from motionkit.errors import Interrupted, MotionkitError
 
 _LONGEST = 1000  # characters of an exception's text
 _SHARED = {"motionkit", "torch", "numpy", *sys.stdlib_module_names}
-"""Top-level modules that an entry point may name, and whose code still is not the plugin's."""
+"""Top-level modules that an entry point may name although their code is not the plugin's."""
 
 
 class PluginError(MotionkitError):
@@ -32,7 +32,7 @@ class PluginError(MotionkitError):
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose code a module is.
+    """Owner of a module's code.
 
     Attributes:
         title: The plugin in words: ``reward 'bounce' of package 'motionkit-reward-bounce'``.
@@ -44,11 +44,11 @@ class Owner:
 
 
 _owners: dict[str, Owner] = {}
-"""Modules of the plugins that were asked for, by name; modules below them belong to the same plugin."""
+"""Modules of the plugins that were looked up, by name; modules below them belong to the same plugin."""
 
 
 def claim(module: str, title: str, package: str) -> None:
-    """Note that the package which holds `module` is the code of a plugin.
+    """Record that the package of `module` is the code of a plugin.
 
     Args:
         module: Full name of a module.
@@ -63,7 +63,7 @@ def claim(module: str, title: str, package: str) -> None:
 
 
 def in_use() -> list[str]:
-    """Return, in words, the foreign plugins that this process has asked for."""
+    """Return descriptions of the plugins of other packages that this process has looked up."""
     return sorted({owner.title for owner in _owners.values()})
 
 
@@ -72,12 +72,12 @@ def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
     """Turn what a plugin raises in the block into a `PluginError`.
 
     Args:
-        module: The module that the block imports or calls. When it is a plugin's, the plugin is to blame even if the
-            traceback shows none of its code, as with modules written in C.
+        module: The module that the block imports or calls. When it belongs to a plugin, the plugin is named even if
+            the traceback shows none of its code, as with modules written in C.
         code: Exit code of the error: 2 while nothing was started, 1 after.
 
     Raises:
-        PluginError: Naming the plugin, the place in its code, and what it raised.
+        PluginError: Names the plugin, the place in its code, and what it raised.
     """
     try:
         yield
@@ -97,7 +97,7 @@ def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
 
 
 def in_words(error: BaseException) -> str:
-    """Return the type and text of an exception, whatever its text is."""
+    """Return the type and text of an exception; its ``__str__`` may raise."""
     try:
         text = str(error)
     except BaseException:
@@ -107,7 +107,7 @@ def in_words(error: BaseException) -> str:
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether a signal raised `error`, rather than code that raised `KeyboardInterrupt` itself."""
+    """Whether a signal raised `error`, and not code that raises `KeyboardInterrupt` itself."""
     # Where Python's own handler is in force, Ctrl-C is a plain KeyboardInterrupt.
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return isinstance(error, Interrupted) or (isinstance(error, KeyboardInterrupt) and usual)

@@ -5,7 +5,7 @@ To add a kind, add a row: discovery, lookup, help, `motionkit plugins` and `moti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -67,7 +67,8 @@ _ROWS = (
         "algorithms",
         "algorithm",
         gives={"algorithm": "motionkit.trainers.grpo.algorithms.base:Algorithm"},
-        runtime=("policy", "reference", "sampler", "micro_batch", "precision", "shuffle_seed", "world"),
+        runtime=("policy", "reference", "rewards", "seed", "precision", "shuffle", "world"),
+        check="motionkit.testing:check_algorithm",
     ),
     Kind(
         "datasets",
@@ -104,7 +105,12 @@ KINDS: Mapping[str, Kind] = {row.name: row for row in _ROWS}
 """Every kind by its name, in the order of listings."""
 
 
-def kinds_in_words() -> str:
-    """Return the names of the kinds as help says them: ``rewards, trainers, ... or policies``."""
-    *most, last = KINDS
-    return f"{', '.join(most)} or {last}"
+def either(words: Iterable[str]) -> str:
+    """Return words as a choice: ``a, b or c``.
+
+    Example:
+        >>> either(["motion", "mask", "text"])
+        'motion, mask or text'
+    """
+    *most, last = [*words] or [""]
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,10 +1,11 @@
-"""Turn the name of a plugin into its `Component`, or say in words why that is not possible."""
+"""Look up the `Component` of a plugin by name; an error gives the reason when there is none."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from functools import lru_cache
@@ -16,6 +17,8 @@ from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
 from motionkit.plugins._kinds import KINDS
+
+_logger = logging.getLogger("motionkit.plugins")
 
 NOT_INSTALLED = "motionkit is not installed, so its plugins cannot be found."
 INSTALL_FIX = "pip install -e .   (in the folder that holds motionkit's pyproject.toml)"
@@ -29,6 +32,10 @@ def available(kind: str) -> list[Entry]:
 
     Raises:
         MotionkitError: There is no such kind, or motionkit runs from a checkout without metadata.
+
+    Example:
+        >>> [entry.name for entry in available("policies") if entry.builtin]
+        ['mdm']
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}")
@@ -39,7 +46,7 @@ def available(kind: str) -> list[Entry]:
 
 
 def get(kind: str, name: str) -> Component:
-    """Return the component called `name`.
+    """Return the component called `name`; imports its light half.
 
     Args:
         kind: A name in `KINDS`, such as ``rewards``.
@@ -47,6 +54,10 @@ def get(kind: str, name: str) -> Component:
 
     Raises:
         MotionkitError: As `find`, or it does not import.
+
+    Example:
+        >>> get("rewards", "physics").summary
+        "Foot skate and jerk against the dataset's medians"
     """
     if is_file(name):
         return _from_file(name)
@@ -90,6 +101,13 @@ def hidden() -> dict[Entry, str]:
         for entry in scan().entries
         if not entry.builtin and (entry.kind, entry.name) in own
     }
+
+
+def warn_hidden(kind: str, name: str) -> None:
+    """Log a warning when `name` means a built-in and another package uses the name too."""
+    for entry, text in hidden().items():
+        if (entry.kind, entry.name) == (kind, name):
+            _logger.warning("%s", text)
 
 
 def is_file(name: str) -> bool:
@@ -143,7 +161,7 @@ def _from_file(name: str) -> Component:
 
 
 def _module_of(path: Path) -> ModuleType:
-    # Registered under a name of its own, so that the factory "that_name:Class" can be imported later.
+    # Registered in sys.modules under its own name, so that the factory "that_name:Class" can be imported later.
     name = f"_motionkit_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -1,4 +1,4 @@
-"""The metadata of one installed package, read with care; where it is malformed, it is kept from other libraries."""
+"""Metadata of one installed package, which may be malformed; malformed metadata is hidden from other libraries."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LARGEST = 4 * 2**20
 ENTRY_POINTS = "entry_points.txt"
 
 _SHIELD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""What keeps ``import torch`` and ``import pydantic`` from reading all entry points in the processes we start."""
+"""Variables that keep ``import torch`` and ``import pydantic`` from reading all entry points in child processes."""
 
 _hidden: set[Path] = set()
 _discover = metadata.Distribution.discover
 
 
 def hide(folders: Iterable[Path]) -> None:
-    """Let the packages with these metadata folders look absent to the libraries of this process, and no others.
+    """Hide the packages with these metadata folders, and no others, from the libraries of this process.
 
     ``import torch``, ``pydantic``, ``peft`` and more read the metadata of all packages, and fail (or wait for ever)
-    when one is malformed that has nothing to do with them. One broken package must not stop every command.
+    when that of an unrelated package is malformed. One broken package must not stop every command.
     """
     _hidden.clear()
     _hidden.update(folders)
@@ -47,11 +47,11 @@ def folder_of(distribution: metadata.Distribution) -> Path:
 
 
 def require_plain(folder: Path, name: str) -> None:
-    """Refuse a metadata file that is none of ordinary size: reading a pipe or a device may wait for ever.
+    """Refuse a metadata file that is no regular file, since reading a pipe or a device may wait for ever, or too large.
 
     Raises:
-        ValueError: It is no file, or too large.
-        OSError: It cannot be looked at, as a link that leads to itself.
+        ValueError: It is no regular file, or larger than `LARGEST`.
+        OSError: Its status cannot be read, as of a link to itself.
     """
     try:
         found = os.stat(f"{folder}/{name}")  # noqa: PTH116 - for every package at every start; a Path takes longer
@@ -64,7 +64,7 @@ def require_plain(folder: Path, name: str) -> None:
 
 
 def entry_points_text(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Return the text of its entry points, and why they cannot be read."""
+    """Return the text of its entry points, and the reason when they cannot be read."""
     try:
         require_plain(folder_of(distribution), ENTRY_POINTS)
         return distribution.read_text(ENTRY_POINTS) or "", ""
@@ -76,7 +76,7 @@ def usable(distribution: metadata.Distribution, text: str) -> bool:
     """Whether the standard library's ``entry_points()`` survives it; `text` is that of its entry points."""
     try:
         tuple(distribution.entry_points if text else ())
-    except Exception:  # whatever it is, other libraries would meet it too
+    except Exception:  # other libraries would raise it too
         return False
     folder = folder_of(distribution)  # NAME-VERSION.dist-info; else the name must be in its metadata
     named = folder.suffix in (".dist-info", ".egg-info") and folder.stem.partition("-")[0] != ""
@@ -84,7 +84,7 @@ def usable(distribution: metadata.Distribution, text: str) -> bool:
 
 
 def name_and_version(distribution: metadata.Distribution) -> tuple[str, str, str]:
-    """Return both from its metadata, or empty, and why that cannot be read."""
+    """Return both from its metadata, empty when missing, and the reason when it cannot be read."""
     try:
         for file in ("METADATA", "PKG-INFO"):
             require_plain(folder_of(distribution), file)

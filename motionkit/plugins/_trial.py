@@ -31,10 +31,10 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the import of one plugin went.
+    """Result of importing one plugin.
 
     Attributes:
-        problem: What went wrong; empty when it imports.
+        problem: Description of the failure; empty when it imports.
         missing: Modules that its heavy half needs and that are not installed.
         options: Names of its options.
         gives: What it gives; see `motionkit.plugins.KINDS`.
@@ -57,10 +57,10 @@ class _Child:
 
 
 def try_imports(entries: Sequence[Entry]) -> dict[Entry, Outcome]:
-    """Import the light half of each entry, foreign ones in a process each, and those of motionkit in one together.
+    """Import the light half of each entry: one process for each of other packages, one for all of motionkit.
 
     Returns:
-        How it went, by entry.
+        The result by entry.
     """
     own = [entry for entry in entries if entry.builtin]
     todo = [[entry] for entry in entries if not entry.builtin] + ([own] if own else [])
@@ -94,7 +94,7 @@ def _start(entries: list[Entry], folder: Path) -> _Child:
 
 
 def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
-    """Read what a child found; return the entries that it did not come to."""
+    """Read the results of a child; return the entries that it did not reach."""
     code = child.process.poll()
     _kill(child.process)
     text = child.results.read_text(encoding="utf-8") if child.results.exists() else ""
@@ -136,7 +136,7 @@ def _main(path: list[str], memory: int, results: str, names: list[tuple[str, str
         for kind, name in names:
             file.write(json.dumps(_try(kind, name)) + "\n")
             file.flush()
-    os._exit(0)  # threads that a plugin has started do not keep it
+    os._exit(0)  # threads that a plugin has started do not keep the process alive
 
 
 def _try(kind: str, name: str) -> dict[str, Any]:

@@ -25,7 +25,10 @@ class Condition(Protocol):
 
 
 class DiffusionPolicy(Protocol):
-    """A text-to-motion diffusion model that predicts x0 in normalised feature space.
+    """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
+
+    The options of its plugin may have ``checkpoint``, and beside it ``reference``, a second checkpoint: ``grpo`` then
+    opens both and measures the KL between them.
 
     Attributes:
         network: The trainable module, always in eval mode (no dropout, no condition drop).

@@ -1,4 +1,4 @@
-"""What a reward returned, checked before anything is computed with it."""
+"""Check of what a reward returned, before anything is computed with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motionkit.rewards.base import RewardScores
 
 
 def checked(scores: object, name: str, valid: Tensor) -> RewardScores:
-    """Return `scores` when they are what `motionkit.rewards.base.Reward.score` must return.
+    """Return `scores` if they are valid, see `motionkit.rewards.base.RewardScores`.
 
     Args:
         scores: What a reward returned.
@@ -19,7 +19,7 @@ def checked(scores: object, name: str, valid: Tensor) -> RewardScores:
         valid: ``[N, K]`` bool, the segments of the samples that were scored.
 
     Raises:
-        MotionkitError: They are not; says what is wrong and what is needed (exit code 1).
+        MotionkitError: They are not valid; names the fault and the form that is needed (exit code 1).
     """
     if isinstance(scores, RewardScores) and not (wrong := _wrong(scores, valid)):
         return scores
@@ -27,8 +27,8 @@ def checked(scores: object, name: str, valid: Tensor) -> RewardScores:
         wrong = f"it is {'None' if scores is None else f'a {type(scores).__name__}'}"
     raise MotionkitError(
         f"the reward {name} returned no scores that can be used: {wrong}.",
-        why=f"score() must return RewardScores whose total has one float32 number per motion, here [{len(valid)}].",
-        fix="correct the reward; a motion that cannot be scored gets NaN. motionkit.testing.check_reward tests it.",
+        why=f"score() must return RewardScores whose total has one float32 number per sample, here [{len(valid)}].",
+        fix="correct the reward; a sample that cannot be scored gets NaN. motionkit.testing.check_reward tests it.",
         code=1,
     )
 
@@ -56,4 +56,4 @@ def _fault(value: object, shape: tuple[int, ...], like: Tensor) -> str:
         return f"has shape {list(value.shape)}, should be {list(shape)}"
     if not value.is_floating_point():
         return f"holds {str(value.dtype).removeprefix('torch.')}"
-    return "" if value.device == like.device else f"is on {value.device}, the motions are on {like.device}"
+    return "" if value.device == like.device else f"is on {value.device}, the samples are on {like.device}"

@@ -36,7 +36,6 @@ class FrameBatch:
         lengths: ``[N]`` int64, frames of each sample, on the device of `frames`.
 
     Example:
-        >>> import torch
         >>> batch = FrameBatch(torch.zeros(2, 5, 8, 8, 3, dtype=torch.uint8), torch.tensor([5, 3]))
         >>> len(batch), batch.mask.sum().item()
         (2, 8)
@@ -68,7 +67,6 @@ class MaskBatch:
         references: ``[N, H, W]`` bool, the wanted regions.
 
     Example:
-        >>> import torch
         >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
         >>> (batch.masks & batch.references).sum((1, 2)).tolist()
         [16, 16]
@@ -119,7 +117,6 @@ class RewardScores:
         parts: Named ``[N]`` tensors worth logging, such as ``positive`` and ``negative``.
 
     Example:
-        >>> import torch
         >>> RewardScores(torch.tensor([0.5, 1.0])).segments is None
         True
     """

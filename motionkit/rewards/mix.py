@@ -1,4 +1,4 @@
-"""The weighted sum of rewards, with one bad sample kept from spoiling the rest."""
+"""The weighted sum of several rewards; a sample that cannot be scored does not affect the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motionkit.text import Prompt
 
 @dataclass(frozen=True)
 class Scored:
-    """What N samples earned.
+    """Rewards of N samples.
 
     Attributes:
         total: ``[N]`` weighted reward; 0 where `finite` is False.
@@ -41,6 +41,14 @@ class RewardMix:
 
     Args:
         terms: Rewards with their weights, in the order they are summed.
+
+    Example:
+        >>> from motionkit import load_reward
+        >>> from motionkit.testing import sample_motions, sample_prompts
+        >>> motions = sample_motions(count=2)
+        >>> mix = RewardMix([(load_reward("physics", r_s=0.1, r_j=100.0), 0.5)])
+        >>> mix.score(motions, sample_prompts(motions)).total.shape
+        torch.Size([2])
     """
 
     def __init__(self, terms: Sequence[tuple[Reward, float]]) -> None:
@@ -48,7 +56,7 @@ class RewardMix:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Lowest and highest total of the mix, or None when some reward does not tell its own."""
+        """Lowest and highest total of the mix, or None when a reward has no bounds."""
         ends = [(getattr(reward, "bounds", None), weight) for reward, weight in self.terms]
         if any(own is None for own, _ in ends):
             return None
@@ -61,8 +69,8 @@ class RewardMix:
         Args:
             samples: What is scored: the one record that all rewards of the mix read.
             prompts: What was asked.
-            leave_out: Leave a reward that gives no sample a finite score out of the sum, while there is another one.
-                Without it no sample is finite then.
+            leave_out: Leave a reward that gives no sample a finite score out of the sum, as long as another one
+                remains; otherwise no sample is finite.
 
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
@@ -80,8 +88,10 @@ class RewardMix:
             known = scores.total[scores.total.isfinite()]
             if len(known) == 0:
                 dead.append(name)
-            metrics[f"reward/{name}/mean"] = float(known.mean()) if len(known) else float("nan")
-            metrics |= {f"reward/{name}/{part}": float(value.nanmean()) for part, value in scores.parts.items()}
+            metrics[f"reward/{name}/mean"] = float(known.detach().mean()) if len(known) else float("nan")
+            metrics |= {
+                f"reward/{name}/{part}": float(value.detach().nanmean()) for part, value in scores.parts.items()
+            }
         without = dead if leave_out and len(dead) < len(found) else []
         total = torch.zeros(len(prompts), device=device)
         segments = torch.zeros(valid.shape, device=device)
@@ -103,11 +113,11 @@ class RewardMix:
 
 
 def refuse_dead(names: Sequence[str], scored: str) -> None:
-    """Refuse rewards that gave no sample a finite score the first time that they were asked.
+    """Refuse rewards that gave no sample a finite score in the first step.
 
     Args:
-        names: Such rewards.
-        scored: What was scored, in words.
+        names: Names of such rewards.
+        scored: Description of the samples.
 
     Raises:
         MotionkitError: There is one (exit code 1).

@@ -59,6 +59,14 @@ def map_body(names: Sequence[str], parents: Sequence[int], positions: Tensor) ->
 
     Raises:
         MotionkitError: A needed joint is not found, or two have one name; the message lists the rig's names.
+
+    Example:
+        >>> from motionkit.rigs import rest_rig
+        >>> rig = rest_rig(HUMANML)
+        >>> from motionkit.geometry import positions_from_bones
+        >>> body = map_body(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)[None])
+        >>> body.unit_name, body.sources["left knee"]
+        ('metres', 'left_knee')
     """
     found = find_roles(names, parents)
     missing = [role for role in _roles() if role not in found and not role.endswith("toe")]
@@ -112,6 +120,7 @@ def _trunk(weights: Tensor, found: dict[str, int], parents: Sequence[int], pose:
     # Where the hips sit above the root joint, going down to it first would fold the line.
     if len(points) > 2 and torch.dot((points[1] - hips) @ pose, (points[2] - hips) @ pose) <= 0:
         del points[1]
+    # points: rows of weights [J] along hips - spine - head; fractions of that line's length are linear between two.
     steps = torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
     ends = torch.cat([torch.zeros(1, dtype=steps.dtype), steps.cumsum(0)])
     for name, fraction in _TRUNK_PARTS.items():
@@ -166,6 +175,13 @@ def to_body(motion: Motion | JointMotion, skeleton: Skeleton, fps: float) -> Ten
 
     Raises:
         MotionkitError: The rig lacks a joint, or the motion has KIT's joints and the 22-joint body is wanted.
+
+    Example:
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> to_body(motion, KIT, KIT.fps).shape
+        torch.Size([25, 21, 3])
     """
     motion = motion.resample(fps)
     positions = motion.positions().double()

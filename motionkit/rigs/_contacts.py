@@ -119,6 +119,16 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
 
     Raises:
         MotionkitError: The feet have different numbers of joints or none, or `fps` is not positive.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=80)
+        >>> feet = find_feet(HUMANML.joint_names, HUMANML.parents)
+        >>> contacts = soft_contacts(torch.from_numpy(walk.joints), walk.fps, feet)
+        >>> contacts.shape, bool((contacts[20:60] > 0.5).any(dim=1).all())
+        (torch.Size([80, 2]), True)
     """
     left, right = feet
     if len(left) != len(right) or not left:
@@ -127,12 +137,13 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
         )
     if fps <= 0:
         raise MotionkitError(f"frames per second are {fps}; they are more than 0.")
-    points = positions[:, [*left, *right]]
+    points = positions[:, [*left, *right]]  # [T, 2 P, 3]: the left foot's joints, then the right one's
     velocity = _velocity(points, fps)
     vertical, horizontal = velocity[..., 1], velocity[..., ::2].norm(dim=-1)
     heights = points[..., 1]
     ground = _ground(heights, velocity.norm(dim=-1), len(left), fps, spec.vxy0_cmps / 400.0)
     scores = contact_score((heights - ground).clamp_min(0.0), vertical, horizontal, spec)
+    # [T, 2 P] -> [T, 2, P]: each foot takes its best joint.
     best: Tensor = scores.unflatten(-1, (2, len(left))).amax(dim=-1)
     return best
 
@@ -171,6 +182,7 @@ def _standing_around(height: Tensor, still: Tensor, fps: float) -> Tensor:
     step, reach = max(1, round(fps / 10.0)), max(1, round(fps))
     edge = height.new_full((reach,), torch.nan)
     known = torch.cat([edge, torch.where(still, height, torch.nan), edge])
+    # Windows [T / step, 2 reach + 1] about every step-th frame; their level holds for the next step frames.
     levels = []
     for windows in known.unfold(0, 2 * reach + 1, step).split(max(1, _AT_ONCE // (2 * reach + 1))):
         low = windows <= windows.nanquantile(0.1, dim=-1, keepdim=True) + _UNEVEN

@@ -63,8 +63,8 @@ _LOOKS = 32
 def find_up(motion: Motion) -> tuple[Axis, str]:
     """Find the vertical axis of a motion as it stands in its file.
 
-    The rest pose decides: the legs go down from the hips. Where it cannot tell, or where the body is then seen to lie
-    for most of the motion, there is something to be said.
+    The rest pose decides: the legs go down from the hips. There is a warning where it cannot decide, or where the body
+    would lie for most of the motion.
 
     Args:
         motion: Any unit.

@@ -60,6 +60,7 @@ def _unseen(
     """Return the size in radians of a joint's unseen spin within each window of frames."""
     main = max(children[joint], key=lambda child: float(motion.offsets[child].norm()))
     axis = torch.nn.functional.normalize(bones[:, main], dim=-1)
+    # Turn from frame to frame without the bone's own movement: its angle about the bone is the spin, [T - 1].
     carried = rotation_between(axis[:-1], axis[1:])
     spin = _windows(_turn_about(carried.mT @ world[1:, joint] @ world[:-1, joint].mT, axis[:-1]), width)
     low, high = torch.zeros_like(spin), torch.zeros_like(spin)
@@ -69,6 +70,7 @@ def _unseen(
     for turn in shown:
         total = _windows(turn, width)
         low, high = torch.minimum(low, total), torch.maximum(high, total)
+    # What lies between the least and the greatest shown turn (0 among them) is accounted for.
     return torch.maximum(spin - high, low - spin).clamp_min(0.0)
 
 

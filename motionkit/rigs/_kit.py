@@ -21,7 +21,7 @@ _TRUNK = {
 published mean pose; how far up BP, BT and BUN are is read from the mean poses of the two data sets."""
 
 _MIDFOOT = (("knee", -0.04), ("ankle", 0.71), ("foot", 0.33))
-"""KIT's mid-foot lies below and before the ankle; the shin tells where below is."""
+"""KIT's mid-foot lies below and before the ankle; the shin gives the direction of below."""
 
 _SIDES = {"L": "right", "R": "left"}
 _PARTS = {
@@ -41,9 +41,9 @@ KIT_RIG = tuple(
 )
 """KIT's joints as a skeleton calls them that other programs open, in KIT's order: by the side they are on.
 
-In public KIT features a body that faces +Z has joints 5-7 and 11-15 at negative x, and its toes and knees say that it
-does face that way: they are its right arm and leg, as HumanML3D's code has them. The body model behind them calls them
-``LS`` to ``LW``, ``LH`` to ``LF``. Arrays keep those names and their order; a file that shows a right hand says so."""
+In public KIT features a body that faces +Z (its toes and knees point there) has joints 5-7 and 11-15 at negative x:
+they are its right arm and leg, as in HumanML3D's code. The body model behind them calls them ``LS`` to ``LW``, ``LH``
+to ``LF``. Arrays keep those names and their order; skeletons in files name the true side."""
 
 _BONES = {
     "BP": 80.0, "BT": 113.0, "BLN": 43.0, "BUN": 29.0, "LS": 99.0, "LE": 165.0, "LW": 144.0, "LH": 48.0, "LK": 245.0,

@@ -38,6 +38,12 @@ def soft_period(
 
     Raises:
         MotionkitError: Not two columns.
+
+    Example:
+        >>> contacts = torch.tensor([[0.0, 1], [1, 0], [0, 1], [1, 0]]).repeat_interleave(5, dim=0)
+        >>> period, confidence = soft_period(contacts)
+        >>> period.shape, confidence[:, 0].unique().tolist()
+        (torch.Size([20, 4]), [0.5, 1.0])
     """
     if contacts.ndim != 2 or contacts.shape[1] != 2:
         raise MotionkitError(f"contacts have shape {list(contacts.shape)}; expected [frames, 2].")

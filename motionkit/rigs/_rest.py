@@ -1,4 +1,4 @@
-"""Rest poses of the bodies that come without one: upright, facing +Z, arms sideways, as Blender and Unity retarget."""
+"""Rest poses of HumanML3D's and KIT's bodies, which publish none: a T-pose facing +Z, as Blender and Unity use."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _KIT: dict[str, Vector] = {
     "BUN End": (0.0, 1.0, 0.0),
     "LW End": (-1.0, 0.0, 0.0),
 }
-"""The same for the 21 joints of KIT-ML. Whatever their names say, joints 5-7 and 11-15 are on the right-hand side
+"""The same for the 21 joints of KIT-ML. Despite their names, joints 5-7 and 11-15 are on the right-hand side
 (-X) of a body that faces +Z: so they are in the public features (their mean pose), and so HumanML3D's code has it."""
 
 _TIPS = {"left_foot": 0.06, "head": 0.17, "left_wrist": 0.16, "LF": 0.05, "BUN": 0.2, "LW": 0.16}
@@ -94,6 +94,11 @@ def rest_rig(skeleton: Skeleton, bones: Sequence[float] | Tensor | None = None) 
 
     Raises:
         MotionkitError: `bones` are not J finite lengths.
+
+    Example:
+        >>> rig = rest_rig(HUMANML)
+        >>> rig.joints, rig.names[-1]
+        (27, 'right_wrist End')
     """
     directions = _HUMANML if skeleton.name == HUMANML.name else _KIT
     lengths = _lengths(skeleton, bones)

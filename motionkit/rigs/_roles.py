@@ -1,4 +1,4 @@
-"""Which joint of a rig is a person's hip, knee, wrist: by its name, whatever program named it."""
+"""Hips, knees, wrists and other joints of a person in a rig, found by their names in any program's spelling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIDED = {
     "elbow": ("forearm", "lowerarm", "lowarm", "farm", "elbow", "radius"),
     "wrist": ("wrist", "hand"),
 }
-"""Names of each sided joint without its side, the surest first: ``LeftShoulder`` is a collar where there is a
+"""Names of each sided joint without its side, the most certain first: ``LeftShoulder`` is a collar where there is a
 ``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``."""
 
 CENTRE = {"pelvis": ("hips", "pelvis", "hip", "root"), "head": ("head",)}
@@ -51,13 +51,13 @@ def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
 
 
 def find_doubles(names: Sequence[str], parents: Sequence[int]) -> dict[str, tuple[str, ...]]:
-    """Return the roles for which two joints have one name and equal claims, with the names."""
+    """Return the roles that two joints of one name fit equally well, with the names."""
     return dict(_match(tuple(names), tuple(parents))[1])
 
 
 @lru_cache(maxsize=64)
 def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
-    """Return roles to joints, and the roles that are doubtful."""
+    """Return roles to joints, and the ambiguous roles with the names of their candidates."""
     exact: dict[tuple[str, str], list[int]] = {}
     loose: dict[tuple[str, str], list[int]] = {}
     for joint, name in _plain(names):

@@ -1,4 +1,4 @@
-"""SMPL's joints: their names, which are HumanML3D's and more, and a body at rest that needs no licensed file."""
+"""SMPL's joints, of which HumanML3D's are the first 22, and a default rest pose that needs no licensed file."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _NO_PARENT = 2**32 - 1
 
 @dataclass(frozen=True)
 class SmplModel:
-    """What a body-model file says about the 22 body joints.
+    """The 22 body joints of a body-model file.
 
     Attributes:
         template: ``[22, 3]`` float64, joints of the mean shape in metres.

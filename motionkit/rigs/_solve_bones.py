@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.geometry import ancestors, bones_from_positions, positions_from_bones
-from motionkit.motion._motion import END, JointMotion
+from motionkit.motion._motion import JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.rigs._rest import RestRig, rest_rig
 
@@ -18,13 +18,13 @@ SHORT = 1e-4
 """Metres below which a bone has no direction."""
 
 _FIRM = 0.3
-"""Margin of a frame's rotation, as a part of the rest pose's, below which its neighbours have a say."""
+"""Margin of a frame's rotation, as a part of the rest pose's, below which neighbouring frames count too."""
 
 _ROUNDS = 4
 """Alternations between rotations and shape; one is enough where the shape is truly constant."""
 
 
-def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
+def fit_rig(motion: JointMotion) -> RestRig:
     """Fit a skeleton with constant bones to moving joints.
 
     A bone's length is its median over the frames, which a few bad frames do not move. Joints that carry several bones
@@ -34,7 +34,6 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
 
     Args:
         motion: Finite joints in metres.
-        symmetric: Give bones of the left and the right their mean length (HumanML3D's and KIT's bodies only).
 
     Returns:
         The rig: the motion's joints in its order, then the end sites of `rest_rig`.
@@ -50,9 +49,6 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
     if skeleton is None:
         rig = RestRig(motion.names, motion.parents, bones[0].clone())
     else:
-        if symmetric:
-            order = list(skeleton.mirror_order)
-            lengths = 0.5 * (lengths + lengths[order])
         rig = rest_rig(skeleton, lengths)
     count = len(motion.names)
     offsets = rig.offsets.clone()
@@ -60,10 +56,7 @@ def fit_rig(motion: JointMotion, *, symmetric: bool = False) -> RestRig:
     for joint in range(count):
         children = [child for child, parent in enumerate(motion.parents) if parent == joint]
         if len(children) > 1:
-            shape = _shape(bones[:, children], offsets[children])
-            if symmetric:  # the shape keeps its angles and takes the lengths
-                shape = torch.nn.functional.normalize(shape, dim=-1) * lengths[children, None]
-            offsets[children] = shape
+            offsets[children] = _shape(bones[:, children], offsets[children])
     return RestRig(rig.names, rig.parents, offsets)
 
 
@@ -102,36 +95,6 @@ def known_body(names: Sequence[str]) -> Skeleton | None:
     return next((body for body in (HUMANML, KIT) if body.joint_names == tuple(names)), None)
 
 
-def match_rig(motion: JointMotion, rig: RestRig) -> list[int]:
-    """Return the motion's joint for each of the rig's, -1 for end sites that the motion does not have.
-
-    Raises:
-        MotionkitError: The rig and the motion are different trees.
-    """
-    place = {name: joint for joint, name in enumerate(motion.names)}
-    order = [place.get(name, -1) for name in rig.names]
-    extra = [name for name, joint in zip(rig.names, order, strict=True) if joint < 0 and not name.endswith(END)]
-    missing = [name for name in motion.names if name not in rig.names]
-    parents = {name: rig.names[parent] for name, parent in zip(rig.names, rig.parents, strict=True) if parent >= 0}
-    wrong = [
-        name
-        for name, parent in zip(motion.names, motion.parents, strict=True)
-        if parent >= 0 and name in parents and parents[name] != motion.names[parent]
-    ]
-    if extra or missing or wrong:
-        reasons = [
-            f"{what}: {', '.join(names)}"
-            for what, names in (
-                ("joints only the rig has", extra),
-                ("joints only the motion has", missing),
-                ("joints with another parent", wrong),
-            )
-            if names
-        ]
-        raise MotionkitError("the rig is not of the motion's skeleton.", why="; ".join(reasons) + ".")
-    return order
-
-
 def directions(bones: Tensor) -> Tensor:
     """Return unit directions ``[T, J, 3]`` of bones.
 
@@ -161,12 +124,11 @@ def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
 def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     """Do as `procrustes`, and where the vectors of a frame hardly fix a rotation, stay near the frame beside it.
 
-    That is so where they have collapsed onto a line or been turned inside out. A frame is told by the margin of its
-    best rotation over the next best (the second singular value plus the signed third), compared with that of
-    `offsets` themselves.
+    That happens where they collapse onto a line or turn inside out. A frame is uncertain where the margin of its best
+    rotation over the next best (the second singular value plus the signed third) is small against that of `offsets`.
     """
     rotations = procrustes(vectors, offsets)
-    products = vectors.mT @ offsets
+    products = vectors.mT @ offsets  # [T, 3, 3] cross-covariances
     spread = torch.linalg.svdvals(products)
     margin = spread[:, 1] + torch.where(torch.linalg.det(products) < 0, -1.0, 1.0) * spread[:, 2]
     lack = _FIRM * torch.linalg.svdvals(offsets)[1:].square().sum() - margin
@@ -174,6 +136,7 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     if bool(firm.all()) or not bool(firm.any()):
         return rotations
     first = int(firm.double().argmax())
+    # From the first firm frame forwards, then backwards; each uncertain frame is pulled towards its neighbour.
     for order in (range(first + 1, len(vectors)), range(first - 1, -1, -1)):
         last = rotations[first].clone()
         for frame in order:
@@ -260,11 +223,13 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     for bone, parent in enumerate(parents):
         if parent >= 0:
             owner[carriers.index(parent), bone] = 1.0
+    # tree[j, b] = 1 where joint j hangs below bone b (or is its end), owner[i, b] = 1 where carrier i turns bone b.
     limbs = bones.clone()
     limbs[:, 0] = 0.0
-    below = tree.T @ miss
+    below = tree.T @ miss  # sum of the misses of all joints that a bone moves, [F, J, 3]
     pull = torch.linalg.cross(limbs, below, dim=-1)
     eye = torch.eye(3, dtype=bones.dtype)
+    # J_c^T J_d of the turns of two bones: n_cd ((b_c.b_d) I - b_d b_c^T), with n_cd joints moved by both.
     dots = limbs @ limbs.mT
     shared = tree.T @ tree
     pairs = dots[..., None, None] * eye - limbs[:, None, :, :, None] * limbs[:, :, None, None, :]
@@ -280,6 +245,7 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     matrix[:, 3:, :3] = mixed.reshape(frames, size - 3, 3)
     matrix[:, :3, 3:] = matrix[:, 3:, :3].mT
     right = torch.cat([miss.sum(dim=1), (owner @ pull).flatten(1)], dim=1)
+    # Levenberg-Marquardt: damping relative to the mean of the diagonal.
     scale = matrix.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
     matrix = matrix + (damping * scale)[:, None, None] * torch.eye(size, dtype=bones.dtype)
     step = torch.cholesky_solve(right[..., None], torch.linalg.cholesky(matrix))[..., 0]

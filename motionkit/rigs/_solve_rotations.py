@@ -22,8 +22,8 @@ _WIDE = 2.0
 
 
 @dataclass(frozen=True)
-class _Tree:
-    """What the steps below share: the bones' directions in the world, and the rotations that several bones fix."""
+class _Directions:
+    """Directions of all bones in the world ``[T, J, 3]``, and rotations ``[T, 3, 3]`` that several bones fix."""
 
     rig: RestRig
     unit: Tensor
@@ -56,7 +56,7 @@ def joint_frames(pose: Tensor, rig: RestRig, fps: float) -> Tensor:
     """
     bones = bones_from_positions(pose, rig.parents)
     bones[:, 0] = 0.0
-    tree = _Tree(rig, directions(bones), fps, {})
+    tree = _Directions(rig, directions(bones), fps, {})
     for joint in range(rig.joints):
         children = tree.children(joint)
         if len(children) > 1 and not _on_a_line(rig.offsets[children]):
@@ -90,7 +90,7 @@ def _on_a_line(offsets: Tensor) -> bool:
     return bool(spread[1] < _FLAT * spread[0])
 
 
-def _between_known(tree: _Tree) -> dict[int, Tensor]:
+def _between_known(tree: _Directions) -> dict[int, Tensor]:
     """Return, for joints with one bone on the way between two known ones, the frame on that part of the way."""
     frames: dict[int, Tensor] = {}
     for end in tree.known:
@@ -100,6 +100,7 @@ def _between_known(tree: _Tree) -> dict[int, Tensor]:
             joint = tree.rig.parents[joint]
         if joint < 0 or not path:
             continue
+        # The turn from the known joint above to the known joint below, shared out evenly along the chain.
         turn = roma.rotmat_to_rotvec(tree.known[joint].mT @ tree.known[end])
         # Half a turn has two ways round: towards it, the frame goes back to that of the joint above.
         surely = (torch.pi - turn.norm(dim=-1, keepdim=True)).clamp(0.0, 1.0)
@@ -109,7 +110,7 @@ def _between_known(tree: _Tree) -> dict[int, Tensor]:
     return frames
 
 
-def _swing(tree: _Tree, joint: int, child: int, above: Tensor) -> Tensor:
+def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` of a joint with one bone, which starts from the frame `above`."""
     rest = torch.nn.functional.normalize(tree.rig.offsets[child], dim=-1)
     direction = (above.mT @ tree.unit[:, child, :, None])[..., 0]
@@ -121,6 +122,7 @@ def _swing(tree: _Tree, joint: int, child: int, above: Tensor) -> Tensor:
     # At the opposite of the rest direction the smallest rotation can be any: its twist counts for nothing there.
     trust = 0.05 * (0.5 + 0.5 * cosine).clamp_min(0.0).square()
     evidence = [*evidence, Evidence(torch.zeros_like(trust), trust)]
+    # Twist of the smallest rotations from frame to frame, against a frame carried without twist.
     carried = rotation_between(direction[:-1], direction[1:])
     drift = roma.rotmat_to_rotvec(swing[1:].mT @ carried @ swing[:-1]) @ rest
     twist = twist_path(evidence, drift, tree.fps)
@@ -154,17 +156,17 @@ _HINGES = {
     "LS": _Hinge("LE", "LW", "", 1.0),
     "RS": _Hinge("RE", "RW", "", 1.0),
 }
-"""By the joint that they turn. Other skeletons have none: their names do not say where a body bends."""
+"""By the joint that they turn. Other skeletons have none: their hinges are not known by name."""
 
 _STRAIGHT, _BENT = math.sin(math.radians(10.0)), math.sin(math.radians(35.0))
-"""Sine of the bend below which a hinge shows nothing, and from which on it is fully believed."""
+"""Sine of the bend below which a hinge shows nothing, and from which on it counts fully."""
 
 _FOOT = 0.3
 """Weight of the foot's direction beside a hinge's 1: toes point a little outwards."""
 
 
 def bend_evidence(rig: RestRig, unit: Tensor, joint: int, rest: Tensor, frame: Tensor) -> list[Evidence]:
-    """Return what a hinge below `joint` says about the joint's twist.
+    """Return the twist of `joint` that a hinge below it shows.
 
     Args:
         rig: The skeleton.
@@ -183,11 +185,11 @@ def bend_evidence(rig: RestRig, unit: Tensor, joint: int, rest: Tensor, frame: T
     axis = axis / axis.norm()
     upper = unit[:, rig.names.index(hinge.middle)]
     lower = unit[:, rig.names.index(hinge.end)]
-    normal = torch.linalg.cross(upper, lower, dim=-1)
+    normal = torch.linalg.cross(upper, lower, dim=-1)  # the hinge's axis; its length is the sine of the bend
     certain = _ramp(normal.norm(dim=-1))
     found = [Evidence(_seen_angle(normal, frame, rest, axis), certain)]
     if hinge.foot in rig.names:
-        # The foot points forward from the shank, and the knee's axis is square to both. It speaks for straight legs.
+        # The foot points forward from the shank, perpendicular to the knee's axis: evidence where the leg is straight.
         toe = unit[:, rig.names.index(hinge.foot)]
         across = -hinge.forward * torch.linalg.cross(toe, lower, dim=-1)
         size = (across - (across * upper).sum(dim=-1, keepdim=True) * upper).norm(dim=-1)

@@ -83,6 +83,7 @@ def _search(angles: Array, weights: Array, stiffness: float, limit: float) -> Ar
     steps = np.arange(-reach, reach + 1)
     toll = stiffness * (steps * width) ** 2
     source = (np.arange(_BINS)[:, None] - steps) % _BINS
+    # Viterbi over a circle: total[b] = least cost of a path that ends in bin b, choice = the step that led there.
     total = cost[0]
     choice = np.zeros((len(cost), _BINS), dtype=np.int64)
     for frame in range(1, len(cost)):
@@ -110,6 +111,7 @@ def _follow(path: Array, angles: Array, weights: Array, stiffness: float) -> Arr
     count = len(path)
     if count == 1:
         return target
+    # Minimises sum w (x - target)^2 + stiffness sum (x_t - x_{t-1})^2.
     diagonal = weight + stiffness * np.where((np.arange(count) == 0) | (np.arange(count) == count - 1), 1.0, 2.0)
     right = weight * target
     for frame in range(1, count):
@@ -125,6 +127,7 @@ def _follow(path: Array, angles: Array, weights: Array, stiffness: float) -> Arr
 
 def _limit(path: Array, step: float) -> Array:
     """Return the path between its two nearest neighbours that change by at most `step` a frame."""
+    # The largest line below the path and the smallest above it with steps within the limit; their mean keeps it.
     upper, lower = path.copy(), path.copy()
     for frame in range(1, len(path)):
         upper[frame] = min(upper[frame], upper[frame - 1] + step)

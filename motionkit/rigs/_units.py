@@ -38,7 +38,7 @@ PERSON_LEG = 0.82
 
 
 def unit_called(name: str) -> LengthUnit | None:
-    """Return the unit that a file names, whatever spelling and case it uses; None when there is none of that name."""
+    """Return the unit of a name in any usual spelling and case; None for an unknown name."""
     word = name.strip().lower()
     return next((unit for short, unit in UNITS.items() if word in (short, unit.words.lower(), *unit.aliases)), None)
 

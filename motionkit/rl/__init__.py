@@ -1,27 +1,26 @@
-"""The mathematics of reinforcement learning on diffusion policies; knows tensors only, no policy and no text."""
+"""The mathematics of reinforcement learning: advantages, surrogates, KL; schedules and samplers of diffusion policies.
+
+Functions of tensors only: policies, prompts and rewards belong to other rooms.
+"""
 
 from __future__ import annotations
 
 from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_std, leave_one_out, shuffled
-from motionkit.rl._audit import Precision, audit_ratio, ratio_bound, require_eval
-from motionkit.rl._credit import length_mask, mix_credit, segment_frames, spread_to_frames
+from motionkit.rl._audit import Precision, audit_ratio, require_eval
+from motionkit.rl._credit import length_mask, mix_credit, segment_frames
 from motionkit.rl._density import (
-    frame_sum,
     kl_frames,
-    kl_nats,
     log_prob_frames,
-    log_prob_nats,
     log_ratio_frames,
-    log_ratio_nats,
-    step_products,
     valid_dims,
 )
 from motionkit.rl._graph import Chain, graph_rollout
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
-from motionkit.rl._objective import Objective, RatioNorm, Reduction, Terms, clipped_surrogate, linear_surrogate
-from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
+from motionkit.rl._objective import Objective, Terms
+from motionkit.rl._plan import DDIM, DDPM, StepPlan
 from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
 from motionkit.rl._schedule import Schedule
+from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
 
 __all__ = [
     "ADVANTAGES",
@@ -33,42 +32,35 @@ __all__ = [
     "Objective",
     "Precision",
     "Predict",
-    "RatioNorm",
-    "Reduction",
     "Rollout",
-    "Sampler",
     "Schedule",
     "StepNoise",
     "StepPlan",
+    "Surrogate",
     "Terms",
     "Trajectory",
     "Transitions",
     "Visited",
     "audit_ratio",
     "clipped_surrogate",
-    "frame_sum",
     "gaussian",
     "global_std",
     "graph_rollout",
     "group_std",
     "kl_frames",
-    "kl_nats",
+    "kl_k3",
     "leave_one_out",
     "length_mask",
     "linear_surrogate",
     "log_prob_frames",
-    "log_prob_nats",
     "log_ratio_frames",
-    "log_ratio_nats",
     "mix_credit",
     "noise_key",
-    "ratio_bound",
     "require_eval",
     "rollout",
     "segment_frames",
     "shuffled",
-    "spread_to_frames",
     "stable_hash",
-    "step_products",
     "valid_dims",
+    "weighted_mean",
 ]

@@ -22,7 +22,7 @@ _FLAT = 1e-6  # spread below this share of the largest score is rounding, not si
 
 @dataclass(frozen=True, eq=False)
 class Advantages:
-    """What each sample is worth, against its group.
+    """Advantages of N samples over their groups.
 
     Attributes:
         values: ``[N]`` or ``[N, K]`` float32; exactly 0 where invalid and in groups without variance.
@@ -49,6 +49,10 @@ def group_std(
 
     Raises:
         MotionkitError: Shapes do not fit.
+
+    Example:
+        >>> group_std(torch.tensor([1.0, 2.0, 3.0, 5.0, 5.0, 5.0]), torch.tensor([0, 0, 0, 1, 1, 1])).values
+        tensor([-1.,  0.,  1.,  0.,  0.,  0.])
     """
     return _advantages(scores, groups, valid, "mean", "group", std_floor, clip)
 
@@ -71,8 +75,12 @@ def leave_one_out(
 ) -> Advantages:
     """Subtract the mean of the *other* samples of the group (Kool et al. 2019): an unbiased baseline.
 
-    A baseline that contains the sample itself shrinks the gradient by 1 - 1/G. Arguments as `group_std`; `scale` says
-    whose standard deviation divides, ``none`` leaves the reward's own units.
+    A baseline that contains the sample itself shrinks the gradient by 1 - 1/G. Arguments as `group_std`; `scale`
+    chooses the standard deviation to divide by, ``none`` keeps the units of the reward.
+
+    Example:
+        >>> leave_one_out(torch.tensor([1.0, 3.0]), torch.tensor([0, 0]), scale="none").values
+        tensor([-2.,  2.])
     """
     return _advantages(scores, groups, valid, "leave_one_out", scale, std_floor, clip)
 
@@ -103,7 +111,7 @@ def _advantages(
             why="advantages need scores [N] or [N, K], groups [N] and valid like scores.",
             code=1,
         )
-    # Sums of a few hundred rewards: double costs nothing and keeps affine changes of the reward invisible.
+    # wide [N, K]. Double costs nothing for a few hundred rewards, and r + b gives the same advantages as r.
     wide = scores.detach().to(torch.float32 if scores.device.type == "mps" else torch.float64)
     wide = wide[:, None] if scores.ndim == 1 else wide
     usable = torch.isfinite(wide)
@@ -111,13 +119,14 @@ def _advantages(
         usable = usable & valid.view(usable.shape)
     wide = torch.where(usable, wide, torch.zeros_like(wide))
 
-    # One row per group: [P, N] membership turns every statistic into a product with a fixed order of summation.
+    # member [P, N], one row per group: count and mean [P, K] are matrix products, summed in a fixed order.
     ids, inverse = torch.unique(groups, return_inverse=True)
     member = (torch.arange(len(ids), device=groups.device)[:, None] == inverse).to(wide.dtype)
     count = member @ usable.to(wide.dtype)
     mean = (member @ wide) / count.clamp(min=1)
     centred = torch.where(usable, wide - mean[inverse], torch.zeros_like(wide))
 
+    # inside [P, N, K]; highest and lowest [P, K]. A group is flat when its scores differ by rounding only.
     inside = member[:, :, None].bool() & usable
     highest = torch.where(inside, wide, torch.full_like(wide, -torch.inf)).amax(1)
     lowest = torch.where(inside, wide, torch.full_like(wide, torch.inf)).amin(1)
@@ -125,6 +134,7 @@ def _advantages(
     live = usable & ~flat[inverse]
 
     if baseline == "leave_one_out":
+        # x - mean of the others = (x - mean) n / (n - 1)
         centred = centred * (count / (count - 1).clamp(min=1))[inverse]
     if scale == "group":
         deviation = wide - mean[inverse]

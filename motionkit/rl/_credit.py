@@ -1,4 +1,4 @@
-"""Segments of a motion: which frames each one owns, and how its advantage reaches them."""
+"""Segments of a motion: the frames of each one, and the advantage that acts on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ def segment_frames(bounds: Tensor, frames: int) -> Tensor:
 
     Returns:
         ``[N, K, T]`` bool.
+
+    Example:
+        >>> segment_frames(torch.tensor([[[0, 2], [2, 3]]]), 4).int().tolist()
+        [[[1, 1, 0, 0], [0, 0, 1, 0]]]
     """
+    # [T] against [N, K, 1]
     index = torch.arange(frames, device=bounds.device)
     return (index >= bounds[..., :1]) & (index < bounds[..., 1:])
 
@@ -40,28 +45,11 @@ def mix_credit(segments: Tensor, total: Tensor, share: float) -> Tensor:
 
     Raises:
         MotionkitError: `share` outside 0..1.
+
+    Example:
+        >>> mix_credit(torch.tensor([[1.0, -1.0]]), torch.tensor([0.5]), 0.5).tolist()
+        [[0.75, -0.25]]
     """
     if not 0.0 <= share <= 1.0:
         raise MotionkitError(f"the share of the total in segment credit must be in 0..1, got {share}.")
     return share * total[:, None] + (1.0 - share) * segments
-
-
-def spread_to_frames(
-    segments: Tensor, bounds: Tensor, frames: int, *, total: Tensor | None = None, share: float = 0.0
-) -> Tensor:
-    """Give every frame the advantage of its segment, a `share` of it replaced by the whole motion's.
-
-    Args:
-        segments: ``[N, K]`` advantages of the segments.
-        bounds: ``[N, K, 2]`` as in `segment_frames`.
-        frames: T.
-        total: ``[N]`` advantages of the whole motions; needed when `share` is above 0.
-        share: As in `mix_credit`.
-
-    Returns:
-        ``[N, T]``; 0 on frames of no segment, padding included.
-    """
-    values = segments if total is None else mix_credit(segments, total, share)
-    if total is None and share != 0.0:
-        raise MotionkitError("a share of the total needs the total's advantages.", code=1)
-    return (segment_frames(bounds, frames).to(values.dtype) * values[..., None]).sum(1)

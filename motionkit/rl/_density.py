@@ -1,8 +1,8 @@
 """Log-probabilities, log-ratios and KL of Gaussian reverse steps, masked, in float32 or wider.
 
-Everything starts as nats per frame (``[M, T]``, padding exactly 0); ``_nats`` sums that over frames. Divided by
-`valid_dims`, the number of the sample's valid values, long and short motions compare. Padding may hold NaN: neither
-values nor gradients can see it.
+Results are nats per frame, ``[M, T]``, exactly 0 at padding. Their sum over frames, divided by `valid_dims` (the number
+of the sample's valid values), is comparable between long and short motions. Padding may hold NaN: it changes neither
+values nor gradients.
 """
 
 from __future__ import annotations
@@ -95,11 +95,6 @@ def log_prob_frames(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *
     return frames
 
 
-def log_prob_nats(x_next: Tensor, mean: Tensor, sigma: Tensor, mask: Tensor, *, normaliser: bool = True) -> Tensor:
-    """Return the step's log-probability ``[M]``, summed over valid values (see `log_prob_frames`)."""
-    return log_prob_frames(x_next, mean, sigma, mask, normaliser=normaliser).sum(-1)
-
-
 def step_products(x0: Tensor, x0_old: Tensor, eps: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``<eps, d>`` and ``|d|^2`` per frame, ``d = x0 - x0_old``: all that any ratio of one step is made of.
 
@@ -125,11 +120,6 @@ def log_ratio_frames(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tenso
     return sensitivity[:, None] * along - (0.5 * sensitivity.square())[:, None] * square
 
 
-def log_ratio_nats(x0: Tensor, x0_old: Tensor, eps: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
-    """Return the exact log-ratio ``[M]`` summed over valid values (see `log_ratio_frames`)."""
-    return log_ratio_frames(x0, x0_old, eps, sensitivity, mask).sum(-1)
-
-
 def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
     """Return KL(pi || reference) of one step in nats per frame, in closed form: ``s^2 / 2 |x0 - x0_reference|^2``.
 
@@ -143,17 +133,11 @@ def kl_frames(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tenso
 
     Returns:
         ``[M, T]``, 0 at padding.
-    """
-    _, square = _frame_products(x0, x0_reference, None, mask)
-    return (0.5 * sensitivity.square())[:, None] * square
-
-
-def kl_nats(x0: Tensor, x0_reference: Tensor, sensitivity: Tensor, mask: Tensor) -> Tensor:
-    """Return the step's KL ``[M]`` summed over valid values (see `kl_frames`).
 
     Example:
         >>> x0, mask = torch.zeros(1, 4, 3), torch.tensor([[True, True, True, False]])
-        >>> kl_nats(x0 + 1, x0, torch.tensor([2.0]), mask)  # s^2 / 2 = 2 nats for each of 9 valid values
-        tensor([18.])
+        >>> kl_frames(x0 + 1, x0, torch.tensor([2.0]), mask)  # s^2 / 2 = 2 nats for each of 3 features
+        tensor([[6., 6., 6., 0.]])
     """
-    return kl_frames(x0, x0_reference, sensitivity, mask).sum(-1)
+    _, square = _frame_products(x0, x0_reference, None, mask)
+    return (0.5 * sensitivity.square())[:, None] * square

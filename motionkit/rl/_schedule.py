@@ -84,11 +84,6 @@ class Schedule:
         return torch.cumprod(1.0 - self.betas, 0)
 
     @cached_property
-    def alphas_cumprod_prev(self) -> Tensor:
-        """``[T]`` alpha-bar of the step before; 1 at index 0."""
-        return torch.cat([torch.ones(1, dtype=torch.float64), self.alphas_cumprod[:-1]])
-
-    @cached_property
     def sqrt_alphas_cumprod(self) -> Tensor:
         """``[T]`` signal scale."""
         return self.alphas_cumprod.sqrt()
@@ -102,31 +97,6 @@ class Schedule:
     def snr(self) -> Tensor:
         """``[T]`` signal-to-noise ratio ``alpha-bar / (1 - alpha-bar)``."""
         return self.alphas_cumprod / (1.0 - self.alphas_cumprod)
-
-    @cached_property
-    def posterior_variance(self) -> Tensor:
-        """``[T]`` variance of q(x_{t-1} | x_t, x_0); 0 at index 0."""
-        return self.betas * (1.0 - self.alphas_cumprod_prev) / (1.0 - self.alphas_cumprod)
-
-    @cached_property
-    def posterior_log_variance_clipped(self) -> Tensor:
-        """``[T]`` log posterior variance with index 0 replaced by index 1's, as guided diffusion stores it.
-
-        For parity with MDM only: step 0 adds no noise, so it has no log-probability (`StepPlan` never scores it).
-        """
-        variance = self.posterior_variance.clone()
-        variance[0] = variance[min(1, len(variance) - 1)]
-        return variance.log()
-
-    @cached_property
-    def posterior_mean_coef1(self) -> Tensor:
-        """``[T]`` weight of x_0 in the posterior mean."""
-        return self.betas * self.alphas_cumprod_prev.sqrt() / (1.0 - self.alphas_cumprod)
-
-    @cached_property
-    def posterior_mean_coef2(self) -> Tensor:
-        """``[T]`` weight of x_t in the posterior mean."""
-        return (1.0 - self.alphas_cumprod_prev) * (1.0 - self.betas).sqrt() / (1.0 - self.alphas_cumprod)
 
     def checked(self, timesteps: Sequence[int]) -> list[int]:
         """Return `timesteps` from noisy to clean after checking that each was trained, once."""
@@ -183,9 +153,3 @@ class Schedule:
         """Sample q(x_t | x_0): ``sqrt(alpha-bar) x0 + sqrt(1 - alpha-bar) noise`` with `timestep` ``[N]``."""
         signal = self.gather("sqrt_alphas_cumprod", timestep, x0.ndim)
         return signal * x0 + self.gather("sqrt_one_minus_alphas_cumprod", timestep, x0.ndim) * noise
-
-    def posterior(self, x0: Tensor, x_t: Tensor, timestep: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and clipped log-variance (``[N, 1, ..]``) of q(x_{t-1} | x_t, x_0), as MDM's ``p_sample``."""
-        mean = self.gather("posterior_mean_coef1", timestep, x0.ndim) * x0
-        mean = mean + self.gather("posterior_mean_coef2", timestep, x0.ndim) * x_t
-        return mean, self.gather("posterior_log_variance_clipped", timestep, x0.ndim)

@@ -4,7 +4,7 @@ from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint, last_checkpoint
 from motionkit.runs._listing import RunInfo, find, load
-from motionkit.runs._lock import hold
+from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
@@ -38,5 +38,6 @@ __all__ = [
     "require_writable",
     "restore_optimizer",
     "restore_random",
+    "still_holds",
     "write_bytes_atomic",
 ]

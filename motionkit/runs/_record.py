@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_json
-from motionkit.runs._commit import commit_of
+from motionkit.runs._git import commit_of
 from motionkit.runs._origin import now, plugin_distributions, versions
 from motionkit.tracking import finite
 

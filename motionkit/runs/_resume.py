@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_chunks
+from motionkit.runs._folder import own_names
 from motionkit.runs._record import RunRecord, damaged, first_problem, read_record
 from motionkit.tracking import read_metrics
 
@@ -110,16 +111,21 @@ def same_inputs(record: RunRecord, inputs: Mapping[str, str]) -> set[str]:
     return {key for key, fingerprint in inputs.items() if record.inputs.get(key) == fingerprint}
 
 
-def refuse_links(directory: Path) -> None:
-    """Refuse a run whose log or metrics file is a link, pipe or device: lines would be appended to its target.
+def refuse_links(directory: Path, record: RunRecord) -> None:
+    """Refuse a run that would be continued outside its folder, through links, pipes or devices in it.
 
     Raises:
-        MotionkitError: One of them is not a regular file (named).
+        MotionkitError: The log or the metrics are no regular file, or a folder of the run is a link that leads
+            elsewhere (named).
     """
     for name in ("log.txt", "metrics.jsonl"):
         path = directory / name
         if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
             raise damaged(directory, f"{name}: it is not a regular file")
+    inside = directory.resolve()
+    for name in sorted(own_names(record)):
+        if not (directory / name).resolve().is_relative_to(inside):
+            raise damaged(directory, f"{name}: it is a link to a place outside the run folder")
 
 
 def refuse_changes(

@@ -166,7 +166,7 @@ class Run:
         require_trackers(new.get("track") or ())
         refuse_command(record, command, directory)
         refuse_changes(old, new, shape_keys, directory, same_inputs(record, inputs or {}))
-        refuse_links(directory)
+        refuse_links(directory, record)
         with ExitStack() as cleanup:
             with disk_errors("continue the run", directory, code=2):
                 lock = cleanup.enter_context(hold(directory))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from motionkit.starter import _gestures as arms
 from motionkit.starter import _legs as legs
 from motionkit.starter import _torso as torso
-from motionkit.starter._entry import Entry, one, pair
+from motionkit.starter._entry import CatalogueEntry, one, pair
 
 _AKIMBO = (1.0, -0.1, -0.35)
 
-PLACE: list[Entry] = [
+PLACE: list[CatalogueEntry] = [
     *pair("wave/{side}", arms.wave, native="right", side="right"),
     *one("wave/both", arms.wave, side="both"),
     *pair("wave/low-{side}", arms.wave, native="right", side="right", high=False),

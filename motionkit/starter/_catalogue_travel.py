@@ -7,7 +7,7 @@ from math import pi
 
 from motionkit.starter import _jumps as jumps
 from motionkit.starter import _locomotion as foot
-from motionkit.starter._entry import Entry, one, pair
+from motionkit.starter._entry import CatalogueEntry, one, pair
 
 _SLOW = replace(foot.WALK, cadence=1.25, arms=0.25, lift=0.07, push=0.6, duty=0.66)
 _FAST = replace(foot.WALK, cadence=2.15, arms=0.6, lean=0.09, push=0.9, duty=0.58)
@@ -16,7 +16,7 @@ _SIDE = replace(foot.WALK, push=0.25, arms=0.08, width=0.3, cadence=2.0, lift=0.
 _TIPTOE = replace(foot.SNEAK, tiptoe=0.6, lower=0.05, lean=0.12, lift=0.12, cadence=1.5)
 _SPRINT = replace(foot.RUN, cadence=2.95, lift=0.24, arms=0.8, lean=0.3, duty=0.34)
 
-TRAVEL: list[Entry] = [
+TRAVEL: list[CatalogueEntry] = [
     *one("walk/normal", foot.travel, speed=1.1),
     *one("walk/slow", foot.travel, gait=_SLOW, speed=0.6),
     *one("walk/fast", foot.travel, gait=_FAST, speed=1.6),

@@ -15,7 +15,7 @@ SUBJECTS = ("a person", "someone", "a man", "the person", "a woman")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A class of movements with the same meaning.
 
     Attributes:
@@ -56,13 +56,13 @@ def _phrases() -> dict[str, list[str]]:
     return document
 
 
-def one(name: str, make: Callable[..., Controls], **options: Any) -> list[Entry]:
+def one(name: str, make: Callable[..., Controls], **options: Any) -> list[CatalogueEntry]:
     """Return a class without a mirror image, called ``action/variant``; its phrases are in ``phrases.json``."""
     action, variant = name.split("/")
-    return [Entry(action, variant, make, options, False, tuple(_phrases()[name]))]
+    return [CatalogueEntry(action, variant, make, options, False, tuple(_phrases()[name]))]
 
 
-def pair(name: str, make: Callable[..., Controls], *, native: str, **options: Any) -> list[Entry]:
+def pair(name: str, make: Callable[..., Controls], *, native: str, **options: Any) -> list[CatalogueEntry]:
     """Return a class and its mirror image.
 
     Args:
@@ -76,5 +76,5 @@ def pair(name: str, make: Callable[..., Controls], *, native: str, **options: An
     for side, other in (("left", "right"), ("right", "left")):
         action, variant = name.format(side=side).split("/")
         texts = tuple(phrase.format(side=side, other=other) for phrase in _phrases()[name])
-        found.append(Entry(action, variant, make, options, side != native, texts))
+        found.append(CatalogueEntry(action, variant, make, options, side != native, texts))
     return found

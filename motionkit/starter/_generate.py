@@ -13,11 +13,11 @@ from motionkit.starter._body import Array
 from motionkit.starter._catalogue_place import PLACE
 from motionkit.starter._catalogue_travel import TRAVEL
 from motionkit.starter._controls import Controls, joined
-from motionkit.starter._entry import Entry
+from motionkit.starter._entry import CatalogueEntry
 from motionkit.starter._solve import overreach, solve
 from motionkit.starter._timing import Take, smooth
 
-CATALOGUE: tuple[Entry, ...] = (*TRAVEL, *PLACE)
+CATALOGUE: tuple[CatalogueEntry, ...] = (*TRAVEL, *PLACE)
 """Every class of movements of the starter, in a fixed order."""
 
 _BY_NAME = {entry.name: entry for entry in CATALOGUE}
@@ -77,7 +77,7 @@ def actions() -> dict[str, tuple[str, ...]]:
     return {action: tuple(variants) for action, variants in found.items()}
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> CatalogueEntry:
     """Return the catalogue's entry called ``action/variant``.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Contract checks for plugins, ours and other people's: call one from a test of your package.
+"""Contract checks for plugins: call one from a test of your package.
 
-Each check raises one ``AssertionError`` that lists everything that is wrong, in sentences.
+Each check raises one ``AssertionError`` that lists all violations, a sentence each.
 
     from motionkit.testing import check_reward
 
@@ -8,6 +8,7 @@ Each check raises one ``AssertionError`` that lists everything that is wrong, in
         check_reward("my-reward")
 """
 
+from motionkit.testing._algorithms import check_algorithm
 from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
 from motionkit.testing._policies import check_policy
@@ -16,6 +17,7 @@ from motionkit.testing._samples import sample_motions, sample_prompts
 from motionkit.testing._trainers import check_trainer
 
 __all__ = [
+    "check_algorithm",
     "check_component",
     "check_dataset",
     "check_policy",

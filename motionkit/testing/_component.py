@@ -14,10 +14,10 @@ HEAVY = ("torch", "transformers", "peft", "accelerate")
 
 
 def check_component(kind: str, name: str) -> Component:
-    """Check what is promised about every plugin before it is built.
+    """Check the contract of every plugin before it is built.
 
-    It can be found by name, says in one line what it does, describes each option, has defaults that are valid, names
-    a factory that imports, and listing it imports no torch.
+    It can be found by name, has a summary of one line, describes each option, has valid defaults, names a factory that
+    imports, gives and reads what its kind knows, and listing it imports no torch.
 
     Args:
         kind: Plugin kind, such as ``rewards``.
@@ -27,14 +27,22 @@ def check_component(kind: str, name: str) -> Component:
         The component.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
         MotionkitError: There is no such plugin, or it does not import.
+
+    Example:
+        >>> check_component("policies", "mdm").gives  # empty: the first of its kind, diffusion
+        ''
     """
     component = plugins.get(kind, name)
     found = Findings(f"{kind} plugin {name!r}")
     summary = component.summary.strip()
     found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
     found.expect(":" in component.factory, f"Its factory {component.factory!r} must have the form 'module:attribute'.")
+    row = plugins.KINDS[kind]
+    for verb, word, known in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
+        words = plugins.either(known) or "nothing"
+        found.expect(not word or word in known, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
     slots = slots_of(component.options)
     for leaf in leaves(component.options):
         found.expect(

@@ -32,7 +32,11 @@ def check_dataset(
         clips: How many clips of each split to look at.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> check_dataset(load_dataset("starter", clips=8, val_clips=8, test_clips=8, prompts=8, cache=False), clips=2)
     """
     if isinstance(dataset, str):
         check_component("datasets", dataset)

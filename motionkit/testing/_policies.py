@@ -29,7 +29,11 @@ def check_policy(policy: str | Component | DiffusionPolicy, *, options: dict[str
         options: Options to build it with.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
+
+    Example:
+        >>> from motionkit import load_policy
+        >>> check_policy(load_policy("starter"))
     """
     if isinstance(policy, str):
         check_component("policies", policy)

@@ -1,4 +1,4 @@
-"""Collect broken promises and raise them together."""
+"""Violations of a contract, collected and raised together."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from motionkit.plugins import Component
 
 
 class Findings:
-    """What a check found, as sentences about `subject`."""
+    """Violations that a check found, as sentences about `subject`."""
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
         self.sentences: list[str] = []
 
     def expect(self, fine: bool, sentence: str) -> bool:
-        """Note `sentence` unless `fine`; return `fine`."""
+        """Add `sentence` unless `fine`; return `fine`."""
         if not fine:
             self.sentences.append(sentence)
         return fine
 
     def close(self) -> None:
-        """Raise everything that was noted.
+        """Raise all violations in one error.
 
         Raises:
-            AssertionError: Something was noted.
+            AssertionError: There is at least one.
         """
         if self.sentences:
             raise AssertionError(f"{self.subject} breaks its contract:\n" + "\n".join(f"- {s}" for s in self.sentences))

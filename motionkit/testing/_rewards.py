@@ -8,12 +8,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from motionkit.motion import MotionBatch
-from motionkit.plugins import Component
-from motionkit.rewards.base import Reward, RewardScores
+from motionkit.plugins import Component, reads_of
+from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.testing._component import check_component
+from motionkit.testing._records import equal, padded, prompts_for, rows, sample_record, spoiled
 from motionkit.testing._report import Findings, component_of, options_of
-from motionkit.testing._samples import sample_motions, sample_prompts
 from motionkit.text import Prompt
 
 TOLERANCE = 1e-4
@@ -24,94 +23,86 @@ def check_reward(
     *,
     options: dict[str, Any] | None = None,
     dataset: object = None,
-    motions: MotionBatch | None = None,
+    reads: str = "motion",
+    samples: Record | None = None,
     prompts: Sequence[Prompt] | None = None,
 ) -> None:
-    """Check what GRPO relies on in every reward.
+    """Check what training relies on in every reward.
 
-    One finite float32 score per motion; the same scores for the same input; no influence of padding (NaN included),
-    of the order of the batch, or of the other samples; a motion that is NaN spoils only its own score; the input is
-    left alone; per-segment scores, where there are any, have the total as their mean.
+    One finite float32 score per sample; the same scores for the same input; no influence of padding (NaN included),
+    of the order of the batch, or of the other samples; a sample that is unusable spoils only its own score; the input
+    is left alone; per-segment scores, where there are any, have the total as their mean.
 
     Args:
         reward: Its name, its component, or a reward that is built already.
         options: Options to build it with.
         dataset: Dataset to build it with, for rewards that need one.
-        motions: Motions to score; small random ones by default.
+        reads: What a reward that is built already reads; a component has its own word.
+        samples: What to score; small random motions, images, masks or texts by default.
         prompts: Their prompts.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
+
+    Example:
+        >>> from motionkit import load_reward
+        >>> check_reward(load_reward("physics", r_s=0.1, r_j=100.0))
     """
     if isinstance(reward, str):
         check_component("rewards", reward)
     if isinstance(reward, (str, Component)):
         component = component_of("rewards", reward)
+        reads = reads_of("rewards", component)
         built = cast("Reward", component.build(options_of(component, options), dataset=dataset, device="cpu"))
     else:
         built = reward
-    batch = motions if motions is not None else sample_motions()
-    asked = list(prompts) if prompts is not None else sample_prompts(batch)
+    batch = samples if samples is not None else sample_record(reads)
+    asked = list(prompts) if prompts is not None else prompts_for(batch)
     found = Findings(f"reward {getattr(built, 'name', type(built).__name__)!r}")
     found.expect(isinstance(getattr(built, "name", None), str), "It needs a 'name'; metrics are logged under it.")
-    before = batch.features.clone()
+    everyone = range(len(batch))
+    before = rows(batch, everyone)
     scores = _score(built, batch, asked)
-    if _check_shape(found, scores, batch):
-        unchanged = torch.equal(batch.features.nan_to_num(7.0), before.nan_to_num(7.0))
-        found.expect(unchanged, "It changes the features it is given.")
-        again = _score(built, _copy(batch), asked).total
-        found.expect(torch.equal(again, scores.total), "Scoring the same motions twice gives different scores.")
-        _check_independence(found, built, batch, asked, scores.total)
+    if _check_shape(found, scores, len(batch)):
+        found.expect(equal(batch, before), "It changes what it is given.")
+        again = _score(built, rows(before, everyone), asked).total
+        found.expect(torch.equal(again, scores.total), "Scoring the same samples twice gives different scores.")
+        _check_independence(found, built, before, asked, scores.total)
         _check_segments(found, scores, asked)
     found.close()
 
 
-def _score(reward: Reward, batch: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+def _score(reward: Reward, batch: Record, prompts: Sequence[Prompt]) -> RewardScores:
     with torch.no_grad():
         return reward.score(batch, prompts)
 
 
-def _check_shape(found: Findings, scores: RewardScores, batch: MotionBatch) -> bool:
+def _check_shape(found: Findings, scores: RewardScores, count: int) -> bool:
     total = getattr(scores, "total", None)
     if not isinstance(scores, RewardScores) or not isinstance(total, Tensor):
         given = f"{type(scores).__name__}{'' if total is None else f' with a {type(total).__name__}'}"
         return found.expect(False, f"score must return RewardScores with a tensor as total, not {given}.")
     return all(
         [
-            found.expect(
-                tuple(total.shape) == (len(batch),), f"total must be [N] = [{len(batch)}], is {list(total.shape)}."
-            ),
+            found.expect(tuple(total.shape) == (count,), f"total must be [N] = [{count}], is {list(total.shape)}."),
             found.expect(total.dtype == torch.float32, f"total must be float32, is {total.dtype}."),
             found.expect(
-                bool(total.isfinite().all()), "total is not finite for ordinary motions; does padding leak in?"
+                bool(total.isfinite().all()), "total is not finite for ordinary samples; does padding leak in?"
             ),
         ]
     )
 
 
-def _check_independence(
-    found: Findings, reward: Reward, batch: MotionBatch, prompts: list[Prompt], total: Tensor
-) -> None:
-    filled = batch.features.clone()
-    filled[~batch.mask] = 1e3
-    padded = _score(reward, _with(batch, filled), prompts).total
-    found.expect(_near(padded, total), "What stands in the padding changes the score.")
-    longer = torch.cat([batch.features, torch.full_like(batch.features[:, :5], torch.nan)], dim=1)
-    stretched = _score(reward, _with(batch, longer), prompts).total
-    found.expect(_near(stretched, total), "More padding changes the score.")
-    order = torch.arange(len(batch)).flip(0)
-    flipped = MotionBatch(batch.features[order], batch.lengths[order], skeleton=batch.skeleton, fps=batch.fps)
-    turned = _score(reward, flipped, [prompts[i] for i in order.tolist()]).total
+def _check_independence(found: Findings, reward: Reward, batch: Record, prompts: list[Prompt], total: Tensor) -> None:
+    for other, sentence in padded(batch):
+        found.expect(_near(_score(reward, other, prompts).total, total), sentence)
+    order = list(range(len(batch)))[::-1]
+    turned = _score(reward, rows(batch, order), [prompts[i] for i in order]).total
     found.expect(_near(turned[order], total), "The order of the batch changes the scores.")
-    alone = []
-    for i in range(len(batch)):
-        one = MotionBatch(batch.features[i : i + 1], batch.lengths[i : i + 1], skeleton=batch.skeleton, fps=batch.fps)
-        alone.append(_score(reward, one, prompts[i : i + 1]).total)
-    found.expect(_near(torch.cat(alone), total), "A motion scored alone gets another score than in a batch.")
-    broken = batch.features.clone()
-    broken[0] = torch.nan
-    spread = _score(reward, _with(batch, broken), prompts).total
-    found.expect(_near(spread[1:], total[1:]), "A motion that is NaN changes the scores of the others.")
+    alone = [_score(reward, rows(batch, [i]), [prompts[i]]).total for i in range(len(batch))]
+    found.expect(_near(torch.cat(alone), total), "A sample scored alone gets another score than in a batch.")
+    spread = _score(reward, spoiled(batch), prompts).total
+    found.expect(_near(spread[1:], total[1:]), "A sample that is unusable changes the scores of the others.")
 
 
 def _check_segments(found: Findings, scores: RewardScores, prompts: Sequence[Prompt]) -> None:
@@ -128,14 +119,6 @@ def _check_segments(found: Findings, scores: RewardScores, prompts: Sequence[Pro
     found.expect(bool((scores.segments[~own] == 0).all()), "segments must be 0 past a sample's last segment.")
     mean = (scores.segments * own).sum(dim=1) / counts
     found.expect(_near(mean, scores.total), "The mean of a sample's segments must be its total.")
-
-
-def _copy(batch: MotionBatch) -> MotionBatch:
-    return _with(batch, batch.features.clone())
-
-
-def _with(batch: MotionBatch, features: Tensor) -> MotionBatch:
-    return MotionBatch(features, batch.lengths, skeleton=batch.skeleton, fps=batch.fps)
 
 
 def _near(first: Tensor, second: Tensor) -> bool:

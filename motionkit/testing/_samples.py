@@ -7,7 +7,13 @@ import torch
 from motionkit.motion import HUMANML, MotionBatch, Skeleton, feature_width
 from motionkit.text import Prompt
 
-TEXTS = ("a person walks forward", "a person jumps up", "a person waves", "a person sits down")
+TEXTS = (
+    "a man walks forward.",
+    "a person jumps up.",
+    "a woman waves with the left hand.",
+    "the person sits down.",
+)
+"""Texts whose embeddings the starter pack stores, so that checks of its policy need no text model."""
 
 
 def sample_motions(
@@ -21,6 +27,10 @@ def sample_motions(
         skeleton: Body of the features.
         fps: Frames per second.
         seed: Changes the motions.
+
+    Example:
+        >>> sample_motions(count=2, frames=12).features.shape
+        torch.Size([2, 12, 263])
     """
     generator = torch.Generator().manual_seed(seed)
     steps = torch.randn(count, frames, feature_width(skeleton), generator=generator) * 0.02
@@ -33,7 +43,12 @@ def sample_motions(
 
 
 def sample_prompts(motions: MotionBatch) -> list[Prompt]:
-    """Return one prompt per motion, by turns of one, two and three segments, with the motion's length."""
+    """Return one prompt per motion with one, two or three segments in turn, and the motion's length.
+
+    Example:
+        >>> [len(prompt.segments) for prompt in sample_prompts(sample_motions(count=4))]
+        [1, 2, 3, 1]
+    """
     prompts = []
     for index, length in enumerate(motions.lengths.tolist()):
         count = 1 + index % 3

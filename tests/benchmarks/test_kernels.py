@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from motionkit.kernels import features_to_joints, physics_terms
+from motionkit.kernels._compare import inputs
 from motionkit.kernels._physics import physics_definition
-from motionkit.kernels._trial import inputs
 from motionkit.kernels.recovery import columns_in_use, recover_definition
 from motionkit.motion import HUMANML
 

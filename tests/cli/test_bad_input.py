@@ -23,7 +23,7 @@ from motionkit.encoders.tmr import ActorSizes, new_tmr, save_tmr
 from motionkit.motion import HUMANML, KIT, Normalizer
 from motionkit.nn import stock_keys
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy, open_encoder
+from motionkit.policies.mdm.api import new_policy, open_encoder
 
 Cli = Callable[..., Result]
 CAPTIONS = starter.captions()

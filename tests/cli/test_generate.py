@@ -17,7 +17,7 @@ from motionkit.cli import get_app
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import new_policy, open_encoder
+from motionkit.policies.mdm.api import new_policy, open_encoder
 
 
 def _run(*arguments: object) -> Result:

@@ -145,6 +145,14 @@ def test_the_run_learnt_something_and_kept_the_rest(straight: tuple[Path, Result
     }
 
 
+def test_kl_is_measured_to_the_reference_that_is_named(straight: tuple[Path, Result], tiny: Any, cli: Cli) -> None:
+    """Here the policy that another run has trained: the KL is not 0 before the first update."""
+    result = cli(*tiny.grpo("far", "--reference", straight[0], "--set", "heldout.prompts=0", steps=1))
+    assert result.exit_code == 0, result.stderr
+    assert metrics(Path("far"))[-1]["kl/nats_per_dim"] > 1e-9
+    assert json.loads(Path("far/config.json").read_text())["policy"]["reference"] == str(straight[0])
+
+
 def test_its_settings_start_the_same_run_again(straight: tuple[Path, Result], cli: Cli) -> None:
     run, _ = straight
     result = cli("grpo", "--config", run / "config.json", "--out", "again", "--json")

@@ -209,3 +209,17 @@ def test_lists_have_no_empty_heads_and_no_number_has_an_exponent(cli: Run, folde
 
 def test_what_cannot_be_known_is_called_so(cli: Run) -> None:
     assert "not known: joints only" in cli("profile", "--clips", 6).stdout
+
+
+def test_settings_come_from_files_too(cli: Run, folder: Path) -> None:
+    Path("a.toml").write_text("jobs = 1\n[read]\nunits = 'cm'\n[write]\nbvh_unit = 'm'\n")
+    shown = json.loads(cli("convert", folder, "out", "--config", "a.toml", "--fps", 30, "--dry-run", "--json").stdout)
+    assert shown["settings"]["read"]["units"] == "cm"
+    assert shown["origins"]["write.bvh_unit"] == "a.toml"
+    assert shown["settings"]["write"]["fps"] == 30
+    assert not Path("out").exists()
+    assert "read.rot6d_columns" in cli("config", "show", "profile").stdout
+    assert "--bvh-unit" in cli("config", "explain", "convert", "write.bvh_unit").stdout
+    wrong = cli("convert", folder, "out", "--set", "read.clips=0", "--units", "yards")
+    assert wrong.exit_code == 2
+    assert "2 invalid settings" in wrong.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from motionkit.clips._pool import in_processes
+from motionkit.clips._walk import work
 
 from ..made.bvh_files import write_bvh
 
@@ -21,11 +22,10 @@ SLOW = f"""
 import signal, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from motionkit.clips import _pool
-from motionkit.clips.convert import _work
 _pool._TRYING = _pool._STARTING = 0.0
 from tests.cli import test_stop
-from motionkit.clips.convert import _pipeline
-_pipeline.work = test_stop.slow
+from motionkit.clips import _walk
+_walk.work = test_stop.slow
 from motionkit.cli import get_app
 if __name__ == "__main__":
     # A shell starts what it puts in the background without Ctrl-C; the tests may be there.
@@ -36,8 +36,6 @@ if __name__ == "__main__":
 
 
 def slow(job):
-    from motionkit.clips.convert._work import work
-
     time.sleep(0.3)
     Path(f"at-{os.getpid()}").write_text("")
     return work(job)

@@ -25,17 +25,17 @@ from motionkit.datasets.base import TextClip
 from motionkit.datasets.composite import CompositeOptions, component
 from motionkit.datasets.composite._captions import draw_captions
 from motionkit.datasets.composite._draw import draw_samples
+from motionkit.datasets.composite._messages import none_fits
 from motionkit.datasets.composite._motion import reference_features, reference_joints
-from motionkit.datasets.composite._reasons import none_fits
 from motionkit.datasets.composite._seams import blend_seam
 from motionkit.datasets.composite._sets import FittingSets
 from motionkit.datasets.composite._sources import Source, read_sources, shared_groups
 from motionkit.datasets.composite._totals import extremes
 from motionkit.datasets.composite._write import _as_text
-from motionkit.datasets.composite.building import Composed, Plan, compose, planned_files, write_composed
+from motionkit.datasets.composite.api import Composed, Plan, compose, planned_files, write_composed
 from motionkit.datasets.humanml import HumanMLOptions, humanml
 from motionkit.datasets.joining import join_texts
-from motionkit.datasets.motions import shared_motions
+from motionkit.datasets.overlap import shared_motions
 from motionkit.datasets.starter import StarterOptions
 from motionkit.datasets.starter import component as starter
 from motionkit.errors import MotionkitError

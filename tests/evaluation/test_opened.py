@@ -12,7 +12,7 @@ from motionkit import runs, starter
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import export_model, open_model
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import open_policy
+from motionkit.policies.mdm.api import open_policy
 
 
 @pytest.fixture

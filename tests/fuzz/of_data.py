@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from motionkit.clips._walk import Outcome
 from motionkit.clips.convert import load_clips, open_sources
-from motionkit.clips.convert._outcome import Outcome, Piece
-from motionkit.clips.convert._place import Place
+from motionkit.clips.convert._journal import outcome_line, plan_line
+from motionkit.clips.convert._resumable_folder import ResumableFolder
+from motionkit.clips.convert._targets import Piece
 from motionkit.datasets.composite import CompositeOptions
 from motionkit.datasets.composite import component as composite
 from motionkit.datasets.composite._arrays import Arrays, pack
@@ -90,7 +92,7 @@ _RECORD = {"kind": "motionkit-conversion", "schema": 1, "to": "npz", "clips": []
 
 def _make_places(scratch: Path) -> None:
     """Make a conversion that was killed, one that is done, and one that was killed while it replaced another."""
-    lines = [{"plan": _PLAN}, {"outcome": Outcome("a", "a.bvh", "f", pieces=(Piece("a", 9, ("a.npz",)),)).document()}]
+    lines = [plan_line(_PLAN), outcome_line(Outcome("a", "a.bvh", "f", (Piece("a", 9, ("a.npz",)),)))]
     for name, parts in {"killed": (".out.part",), "done": ("out",), "both": (".out.part", "out")}.items():
         for part in parts:
             folder = scratch / name / part
@@ -99,15 +101,15 @@ def _make_places(scratch: Path) -> None:
             if part == "out":
                 (folder / "convert.json").write_text(json.dumps(_RECORD))
             else:
-                (folder / ".journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+                (folder / ".journal.jsonl").write_text("".join(lines))
 
 
 def _read_places(folder: Path) -> None:
     """Convert into a folder with an earlier conversion; what is beside the folder stays as it is."""
     (folder / "beside").write_text("mine")
-    with Place(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
-        if place.done("a") is None:
-            write_bytes_atomic(place.folder / "b.npz", b"new")
+    with ResumableFolder(folder / "out", _PLAN, {"a": "f"}, overwrite=True) as place:
+        if "a" not in place.done:
+            write_bytes_atomic(place.path / "b.npz", b"new")
         place.finish(_RECORD)
     assert (folder / "beside").read_text() == "mine"
 

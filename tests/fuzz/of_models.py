@@ -15,7 +15,7 @@ from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import stock_keys
 from motionkit.policies.mdm import MDMOptions, MDMSettings
 from motionkit.policies.mdm._store import read_stats
-from motionkit.policies.mdm.model import (
+from motionkit.policies.mdm.api import (
     MDMPolicy,
     export_checkpoint,
     export_stock,

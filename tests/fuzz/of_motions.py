@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from motionkit.clips._walk import Job, work
 from motionkit.clips.convert import FeatureTarget, FileSource, FileTarget
-from motionkit.clips.convert._work import Job, work
+from motionkit.clips.convert._journal import outcome_line
+from motionkit.clips.convert._to_folder import write_clip
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import FORMATS, TABLES, read_clips
 from motionkit.formats.native import write_native
@@ -84,11 +87,11 @@ def _convert(folder: Path) -> None:
     out.mkdir()
     source = FileSource(path, path.stem, path.stem, ReadOptions(fps=60.0))
     target = _TARGETS[turn % len(_TARGETS)]
-    outcome = work(Job(source, target, out, fix=bool(turn % 2)))
-    json.dumps(outcome.document())
-    reasons = list(outcome.problems.values())
+    outcome = work(Job(source, partial(write_clip, target=target, folder=out, fix=bool(turn % 2))))
+    json.loads(outcome_line(outcome))
+    reasons = list(outcome.failed().values())
     assert all("unexpected" not in reason and "\n" not in reason for reason in reasons), reasons
-    assert target is None or outcome.pieces or reasons, "neither converted nor refused"
+    assert target is None or len(outcome.results) > 1 or reasons, "neither converted nor refused"
     if reasons:
         raise MotionkitError("; ".join(reasons))
 

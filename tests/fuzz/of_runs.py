@@ -109,7 +109,7 @@ def _resume(folder: Path) -> None:
     directory, _, record, settings = runs.locate(place)
     refuse_command(record, "grpo", directory)
     refuse_changes(settings, _snapshot(), ("policy", "optim"), directory)
-    refuse_links(directory)
+    refuse_links(directory, record)
     resolve(GrpoSettings, Given(files=[place]), command="grpo")
     checkpoint = newest_checkpoint(directory / "checkpoints")
     cut_metrics(directory / "metrics.jsonl", checkpoint.step if checkpoint else -1)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from motionkit.errors import MotionkitError
-from motionkit.kernels import _build, _cubins, _nvrtc
-from motionkit.kernels._build import build_cubin
-from motionkit.kernels._cubins import cubin_folder, cubin_for
+from motionkit.kernels import _cubins, _nvrtc
+from motionkit.kernels._cubins import build_cubin, cubin_folder, cubin_for
 from motionkit.kernels._nvrtc import choose_arch, compile_cubin, compiler_build, compiler_version
 from motionkit.kernels._specs import physics_spec, recover_spec
 
@@ -59,11 +58,11 @@ def test_a_kernel_that_spills_gets_more_registers(monkeypatch):
         )
         return b"", line.format("bwd", spills) + line.format("fwd", 0).replace("8 bytes", "0 bytes")
 
-    monkeypatch.setattr(_build, "compile_cubin", compiler)
+    monkeypatch.setattr(_cubins, "compile_cubin", compiler)
     build_cubin(physics_spec(24, (7, 10, 8, 11)), 90)
     assert seen == [("224,5", "224,5"), ("224,5", "256,4")]
     seen.clear()
-    monkeypatch.setattr(_build, "spilling", lambda log: ["mk_physics_fwd", "mk_physics_bwd"])
+    monkeypatch.setattr(_cubins, "spilling", lambda log: ["mk_physics_fwd", "mk_physics_bwd"])
     build_cubin(SPECS["HumanML3D"], 90)  # to the end of the choices and no further
     assert seen == [("192,6", "192,6"), ("256,4", "256,4")]
 
@@ -98,7 +97,7 @@ def compiled(monkeypatch):
         calls.append(arguments)
         return compile_cubin(*arguments)
 
-    monkeypatch.setattr(_build, "compile_cubin", count)
+    monkeypatch.setattr(_cubins, "compile_cubin", count)
     return calls
 
 
@@ -166,7 +165,7 @@ def test_no_home_folder_is_no_error(monkeypatch, compiled, caplog):
 
 FETCH = """
 import hashlib
-from motionkit.kernels._build import build_cubin
+from motionkit.kernels._cubins import build_cubin
 from motionkit.kernels._cubins import cubin_for
 from motionkit.kernels._specs import recover_spec
 print(hashlib.sha256(cubin_for(recover_spec(4), 90)).hexdigest())

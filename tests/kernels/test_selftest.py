@@ -74,8 +74,8 @@ def test_exit_code_counts_failures(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "H200")
 
     def check(device):
-        yield selftest.Outcome("one", True, "fine")
-        yield selftest.Outcome("two", False, "not fine")
+        yield selftest.CheckResult("one", True, "fine")
+        yield selftest.CheckResult("two", False, "not fine")
 
     def crash(device):
         raise RuntimeError("illegal memory access")

@@ -27,7 +27,7 @@ SMALL = (160, 120)
 
 
 def film(*tracks: PlayerTrack, size: tuple[int, int] = (320, 240), **further: object) -> Film:
-    options = {"fps": 20.0, "title": "", "theme": "light", "overlay": False} | further
+    options = {"fps": 20.0, "title": "", "theme": "light"} | further
     return Film(tracks or (track(),), size=size, **options)  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def colour_at(picture: Image.Image, place: np.ndarray) -> np.ndarray:
 def test_joints_are_where_the_camera_says_and_in_their_colours() -> None:
     drawn = film(track(frames=40))
     picture = drawn.picture(1.0)
-    camera = drawn.camera([0], 1.0)
+    camera = drawn.camera(drawn.actors[0], 1.0)
     joints = drawn.actors[0].positions[20]
     places = camera.place(camera.see(joints)) / drawn.smooth
     shins = [(HUMANML.index(f"{side}_knee"), HUMANML.index(f"{side}_ankle")) for side in ("left", "right")]
@@ -152,7 +152,7 @@ def test_joints_are_where_the_camera_says_and_in_their_colours() -> None:
     assert places[:, 1].max() < 235
     # The camera follows: the root stays in the middle although it walks.
     for time in (0.5, 1.0, 1.5):
-        view = drawn.camera([0], time)
+        view = drawn.camera(drawn.actors[0], time)
         root = view.place(view.see(drawn.actors[0].pose(time)[0])) / drawn.smooth
         assert abs(root[0] - 160) < 12
 
@@ -167,7 +167,7 @@ def test_a_gap_shows_the_floor_only() -> None:
     assert strong(empty) < 60
 
 
-def test_tracks_stand_side_by_side_or_over_each_other() -> None:
+def test_tracks_stand_side_by_side() -> None:
     one, two = track("one"), track("two", frames=20, fps=10.0)
     beside = film(one, two, size=(480, 240), title="Both")
     assert (beside.columns, beside.rows) == (2, 1)
@@ -176,9 +176,6 @@ def test_tracks_stand_side_by_side_or_over_each_other() -> None:
     vivid = ((picture.max(-1) - picture.min(-1)) > 90).sum(0)
     assert vivid[:240].sum() > 200
     assert vivid[240:].sum() > 200
-    over = film(one, two, overlay=True)
-    assert over.cells == [[0, 1]]
-    assert over.picture(0.5).size == (320, 240)
 
 
 def test_themes_and_captions_change_the_picture() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -118,8 +119,9 @@ def test_two_packages_with_one_name_are_never_silent(site: Any, sample: ModuleTy
 
 
 def test_the_name_of_a_builtin_means_the_builtin(
-    site: Any, sample: ModuleType, cli: Any, caplog: pytest.LogCaptureFixture
+    site: Any, sample: ModuleType, cli: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("motionkit"), "propagate", True)  # a command before this one stopped it
     site.install("rival", "[motionkit.rewards]\nphysics = sample_plugins:far\n")
     assert plugins.find("rewards", "physics").builtin
     assert plugins.get("rewards", "motionkit:physics") is plugins.get("rewards", "physics")

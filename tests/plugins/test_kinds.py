@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_every_builtin_uses_words_of_the_table(kind: str) -> None:
         component = plugins.get(kind, f"{entry.distribution}:{entry.name}")
         assert plugins.gives_of(kind, component) in KINDS[kind].gives
         assert plugins.reads_of(kind, component) in (KINDS[kind].reads or {""})
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_factories_of_builtins_take_the_runtime_arguments_of_the_table(kind: str) -> None:
+    for entry in plugins.available(kind):
+        if entry.builtin:
+            factory = plugins.get(kind, f"{entry.distribution}:{entry.name}").load()
+            taken = list(inspect.signature(factory).parameters.values())[1:]  # the options come first
+            required = {parameter.name for parameter in taken if parameter.default is parameter.empty}
+            assert required <= set(KINDS[kind].runtime) <= {parameter.name for parameter in taken}, entry.name
 
 
 @pytest.mark.parametrize(

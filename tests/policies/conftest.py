@@ -10,7 +10,7 @@ import torch
 
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import MDMPolicy, new_policy
+from motionkit.policies.mdm.api import MDMPolicy, new_policy
 from motionkit.rl import stable_hash
 from motionkit.text import CachedEncoder, TextFeatures
 

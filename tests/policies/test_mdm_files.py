@@ -22,7 +22,7 @@ from motionkit.policies.mdm import MDMOptions, MDMSettings
 from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm import _released as released
 from motionkit.policies.mdm import _store as store
-from motionkit.policies.mdm.model import (
+from motionkit.policies.mdm.api import (
     MDMNetwork,
     MDMPolicy,
     export_checkpoint,

@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.nn import native_keys
 from motionkit.policies.mdm._settings import settings_from_args
-from motionkit.policies.mdm.model import MDMCondition, MDMNetwork, MDMPolicy, read_released
+from motionkit.policies.mdm.api import MDMCondition, MDMNetwork, MDMPolicy, read_released
 from motionkit.rl import DDPM, Schedule, StepPlan, rollout
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss
 from motionkit.weights import load_strict
@@ -144,12 +144,13 @@ def test_sampling_chain(shared: Path, name: str, guidance: float) -> None:
     def predict(x: Tensor, timestep: Tensor) -> Tensor:
         return policy.predict(x, timestep, condition, lengths, guidance=guidance)
 
-    for t in io["timesteps"].tolist():
-        timestep = torch.full((2,), t)
-        mean, log_variance = schedule.posterior(predict(states[-1], timestep), states[-1], timestep)
-        states.append(mean + (t != 0) * (0.5 * log_variance).exp() * noises[t])
-    assert (torch.stack(states) - _ours(io["xs"])).abs().max() <= 2e-5
     plan = StepPlan.build(schedule, DDPM())
+    assert plan.timesteps.tolist() == io["timesteps"].tolist()
+    for position, t in enumerate(io["timesteps"].tolist()):
+        c_x0, c_xt, sigma = (table[position].float() for table in (plan.c_x0, plan.c_xt, plan.sigma))
+        x0 = predict(states[-1], torch.full((2,), t))
+        states.append(c_x0 * x0 + c_xt * states[-1] + sigma * noises[t])
+    assert (torch.stack(states) - _ours(io["xs"])).abs().max() <= 2e-5
     x0 = rollout(predict, plan, states[0], lambda t: noises[t], record=False).x0
     assert (x0 - _ours(io["xs"])[-1]).abs().max() <= 2e-5
 

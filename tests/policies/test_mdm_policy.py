@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.nn import adapters_off
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.model import MDMPolicy, new_policy
+from motionkit.policies.mdm.api import MDMPolicy, new_policy
 from motionkit.rl import DDIM, NoiseSource, StepPlan, rollout, stable_hash
 from motionkit.text import CachedEncoder, Prompt
 

@@ -12,7 +12,7 @@ import torch
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, open_encoder, open_policy
+from motionkit.policies.mdm.api import MDMPolicy, open_encoder, open_policy
 from motionkit.trainers.grpo._reference import Reference
 
 Make = Callable[..., MDMPolicy]

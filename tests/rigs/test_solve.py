@@ -16,9 +16,8 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Skeleton
 from motionkit.motion._motion import JointMotion, Motion
-from motionkit.rigs._rest import RestRig, rest_rig
+from motionkit.rigs._rest import rest_rig
 from motionkit.rigs._solve import solve
-from motionkit.rigs._solve_bones import fit_rig
 
 from ..made.bodies import walker
 
@@ -153,8 +152,7 @@ def test_pose_is_a_minimum_of_the_distance():
     source = swaying(3, 1)
     wanted = source.positions()[:, :22]
     wanted = wanted + 0.02 * torch.randn(wanted.shape, generator=random, dtype=torch.float64)
-    rig = fit_rig(as_joints(source))
-    solved = solve(as_joints(wanted), rig=rig).motion
+    solved = solve(as_joints(wanted)).motion
     least = (solved.positions()[:, :22] - wanted).square().sum(dim=(1, 2))
     for _ in range(40):
         nudge = roma.rotvec_to_rotmat(0.003 * torch.randn(3, 27, 3, generator=random, dtype=torch.float64))
@@ -291,28 +289,6 @@ def test_other_skeletons_start_from_their_first_frame():
         solved.motion.rotations[0], torch.eye(3, dtype=torch.float64).expand(27, 3, 3), atol=1e-5, rtol=0
     )
     assert solved.residual_max < 1e-5
-
-
-def test_a_given_rig_is_used_as_it_is():
-    small = rest_rig(HUMANML, 0.9 * rest_rig(HUMANML).offsets[:22].norm(dim=-1))
-    source = swaying(20, 7)
-    solved = solve(as_joints(source), rig=small)
-    torch.testing.assert_close(solved.motion.offsets, small.offsets)
-    assert 0.01 < solved.residual_mean < 0.1
-    strange = RestRig((*small.names[:-1], "tail"), small.parents, small.offsets)
-    with pytest.raises(MotionkitError, match="not of the motion's skeleton") as caught:
-        solve(as_joints(source), rig=strange)
-    assert "only the rig has: tail" in caught.value.why
-
-
-def test_symmetric_bones():
-    joints = walker(20, 2, sway=0.1)
-    rig = fit_rig(as_joints(joints), symmetric=True)
-    lengths = rig.offsets.norm(dim=-1)
-    for left, right in HUMANML.mirror_pairs:
-        assert float(lengths[left]) == pytest.approx(float(lengths[right]))
-    plain = fit_rig(as_joints(joints)).offsets.norm(dim=-1)
-    assert float(plain[16]) != pytest.approx(float(plain[17]), rel=1e-3)
 
 
 def test_tracks_and_frame_rate_go_through():

@@ -17,7 +17,6 @@ from motionkit.rl import (
     mix_credit,
     segment_frames,
     shuffled,
-    spread_to_frames,
 )
 
 REWARDS = torch.rand(24, generator=torch.Generator().manual_seed(0))
@@ -152,11 +151,7 @@ def test_credit_reaches_the_frames_of_its_segment() -> None:
     owned = segment_frames(bounds, 6)
     assert owned.int().tolist() == [[[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0]], [[1, 1, 1, 0, 0, 0], [0] * 6]]
     segments, total = torch.tensor([[1.0, -2.0], [3.0, 0.0]]), torch.tensor([0.5, -1.0])
-    assert spread_to_frames(segments, bounds, 6).tolist() == [[1, 1, -2, -2, -2, 0], [3, 3, 3, 0, 0, 0]]
-    half = spread_to_frames(segments, bounds, 6, total=total, share=0.5)
-    assert half.tolist() == [[0.75, 0.75, -0.75, -0.75, -0.75, 0], [1, 1, 1, 0, 0, 0]]
+    assert mix_credit(segments, total, 0.5).tolist() == [[0.75, -0.75], [1, -0.5]]
     assert torch.equal(mix_credit(segments, total, 1.0), total[:, None].expand(2, 2))
     with pytest.raises(MotionkitError, match="share"):
         mix_credit(segments, total, 1.5)
-    with pytest.raises(MotionkitError, match="share"):
-        spread_to_frames(segments, bounds, 6, share=0.5)

@@ -12,15 +12,14 @@ from motionkit.rl import (
     NoiseSource,
     Schedule,
     StepPlan,
-    kl_nats,
     length_mask,
     log_prob_frames,
-    log_prob_nats,
     log_ratio_frames,
-    log_ratio_nats,
     rollout,
     valid_dims,
 )
+
+from .toys import kl_nats, log_prob_nats, log_ratio_nats
 
 LENGTHS = torch.tensor([7, 3, 5])
 MASK = length_mask(LENGTHS, 7)

@@ -35,7 +35,7 @@ def train(control: str, seed: int) -> tuple[float, float]:
     policy = EightModes(SCHEDULE, seed=seed)
     noise = NoiseSource(seed)
     optimizer = torch.optim.SGD(policy.parameters(), lr=0.2)
-    objective = Objective(ratio_norm="snr", reduction="root")
+    objective = Objective(ratio_norm="snr")
 
     @torch.no_grad()
     def sample(step: int, *, record: bool) -> Rollout:

@@ -14,31 +14,28 @@ from motionkit.rl import (
     DDIM,
     NoiseSource,
     Objective,
-    RatioNorm,
-    Reduction,
     Schedule,
     StepPlan,
+    Surrogate,
     Transitions,
     audit_ratio,
     clipped_surrogate,
-    frame_sum,
     group_std,
-    kl_nats,
     leave_one_out,
     length_mask,
     linear_surrogate,
-    log_ratio_nats,
-    ratio_bound,
     require_eval,
     rollout,
-    spread_to_frames,
+    segment_frames,
     valid_dims,
 )
+from motionkit.rl._audit import ratio_bound
+from motionkit.rl._density import frame_sum
+from motionkit.rl._objective import RatioNorm
 
-from .toys import transitions
+from .toys import kl_nats, log_ratio_nats, transitions
 
 NORMS: tuple[RatioNorm, ...] = ("none", "snr", "guard")
-REDUCTIONS: tuple[Reduction, ...] = ("mean", "root", "sum")
 LENGTHS = torch.tensor([6, 4, 5, 6])
 IDS = torch.arange(4)
 BOUNDS = torch.tensor([[[0, 2], [2, 6]], [[0, 4], [0, 0]], [[0, 3], [3, 5]], [[0, 1], [1, 6]]])
@@ -86,20 +83,19 @@ SEGMENT_ADVANTAGE = torch.tensor([[1.2, -0.3], [-0.7, 0.0], [0.4, 1.1], [-0.9, 0
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("on_policy", [True, False])
-def test_gradient_by_hand_for_a_linear_denoiser(norm: RatioNorm, reduction: Reduction, on_policy: bool) -> None:
-    """x0 = W x_t, one row: the gradient is -A f s <eps, d x0 / d W> / D^p with the step factor f of the norm."""
+def test_gradient_by_hand_for_a_linear_denoiser(norm: RatioNorm, on_policy: bool) -> None:
+    """x0 = W x_t, one row: the gradient is -A f s <eps, d x0 / d W> / sqrt(D) with the step factor f of the norm."""
     generator = torch.Generator().manual_seed(3)
     x_t, eps = (torch.randn(1, 5, 3, generator=generator, dtype=torch.float64) for _ in range(2))
     weight = torch.randn(3, 3, generator=generator, dtype=torch.float64).requires_grad_()
     s, c = torch.tensor([2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64)
     rows = transitions(x_t, eps, (x_t @ weight).detach(), sensitivity=s, c_x0=c)
     mask = length_mask(torch.tensor([4]), 5)
-    objective = Objective(ratio_norm=norm, reduction=reduction, on_policy=on_policy)
+    objective = Objective(ratio_norm=norm, surrogate=Surrogate(on_policy=on_policy))
     advantage = torch.tensor([-1.7], dtype=torch.float64)
     objective(rows, x_t @ weight, advantage, mask, total=1).loss.backward()
-    factor = {"none": 2.5, "snr": 1.0, "guard": 0.3}[norm] / 12 ** {"mean": 1, "root": 0.5, "sum": 0}[reduction]
+    factor = {"none": 2.5, "snr": 1.0, "guard": 0.3}[norm] / 12**0.5
     by_hand = 1.7 * factor * x_t[0, :4].T @ eps[0, :4]
     assert weight.grad is not None
     torch.testing.assert_close(weight.grad, by_hand, rtol=1e-6, atol=0)
@@ -134,7 +130,7 @@ def test_on_policy_linear_and_clipped_surrogates_agree() -> None:
     grads = []
     for on_policy in (True, False):
         network.zero_grad()
-        terms = Objective(on_policy=on_policy)(
+        terms = Objective(surrogate=Surrogate(on_policy=on_policy))(
             rows, network(rows.x_t, rows.timestep), ADVANTAGE[rows.sample], mask, total=len(rows)
         )
         terms.loss.backward()
@@ -156,13 +152,12 @@ def test_legacy_policy_loss_as_recorded(shared: Path) -> None:
     assert loss == pytest.approx(float(recorded["policy_loss"]), rel=1e-5)
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("on_policy", [True, False])
-def test_segments_with_one_advantage_are_the_whole_motion(reduction: Reduction, on_policy: bool) -> None:
+def test_segments_with_one_advantage_are_the_whole_motion(on_policy: bool) -> None:
     network = Denoiser()
     rows = sampled(network)
     mask = length_mask(LENGTHS, 6)[rows.sample]
-    objective = Objective(reduction=reduction, on_policy=on_policy)
+    objective = Objective(surrogate=Surrogate(on_policy=on_policy))
     grads = []
     for bounds in (None, BOUNDS):
         network.zero_grad()
@@ -195,7 +190,7 @@ def test_segment_credit_is_frame_weights() -> None:
             loss = terms.loss
         else:
             # On policy with snr and root: minus <eps, x0 - x0_old> per frame, times that frame's advantage.
-            weights = spread_to_frames(SEGMENT_ADVANTAGE, BOUNDS, 6)[rows.sample]
+            weights = (segment_frames(BOUNDS, 6) * SEGMENT_ADVANTAGE[..., None]).sum(1)[rows.sample]
             frames = frame_sum((x0 - rows.x0_old) * rows.eps, mask) * weights
             loss = -(frames.sum(-1) / valid_dims(mask, x0.shape[-1]).sqrt()).sum() / len(rows)
         loss.backward()
@@ -213,7 +208,7 @@ def test_micro_batches_add_up(on_policy: bool, segmented: bool, size: int) -> No
         for parameter in network.parameters():
             parameter.add_(0.02)
         x0_reference = reference(rows.x_t, rows.timestep)
-    objective = Objective(on_policy=on_policy, kl_coef=0.3)
+    objective = Objective(surrogate=Surrogate(on_policy=on_policy), kl_coef=0.3)
     mask = length_mask(LENGTHS, 6)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
 
@@ -345,7 +340,7 @@ def bandit_gradient(*, baseline: str, group: int) -> float:
         advantage = ((reward - reward.mean(1, keepdim=True)) * group / (group - 1)).flatten()
         torch.testing.assert_close(checked.double(), advantage[: few * group], rtol=1e-5, atol=1e-6)
     mask = torch.ones(count, 1, dtype=torch.bool)
-    terms = Objective(ratio_norm="none", reduction="sum")(rows, theta.expand(count, 1, 1), advantage, mask, total=count)
+    terms = Objective(ratio_norm="none")(rows, theta.expand(count, 1, 1), advantage, mask, total=count)
     terms.loss.backward()
     assert theta.grad is not None
     return -theta.grad.item()
@@ -370,7 +365,7 @@ def test_known_optimum_with_kl() -> None:
     theta = torch.zeros((), requires_grad=True)
     optimizer = torch.optim.SGD([theta], lr=0.05)
     source, ids = NoiseSource(0), torch.arange(1024)
-    objective = Objective(ratio_norm="none", reduction="sum", kl_coef=beta)
+    objective = Objective(ratio_norm="none", kl_coef=beta)
     mask = torch.ones(1024, 1, dtype=torch.bool)
     path = []
     for step in range(400):
@@ -400,7 +395,9 @@ def test_constant_reward_leaves_the_parameters_alone_to_the_bit(on_policy: bool)
         assert result.zero_variance.item() == 2
         mask = length_mask(LENGTHS, 6)[rows.sample]
         x0 = network(rows.x_t, rows.timestep)
-        terms = Objective(on_policy=on_policy)(rows, x0, result.values[rows.sample], mask, total=len(rows))
+        terms = Objective(surrogate=Surrogate(on_policy=on_policy))(
+            rows, x0, result.values[rows.sample], mask, total=len(rows)
+        )
         optimizer.zero_grad()
         terms.loss.backward()
         optimizer.step()
@@ -420,8 +417,8 @@ def test_normalised_ratio_away_from_the_old_policy(norm: RatioNorm) -> None:
     if norm == "guard":
         shift = kl_nats(x0, rows.x0_old, rows.sensitivity, mask)
         exact = rows.sigma * (exact + shift)
-    ratio = (exact / (mask.sum(1) * 3)).exp()
-    objective = Objective(ratio_norm=norm, reduction="mean", on_policy=False, clip_high=9.0, clip_low=0.9)
+    ratio = (exact / (mask.sum(1) * 3).sqrt()).exp()
+    objective = Objective(ratio_norm=norm, surrogate=Surrogate(0.9, 9.0, on_policy=False))
     terms = objective(rows, x0, torch.ones(len(rows)), mask, total=len(rows))
     assert terms.loss.item() == pytest.approx(-ratio.mean().item(), rel=1e-6)
     assert terms.sums["ratio"].item() == pytest.approx(ratio.mean().item(), rel=1e-6)
@@ -437,7 +434,7 @@ def test_segments_end_with_the_motion() -> None:
     longer = BOUNDS.clone()
     longer[1, 0, 1] = longer[2, 1, 1] = 6
     one, other = (
-        Objective(reduction="mean", on_policy=False)(
+        Objective(surrogate=Surrogate(on_policy=False))(
             rows, x0 + 0.1, advantage, mask, total=len(rows), bounds=bounds[rows.sample]
         )
         for bounds in (BOUNDS, longer)
@@ -455,7 +452,7 @@ def test_measured_quantities() -> None:
         x0, x0_reference = network(rows.x_t, rows.timestep), reference(rows.x_t, rows.timestep)
     mask = length_mask(LENGTHS, 6)[rows.sample]
     advantage = ADVANTAGE[rows.sample]
-    objective = Objective(on_policy=False, clip_low=0.01, clip_high=0.01)
+    objective = Objective(surrogate=Surrogate(0.01, 0.01, on_policy=False))
     sums = objective(rows, x0, advantage, mask, total=len(rows), x0_reference=x0_reference).sums
 
     def log_prob(prediction: Tensor) -> float:
@@ -481,11 +478,11 @@ def test_bad_use_is_refused() -> None:
     with pytest.raises(MotionkitError, match="ratio_norm"):
         Objective(ratio_norm="sqrt")  # type: ignore[arg-type]  # what a typo does
     with pytest.raises(MotionkitError, match="clip_low"):
-        Objective(clip_low=1.5)
+        Surrogate(clip_low=1.5)
     network = Denoiser()
     rows = sampled(network)
     mask, x0 = length_mask(LENGTHS, 6)[rows.sample], network(rows.x_t, rows.timestep)
     with pytest.raises(MotionkitError, match="reference"):
         Objective(kl_coef=0.1)(rows, x0, ADVANTAGE[rows.sample], mask, total=len(rows))
-    with pytest.raises(MotionkitError, match="shape"):
+    with pytest.raises(MotionkitError, match="do not fit together"):
         Objective()(rows, x0, SEGMENT_ADVANTAGE[rows.sample], mask, total=len(rows))

@@ -7,7 +7,22 @@ import math
 import torch
 from torch import Tensor, nn
 
-from motionkit.rl import Schedule, Transitions
+from motionkit.rl import Schedule, Transitions, kl_frames, log_prob_frames, log_ratio_frames
+
+
+def log_prob_nats(*arguments: Tensor, **more: bool) -> Tensor:
+    """Sum over a sample's frames."""
+    return log_prob_frames(*arguments, **more).sum(-1)
+
+
+def log_ratio_nats(*arguments: Tensor) -> Tensor:
+    """Sum over a sample's frames."""
+    return log_ratio_frames(*arguments).sum(-1)
+
+
+def kl_nats(*arguments: Tensor) -> Tensor:
+    """Sum over a sample's frames."""
+    return kl_frames(*arguments).sum(-1)
 
 
 def transitions(

@@ -173,3 +173,26 @@ def test_nothing_is_appended_through_a_link(name: str, kind: str, folder: Path, 
     assert name in caught.value.why
     assert (tmp_path / "profile").read_text() == "precious"
     assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "policy", "trackers"])
+def test_a_run_is_not_continued_outside_its_folder(name: str, folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if (folder / name).exists():
+        (folder / name).rename(elsewhere)
+    elsewhere.mkdir(exist_ok=True)
+    (elsewhere / ".tmp-12-0011aabb").write_text("precious")  # what a resume would delete as its own
+    before = sorted(path.relative_to(elsewhere) for path in elsewhere.rglob("*"))
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(MotionkitError) as caught:
+        Run.resume(folder)
+    assert caught.value.code == 2
+    assert f"{name}: it is a link to a place outside the run folder" in caught.value.why
+    assert sorted(path.relative_to(elsewhere) for path in elsewhere.rglob("*")) == before
+
+
+def test_a_link_within_the_run_folder_is_followed(folder: Path) -> None:
+    (folder / "checkpoints").rename(folder / "kept")
+    (folder / "checkpoints").symlink_to("kept")
+    with Run.resume(folder) as run:
+        assert run.checkpoint is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 
 from motionkit.motion import MotionBatch
-from motionkit.rewards.base import RewardScores
+from motionkit.rewards.base import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch
 from motionkit.testing import check_component, check_reward, sample_motions, sample_prompts
 from motionkit.text import Prompt
 
@@ -75,9 +76,9 @@ def test_a_reward_that_keeps_the_contract_passes() -> None:
     ("reward", "said"),
     [
         (Padded(), "More padding changes the score"),
-        (Ranked(), "A motion scored alone gets another score"),
-        (Forgetful(), "Scoring the same motions twice"),
-        (Meddling(), "It changes the features it is given"),
+        (Ranked(), "A sample scored alone gets another score"),
+        (Forgetful(), "Scoring the same samples twice"),
+        (Meddling(), "It changes what it is given"),
         (Double(), "total must be float32"),
         (Bare(), "score must return RewardScores with a tensor as total, not Tensor."),
         (Listing(), "score must return RewardScores with a tensor as total, not RewardScores with a list."),
@@ -89,6 +90,94 @@ def test_each_broken_promise_is_a_sentence(reward: Height, said: str) -> None:
     with pytest.raises(AssertionError, match="reward 'height' breaks its contract") as caught:
         check_reward(reward)
     assert said in str(caught.value)
+
+
+class Bright:
+    """Reads images: mean brightness of the valid frames."""
+
+    name = "bright"
+
+    def score(self, frames: FrameBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        each = frames.frames.float().mean((2, 3, 4))  # [N, T]
+        return RewardScores(total=torch.where(frames.mask, each, 0.0).sum(1) / frames.lengths)
+
+
+class Flickering(Bright):
+    def score(self, frames: FrameBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        return RewardScores(total=frames.frames.float().mean((1, 2, 3, 4)))
+
+
+class Overlap:
+    """Reads masks: intersection over union."""
+
+    name = "overlap"
+
+    def score(self, masks: MaskBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        both = (masks.masks & masks.references).sum((1, 2))
+        return RewardScores(total=both / (masks.masks | masks.references).sum((1, 2)))
+
+
+class Relative(Overlap):
+    def score(self, masks: MaskBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        total = super().score(masks, prompts).total
+        return RewardScores(total=total / total.max())
+
+
+class Words:
+    """Reads texts: share of the words of a reference."""
+
+    name = "words"
+
+    def score(self, texts: TextBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        wanted = [set(" ".join(reference).split()) for reference in texts.references]
+        shares = [len(set(text.split()) & all) / len(all) for text, all in zip(texts.texts, wanted, strict=True)]
+        return RewardScores(total=torch.tensor(shares))
+
+
+class Editing(Words):
+    def score(self, texts: TextBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        scores = super().score(texts, prompts)
+        texts.texts[0] += "!"  # type: ignore[index]
+        return scores
+
+
+@pytest.mark.parametrize(("reward", "reads"), [(Bright(), "image"), (Overlap(), "mask"), (Words(), "text")])
+def test_rewards_of_other_records_are_given_theirs(reward: Reward, reads: str) -> None:
+    check_reward(reward, reads=reads)
+
+
+@pytest.mark.parametrize(
+    ("reward", "reads", "said"),
+    [
+        (Flickering(), "image", "What stands in the padding changes the score"),
+        (Relative(), "mask", "A sample scored alone gets another score"),
+        (Editing(), "text", "It changes what it is given"),
+    ],
+)
+def test_rewards_of_other_records_are_checked(reward: Reward, reads: str, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_reward(reward, reads=reads)
+
+
+def test_a_component_says_what_its_reward_reads(site: Any) -> None:
+    source = (
+        "from motionkit.config import Group\nfrom motionkit.plugins import Component\n"
+        "class Options(Group):\n    pass\n"
+        "class Count:\n"
+        "    name = 'count'\n"
+        "    def __init__(self, options, **runtime):\n        pass\n"
+        "    def score(self, texts, prompts):\n"
+        "        import torch\n"
+        "        from motionkit.rewards.base import FrameBatch, MaskBatch, Reward, RewardScores, TextBatch\n"
+        "        return RewardScores(torch.tensor([float(len(text)) for text in texts.texts]))\n"
+        "component = Component('Length of a text.', Options, 'count_words:Count', reads='text')\n"
+        "odd = Component('Odd.', Options, 'count_words:Count', reads='sound')\n"
+    )
+    entries = "[motionkit.rewards]\ncount = count_words:component\nodd = count_words:odd\n"
+    site.install("count-words", entries, count_words=source)
+    check_reward("count")
+    with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask or text"):
+        check_component("rewards", "odd")
 
 
 def test_samples_have_lengths_segments_and_nan_padding() -> None:
@@ -108,7 +197,9 @@ def test_samples_have_lengths_segments_and_nan_padding() -> None:
         ("datasets", "starter"),
         ("datasets", "humanml"),
         ("datasets", "kit"),
+        ("datasets", "composite"),
         ("policies", "mdm"),
+        ("algorithms", "grpo"),
         ("trainers", "grpo"),
         ("trainers", "pretrain.mdm"),
         ("trainers", "pretrain.tmr"),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from motionkit.datasets.base import TextClip
 from motionkit.motion import HUMANML, Normalizer, feature_width
-from motionkit.testing import check_dataset, check_policy, check_trainer
+from motionkit.testing import check_algorithm, check_dataset, check_policy, check_trainer
 from motionkit.text import Prompt
 
 WIDTH = feature_width(HUMANML)
@@ -131,3 +131,38 @@ def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
     folder.mkdir()
     document = check_trainer("count", folder, settings={"run": {"num_steps": 3}})
     assert document["metrics"] == {"count": 3.0}
+
+
+ALGORITHMS = """
+from motionkit.plugins import Component
+from motionkit.trainers.grpo.algorithms import GrpoOptions
+def still(options, **runtime):
+    from motionkit.trainers.grpo.algorithms.clipped import Clipped
+    class Still(Clipped):
+        def update(self, batch, scored, number):
+            made = super().update(batch, scored, number)
+            made.backward = lambda: False
+            made._sums = dict.fromkeys(
+                ["loss", "policy", "ratio", "clip_fraction", "logp_current_per_dim", "log_ratio_per_dim"], float("nan")
+            )
+            return made
+    return Still(options, **runtime)
+def odd(options, **runtime):
+    from motionkit.trainers.grpo.algorithms.clipped import Clipped
+    made = Clipped(options, **runtime)
+    made.records = "everything"
+    return made
+still_component = Component("It never moves.", GrpoOptions, "odd_algorithms:still")
+odd_component = Component("It records too much.", GrpoOptions, "odd_algorithms:odd")
+"""
+
+
+def test_algorithms(site: Any) -> None:
+    check_algorithm("grpo", options={"objective": {"inner_epochs": 2}, "rollout": {"group_size": 2}})
+    entries = "[motionkit.algorithms]\nstill = odd_algorithms:still_component\nodd = odd_algorithms:odd_component\n"
+    site.install("odd-algorithms", entries, odd_algorithms=ALGORITHMS)
+    with pytest.raises(AssertionError, match="Two updates leave all trained parameters") as caught:
+        check_algorithm("still", options={"rollout": {"group_size": 2}})
+    assert "loss/policy is nan after two updates" in str(caught.value)
+    with pytest.raises(AssertionError, match="records must be one of trajectory, endpoints, graph"):
+        check_algorithm("odd")

@@ -20,7 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Normalizer
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
-from motionkit.policies.mdm.model import open_policy
+from motionkit.policies.mdm.api import open_policy
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
@@ -204,7 +204,7 @@ def test_loss_ignores_padding() -> None:
 def test_it_learns_what_texts_mean(tmp_path: Path) -> None:
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
     train = {"batch_size": 16, "val_every": 0, "ema": 0.9, "clutter": 0.0, "early": 0.0, "velocity": 0.0}
-    optim = {"learning_rate": 4e-3, "warmup_steps": 5}
+    optim = {"learning_rate": 4e-3, "warmup_steps": 5, "weight_decay": 0.0}
     settings = _settings(run={"num_steps": 800}, model=shape, train=train, optim=optim)
     document = _train(settings, tmp_path / "run")
     loss = document["heldout"]["loss"]

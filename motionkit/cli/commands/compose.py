@@ -19,7 +19,7 @@ from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
     from motionkit.datasets.base import TextMotionDataset
-    from motionkit.datasets.composite.building import Composed, Plan, TextTower, Written
+    from motionkit.datasets.composite.api import Composed, Plan, TextTower, Written
 
 _STARTER = "starter"
 
@@ -93,11 +93,11 @@ def register(app: typer.Typer) -> None:
 
         grpo and generate read the folder with --dataset composite --dataset.path OUT.
         """
-        from motionkit.datasets.composite import building
+        from motionkit.datasets.composite import api
 
         started = time.monotonic()
         plan = _plan(settings)
-        files = building.planned_files(out, plan, legacy=settings.legacy_npy, overwrite=settings.overwrite)
+        files = api.planned_files(out, plan, legacy=settings.legacy_npy, overwrite=settings.overwrite)
         dataset: TextMotionDataset = settings.dataset.build()
         if settings.fps is not None and abs(settings.fps - dataset.fps) > 1e-6:
             raise MotionkitError(
@@ -107,17 +107,17 @@ def register(app: typer.Typer) -> None:
             )
         tower = _tower(settings) if settings.b_matrix else None
         with working("compose", plan.max_samples) as step:
-            composed = building.compose(dataset, plan, tower=tower, progress=step)
-        building.write_composed(composed, files)
+            composed = api.compose(dataset, plan, tower=tower, progress=step)
+        api.write_composed(composed, files)
         if files.legacy is not None and not settings.legacy_npy:
             say(f"{files.legacy} was there: it is written again, so that it is of the same set.")
         return _tell(composed, files, time.monotonic() - started)
 
 
 def _plan(settings: ComposeSettings) -> Plan:
-    from motionkit.datasets.composite import building
+    from motionkit.datasets.composite import api
 
-    return building.Plan(
+    return api.Plan(
         settings.split,
         settings.k_segments,
         settings.target_length,
@@ -130,7 +130,7 @@ def _plan(settings: ComposeSettings) -> Plan:
 
 def _check(settings: ComposeSettings, out: Path) -> None:
     """Refuse what needs no data to be seen, of a dry run too."""
-    from motionkit.datasets.composite.building import planned_files
+    from motionkit.datasets.composite.api import planned_files
 
     _refuse_idle(settings)
     planned_files(out, _plan(settings), legacy=settings.legacy_npy, overwrite=settings.overwrite)
@@ -158,7 +158,7 @@ def _refuse_idle(settings: ComposeSettings) -> None:
 
 def _tower(settings: ComposeSettings) -> TextTower:
     """Open what compares texts."""
-    from motionkit.datasets.composite.building import EncoderTower, TmrTower
+    from motionkit.datasets.composite.api import EncoderTower, TmrTower
     from motionkit.policies.device import resolve_device
     from motionkit.rewards.tmr.opening import open_tmr, text_table
     from motionkit.text import load_encoder

@@ -3,30 +3,64 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
-from motionkit.cli import _inputs
+from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import JsonFlag, finish, say, table, warn, write
+from motionkit.cli.output import say, warn
+from motionkit.cli.settings import settings_command
+from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
-if TYPE_CHECKING:
-    from motionkit.motion import ReadOptions
+FORMATS = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
 
-TO = Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"]
-_WRITE = "Writing"
+
+class WriteSettings(Group):
+    """What is written."""
+
+    fps: Annotated[float, Cli("--fps", "Writing")] = Field(
+        0.0, ge=0, description="Rate to write; 0: each clip's own, joints 20."
+    )
+    bvh_unit: Annotated[Literal["cm", "m"], Cli("--bvh-unit", "Writing")] = Field(
+        "cm", description="Unit of BVH files written."
+    )
+    min_frames: Annotated[int, Cli("--min-frames", "Writing")] = Field(
+        1, ge=1, description="Leave out shorter clips; datasets have their own."
+    )
+    mirror: Annotated[bool, Cli("--mirror", "Writing")] = Field(
+        False, description="humanml, kit: also each clip's mirror image."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", "Writing")] = Field(
+        False,
+        description="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay.",
+    )
+
+
+class ConvertSettings(InputSettings):
+    """Everything `motionkit convert` can be told."""
+
+    to: Annotated[FORMATS | None, Cli("--to")] = Field(
+        None, description="What to write; default: by OUT's ending, humanml for a folder."
+    )
+    check: Annotated[bool, Cli("--check")] = Field(
+        False, description="Report what is wrong with each clip; write nothing."
+    )
+    fix: Annotated[bool, Cli("--fix")] = Field(False, description="Keep the longest clean run of each clip.")
+    write: WriteSettings = WriteSettings()
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command()
+    @settings_command(app, ConvertSettings, check=_refuse)
     def convert(
+        settings: ConvertSettings,
         paths: Annotated[
             list[str],
             typer.Argument(
@@ -35,120 +69,71 @@ def register(app: typer.Typer) -> None:
                 "With --check every path is an input.",
             ),
         ],
-        to: Annotated[
-            TO | None,
-            typer.Option(
-                "--to", help="What to write; default: by OUT's ending, humanml for a folder.", metavar="FORMAT"
-            ),
-        ] = None,
-        check: Annotated[
-            bool, typer.Option("--check", help="Report what is wrong with each clip; write nothing.")
-        ] = False,
-        fix: Annotated[bool, typer.Option("--fix", help="Keep the longest clean run of each clip.")] = False,
-        up: _inputs.Up = "auto",
-        units: _inputs.Units = "auto",
-        source_fps: _inputs.SourceFps = 0.0,
-        rot6d_columns: _inputs.Rot6dColumns = "auto",
-        hierarchy: _inputs.Hierarchy = None,
-        offsets: _inputs.Offsets = None,
-        smpl_model: _inputs.SmplModel = None,
-        clips: _inputs.StarterClips = _inputs.STARTER_CLIPS,
-        fps: Annotated[
-            float,
-            typer.Option("--fps", min=0, help="Rate to write; 0: each clip's own, joints 20.", rich_help_panel=_WRITE),
-        ] = 0.0,
-        bvh_unit: Annotated[
-            Literal["cm", "m"], typer.Option("--bvh-unit", help="Unit of BVH files written.", rich_help_panel=_WRITE)
-        ] = "cm",
-        min_frames: Annotated[
-            int,
-            typer.Option(
-                "--min-frames", min=1, help="Leave out shorter clips; datasets have their own.", rich_help_panel=_WRITE
-            ),
-        ] = 1,
-        mirror: Annotated[
-            bool,
-            typer.Option("--mirror", help="humanml, kit: also each clip's mirror image.", rich_help_panel=_WRITE),
-        ] = False,
-        jobs: Annotated[
-            int, typer.Option("--jobs", min=0, help="Worker processes; 0: one per core.", rich_help_panel=_WRITE)
-        ] = 0,
-        overwrite: Annotated[
-            bool,
-            typer.Option(
-                "--overwrite",
-                help="Replace the file OUT, or what an earlier convert wrote in the folder OUT; other files stay.",
-                rich_help_panel=_WRITE,
-            ),
-        ] = False,
-        captions: _inputs.Captions = None,
-        caption_column: _inputs.CaptionColumn = None,
-        id_column: _inputs.IdColumn = "",
-        split_column: _inputs.SplitColumn = "",
-        group_column: _inputs.GroupColumn = "",
-        json: JsonFlag = False,
-    ) -> None:
+    ) -> Mapping[str, Any]:
         """Convert motions between formats, check them, or build a dataset.
 
         Reads BVH, Unreal / MPL JSON, AMASS and SMPL npz, joints and features as .npy, MDM results.npy, HumanML3D and
         KIT folders, motionkit npz. Writes HumanML3D and KIT folders, MPL npz, BVH, GLB, MP4, GIF, HTML, joints, npz.
         """
         from motionkit.clips.convert import (
-            Wishes,
+            OutputOptions,
             messages,
             plan_conversion,
             run_conversion,
             summary_line,
             summary_rows,
         )
-        from motionkit.motion import ReadOptions
 
-        options = ReadOptions(up, units, source_fps, rot6d_columns, hierarchy, offsets, smpl_model)
-        workers = jobs or os.cpu_count() or 1
-        if check:
-            given = {
-                "--to": to, "--fix": fix, "--fps": fps, "--bvh-unit": bvh_unit != "cm", "--min-frames": min_frames > 1,
-                "--mirror": mirror, "--overwrite": overwrite, "--captions": captions,
-            }  # fmt: skip
-            _check(paths, options, clips, given, workers, json=json)
-            return
-        if len(paths) < 2:
-            raise MotionkitError(
-                "convert needs something to read and a place to write.", fix="motionkit convert IN... OUT"
-            )
+        workers = settings.jobs or os.cpu_count() or 1
+        if settings.check:
+            return _check(paths, settings, workers)
         out = Path(paths[-1])
-        request = plan_conversion(out, paths[:-1], to, Wishes(fps, bvh_unit, min_frames, mirror, fix, overwrite))
-        rows = _inputs.open_table(captions, caption_column, id_column, split_column, group_column)
-        sources, skipped = _inputs.open_inputs(paths[:-1], options, clips)
+        options = OutputOptions(fix=settings.fix, **settings.write.model_dump())
+        request = plan_conversion(out, paths[:-1], settings.to, options)
+        rows = open_table(settings.captions)
+        sources, skipped = open_inputs(paths[:-1], settings.read)
         with working("convert", len(sources), after=NOTHING if request.file else GOES_ON) as step:
             report = run_conversion(request, sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
         report.skipped = list(map(str, skipped))
-        _talk(messages(report, fixed=fix))
-        if not json and len(report.written) == 1 and not report.splits:
-            write(f"wrote {out}: {summary_line(report)}")
-        elif not json:
-            table(f"wrote {out}", ("", ""), summary_rows(report))
-        finish({"command": "convert", "out": str(out), **asdict(report)}, report.failure(out), json=json)
+        _talk(messages(report, fixed=settings.fix))
+        one = len(report.written) == 1 and not report.splits
+        table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
+        shown = {"text": f"wrote {out}: {summary_line(report)}"} if one else {"table": table}
+        return {"out": str(out), **asdict(report), **shown, "failure": report.failure(out)}
 
 
-def _check(
-    paths: list[str], options: ReadOptions, clips: int, given: Mapping[str, object], workers: int, *, json: bool
-) -> None:
-    """Load everything, print what was found, and end with exit code 1 when something is wrong."""
-    from motionkit.clips.convert import FINDING_COLUMNS, check, check_messages, finding_rows, refuse_for_check
+def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
+    """Refuse options that have no effect, and paths that are missing, before anything is read."""
+    from motionkit.clips.convert import refuse_for_check
 
-    refuse_for_check(given)
-    sources, skipped = _inputs.open_inputs(paths, options, clips)
+    if settings.check:
+        default = ConvertSettings()
+        given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
+        more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
+        refuse_for_check({**more, **given})
+    elif len(paths) < 2:
+        raise MotionkitError("convert needs something to read and a place to write.", fix="motionkit convert IN... OUT")
+
+
+def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Mapping[str, Any]:
+    """Load everything and return what was found, with an error when something is wrong."""
+    from motionkit.clips.convert import FINDING_COLUMNS, check, check_messages, finding_rows
+
+    sources, skipped = open_inputs(paths, settings.read)
     with working("check", len(sources)) as step:
         report = check(sources, jobs=workers, progress=lambda key: step(1, note=key))
-    if not json:
-        table(f"{len(report.clips)} clip(s)", FINDING_COLUMNS, finding_rows(report))
-        _talk(check_messages(report))
-    document = {
-        "command": "check", "clips": report.clips, "failed": report.failed, "skipped": list(map(str, skipped)),
+    _talk(check_messages(report))
+    return {
+        "command": "check",
+        "clips": report.clips,
+        "failed": report.failed,
+        "skipped": list(map(str, skipped)),
         "warnings": report.warnings,
+        "table": {
+            "title": f"{len(report.clips)} clip(s)", "columns": FINDING_COLUMNS, "rows": finding_rows(report),
+        },
+        "failure": report.check_failure(),
     }  # fmt: skip
-    finish(document, report.check_failure(), json=json)
 
 
 def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:

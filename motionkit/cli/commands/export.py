@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
-from motionkit.cli.output import JsonFlag, emit, say, warn
+from motionkit.cli.output import say, warn
+from motionkit.cli.settings import settings_command
+from motionkit.config import Cli, Settings
+
+
+class ExportSettings(Settings):
+    """Everything `motionkit export` can be told."""
+
+    to: Annotated[Literal["mdm"], Cli("--to")] = Field(
+        "mdm", description="mdm: model%09d.pt and args.json of the original MDM code."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite")] = Field(
+        False, description="Replace what an earlier export wrote in OUT; other files stay."
+    )
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @app.command()
+    @settings_command(app, ExportSettings)
     def export(
+        settings: ExportSettings,
         run: Annotated[
             str, typer.Argument(metavar="RUN", help="Run folder, checkpoint, policy folder, or the word starter.")
         ],
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
-        to: Annotated[
-            Literal["mdm"], typer.Option("--to", help="mdm: model%09d.pt and args.json of the original MDM code.")
-        ] = "mdm",
-        overwrite: Annotated[
-            bool, typer.Option("--overwrite", help="Replace what an earlier export wrote in OUT; other files stay.")
-        ] = False,
-        json: JsonFlag = False,
-    ) -> None:
+    ) -> Mapping[str, Any]:
         """Write a policy for another tool; LoRA adapters are merged."""
         from motionkit.evaluation import export_model
 
-        found, path, obstacles = export_model(run, to, out, overwrite=overwrite)
+        found, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
         say(found.describe())
         if obstacles:
             warn(
@@ -38,7 +47,4 @@ def register(app: typer.Typer) -> None:
                 "motionkit reads it (--policy.checkpoint)."
             )
         say(f"wrote {path}")
-        emit(
-            {"command": "export", "status": "done", "to": to, "file": str(path), "not_in_stock_mdm": obstacles},
-            json=json,
-        )
+        return {"to": settings.to, "file": str(path), "not_in_stock_mdm": obstacles}

@@ -12,7 +12,7 @@ from pydantic import Field
 from motionkit.cli._stop import working
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
-from motionkit.config import Chosen, Cli, Group, Settings, slot
+from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
@@ -25,33 +25,24 @@ if TYPE_CHECKING:
 EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
 
 
-class SamplerSettings(Group):
-    """How the policy is sampled."""
-
-    kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler", panel="Sampling")] = Field(
-        default="ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
-    )
-    inference_timesteps: Annotated[int, Cli("--inference-timesteps", panel="Sampling")] = Field(
-        default=0, ge=0, le=10_000, description="Sampling steps, spread over the trained ones; 0 takes all of them."
-    )
-    guidance_scale: Annotated[float, Cli("--guidance-scale", panel="Sampling")] = Field(
-        default=2.5, ge=0, description="Classifier-free guidance scale; 1 is off."
-    )
-    eta: float = Field(default=0.0, ge=0, le=1, description="Noise of ddim.")
-
-
-class PromptSettings(Group):
+class AskedPrompts(PromptSettings):
     """Which prompts of a dataset are asked, where there is no TEXT."""
 
-    split: Annotated[Literal["train", "val", "test"] | None, Cli("--split", panel="Prompts of a dataset")] = Field(
-        default=None, description="Split of the prompts; default: test, or the last one that composite data have."
+    split: Annotated[Literal["train", "val", "test"] | None, Cli("--split")] = Field(
+        None, description="Split of the prompts; default: test, or the last one that composite data have."
     )
-    k_segments: Annotated[int, Cli("--k-segments", panel="Prompts of a dataset")] = Field(
-        default=0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own."
+    limit: Annotated[int, Cli("--limit")] = Field(
+        16, ge=0, description="How many prompts, from the first on; 0 takes all."
     )
-    limit: Annotated[int, Cli("--limit", panel="Prompts of a dataset")] = Field(
-        default=16, ge=0, description="How many prompts, from the first on; 0 takes all."
+
+
+class GenerateSampler(SamplerSettings):
+    """How the policy is sampled."""
+
+    kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler")] = Field(
+        "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
     )
+    eta: float = Field(0.0, ge=0, le=1, description="Noise of ddim.")
 
 
 class GenerateSettings(Settings):
@@ -64,12 +55,12 @@ class GenerateSettings(Settings):
         description="Dataset whose prompts are asked, instead of TEXT.",
         gives=("text-motion", "composite"),
     )
-    prompts: PromptSettings = PromptSettings()
-    sampler: SamplerSettings = SamplerSettings()
-    num_samples: Annotated[int, Cli("--num-samples", panel="Sampling")] = Field(
+    prompts: AskedPrompts = AskedPrompts()
+    sampler: GenerateSampler = GenerateSampler()
+    num_samples: Annotated[int, Cli("--num-samples", panel="Sampler")] = Field(
         default=1, ge=1, le=10_000, description="Motions per text."
     )
-    seed: Annotated[int, Cli("--seed", panel="Sampling")] = Field(default=0, ge=0, description="Seed of the noise.")
+    seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(default=0, ge=0, description="Seed of the noise.")
     device: Annotated[str, Cli("--device")] = Field(default="auto", description="auto, cpu, mps, cuda, cuda:N or N.")
 
 
@@ -213,7 +204,7 @@ def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: st
         raise MotionkitError(
             "--durations has no effect with --dataset.", why="its prompts have lengths.", fix="leave --durations out."
         )
-    if settings.dataset is None and settings.prompts != PromptSettings():
+    if settings.dataset is None and settings.prompts != AskedPrompts():
         raise MotionkitError(
             "--split, --k-segments and --limit choose among the prompts of a dataset, and there is none.",
             fix="add --dataset NAME, or leave them out.",

@@ -9,7 +9,7 @@ import typer
 
 from motionkit.cli.output import JsonFlag, emit, finish, say, table, warn, write
 from motionkit.errors import MotionkitError
-from motionkit.plugins import Entry, kinds_in_words
+from motionkit.plugins import KINDS, Entry, either
 
 if TYPE_CHECKING:
     from motionkit.plugins._trial import Outcome
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_plugins(
-    kind: Annotated[str, typer.Argument(help=f"{kinds_in_words()}; all by default.")] = "",
+    kind: Annotated[str, typer.Argument(help=f"{either(KINDS)}; all by default.")] = "",
     check: Annotated[
         bool,
         typer.Option(
@@ -92,7 +92,7 @@ def _words(entry: Entry, outcome: Outcome | None) -> tuple[str, str]:
 
 
 def show_plugin(
-    kind: Annotated[str, typer.Argument(help=f"{kinds_in_words()}.")],
+    kind: Annotated[str, typer.Argument(help=f"{either(KINDS)}.")],
     name: Annotated[str, typer.Argument(help="NAME, DIST:NAME or ./file.py:obj.")],
     json: JsonFlag = False,
 ) -> None:

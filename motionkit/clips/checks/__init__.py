@@ -1,4 +1,4 @@
-"""What is wrong with a motion, and its longest clean run."""
+"""Find the faults of a motion, and its longest clean run."""
 
 from motionkit.clips.checks._check import check_motion
 from motionkit.clips.checks._finding import KINDS, Finding, longest_clean_run

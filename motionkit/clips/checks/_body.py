@@ -30,11 +30,11 @@ _MISTAKES = (
     ("mm", "m"), ("cm", "m"), ("cm", "dm"), ("in", "m"), ("cm", "in"), ("in", "cm"), ("dm", "cm"), ("m", "cm"),
     ("m", "mm"),
 )  # fmt: skip
-"""What a unit is and what it is taken for, of several with one factor the commonest."""
+"""The unit of a file and the unit it was read as; of several pairs with one factor the most common."""
 
 
 def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
-    """Find a body that is no size for a person, and guess the unit that was meant.
+    """Find a body whose size is not a person's, and guess the unit that was meant.
 
     Args:
         positions: ``[T, J, 3]`` metres; finite.
@@ -51,7 +51,7 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
     if low <= size <= high:
         return None
     if size <= 1e-6:
-        # The predictor's JSON may hold rotations only: good for training, with nothing to look at.
+        # The predictor's JSON may hold rotations only: enough for training, but positions are all 0.
         return Finding("scale", (), "all joints are in one place: bone lengths are not known.", "warning")
     mistakes = [(UNITS[taken].metres / UNITS[unit].metres, unit, taken) for unit, taken in _MISTAKES]
     factor, unit, taken = min(mistakes, key=lambda mistake: abs(math.log(size / usual / mistake[0])))

@@ -14,13 +14,13 @@ from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.frames import finite_frames, nearest_finite, ranges
 
 FPS_RANGE = (5.0, 480.0)
-"""Below, no step of a walk has two frames; above, no motion capture is stored."""
+"""Below this range no step of a walk has two frames; above it no motion capture is stored."""
 
 FARTHEST = 1e6
-"""Metres from the origin; nobody walks there, and squares of such numbers soon are not finite either."""
+"""Metres from the origin; no motion goes there, and squares of larger numbers soon overflow."""
 
 _FEWEST = 2
-"""Frames without which nothing moves."""
+"""Fewest frames with a movement."""
 
 
 def check_motion(
@@ -32,21 +32,27 @@ def check_motion(
     min_frames: int = 2,
     target_fps: float = 0.0,
 ) -> tuple[Finding, ...]:
-    """Look for everything that is wrong with a clip; see `KINDS`.
+    """Find the faults of a clip; see `KINDS`.
 
     Thresholds are constants of the modules beside this one, with their reasons. They were set so that the 228 clips
     of a curated CMU set, each the longest clean run of its recording, have an error in very few.
 
     Args:
         motion: The clip, in metres, Y up.
-        positions: ``[T, J, 3]`` of it, when they are known already; they save a pass of forward kinematics.
+        positions: ``[T, J, 3]`` of it if known; they save a pass of forward kinematics.
         floor: Height of the floor in metres when it is known (0 in features); None estimates it.
-        sound: ``[T]``, False for frames that are spoilt by something that goes with the motion, such as features.
-        min_frames: Fewest frames that the clip is of use with; fewer are worth a warning, and less than two an error.
+        sound: ``[T]``, False for frames that are not finite in data beside the motion, such as features.
+        min_frames: Fewest frames of a useful clip; fewer are a warning, less than two an error.
         target_fps: Frames per second at which `min_frames` counts; 0 for the clip's own.
 
     Returns:
         The findings, errors first. A clip without any has none.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> still = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.zeros(60, 22, 3), 20.0)
+        >>> [(finding.kind, finding.severity) for finding in check_motion(still)]
+        [('scale', 'warning'), ('frozen', 'warning')]
     """
     places = motion.positions() if positions is None else positions
     names, parents, fps = motion.names, motion.parents, motion.fps
@@ -57,7 +63,7 @@ def check_motion(
         far = " or further than 1000 km away" if bool(((places.abs() >= FARTHEST) & places.isfinite()).any()) else ""
         found.append(Finding("nan", spans, f"a value is not finite (NaN or infinite){far} in {words(spans)}."))
     if bool(whole.any()):
-        # Frames that are not finite, and a rest pose, are taken for what they stand beside: one fault, one finding.
+        # Frames that are not finite, and a rest pose, are replaced by their neighbours: one fault, one finding.
         index = nearest_finite(whole)
         start = int(index[0])
         rest = frames_at_rest(places[index][start:], fps=fps)
@@ -65,7 +71,7 @@ def check_motion(
             found.append(_at_rest(start, start + rest))
             index[: start + rest] = start + rest
         sound = places[index]
-        # Where frames are missing, the step to the next one is as long as they lasted, and no jump.
+        # A step over missing frames lasts as long as they do and is no jump.
         steps = sound.where(whole[:, None, None], torch.nan)
         found.append(speed_jumps(steps, names, fps))
         found.append(root_shift(steps, names, fps))
@@ -88,7 +94,7 @@ def _finite(motion: Motion | JointMotion, places: Tensor) -> Tensor:
 
 
 def _at_rest(start: int, stop: int) -> Finding:
-    """Return what to say of frames at the start."""
+    """Return the finding for a rest pose at the start."""
     spans = ((start, stop),)
     are = "is a rest pose (T-pose), or mixed with one" if stop == start + 1 else "are a rest pose (T-pose) that is held"
     return Finding("rest-pose", spans, f"{words(spans)} {are}: the motion does not start from it.")

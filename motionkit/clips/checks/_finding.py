@@ -1,4 +1,4 @@
-"""What a check says about a motion, and what is left when the faults are cut out."""
+"""Findings of the checks, and the longest run of frames without one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS: dict[Kind, str] = {
 """Every kind of finding, in words."""
 
 _IMPOSSIBLE = 1e6
-"""No length, speed or time of a motion comes near it; damaged files have values of 300 digits."""
+"""Far above any length, speed or time of a motion; damaged files have values of 300 digits."""
 
 _JOINED = frozenset({"jump"})
 """Kinds that lie between a frame and the one before it: a run may begin at their frames, not go across."""
@@ -61,19 +61,19 @@ class Finding:
 
 
 def count(frames: Ranges) -> int:
-    """Return how many frames the ranges hold."""
+    """Return the number of frames in the ranges."""
     return sum(stop - start for start, stop in frames)
 
 
 def amount(value: float, digits: int = 0) -> str:
-    """Return a number for people: with so many decimals, but three digits and an exponent where it is impossible."""
+    """Return a number as text with `digits` decimals; impossible values have three digits and an exponent."""
     if math.isinf(value):
         return "more than 1e308"
     return f"{value:.{digits}f}" if abs(value) < _IMPOSSIBLE else f"{value:.3g}"
 
 
 def words(frames: Ranges, shown: int = 4) -> str:
-    """Return ranges for people: ``frame 7``, ``frames 7, 12-15, ...``; the last frame of a range is inside it."""
+    """Return ranges as text: ``frame 7``, ``frames 7, 12-15, ...``; the last frame of a range is inside it."""
     parts = [str(start) if stop == start + 1 else f"{start}-{stop - 1}" for start, stop in frames[:shown]]
     more = ", ..." if len(frames) > shown else ""
     return f"frame{'s' if count(frames) > 1 else ''} {', '.join(parts)}{more}"
@@ -88,6 +88,10 @@ def longest_clean_run(frames: int, findings: Iterable[Finding]) -> tuple[int, in
     Args:
         frames: Number of frames of the clip.
         findings: What `check_motion` found in it.
+
+    Example:
+        >>> longest_clean_run(100, [Finding("nan", ((30, 32),), "a gap"), Finding("jump", ((80, 81),), "a jump")])
+        (32, 80)
     """
     bad, breaks = [False] * frames, [False] * (frames + 1)
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Where the floor is, and who is below it or above it for too long."""
+"""Height of the floor; joints below it, and bodies above it for too long."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def floor_height(positions: Tensor, fps: float) -> float:
     Args:
         positions: ``[T, J, 3]`` metres, Y up, finite.
         fps: Frames per second.
+
+    Example:
+        >>> floor_height(torch.full((20, 22, 3), 0.25), fps=20.0)
+        0.25
     """
     low, joint = positions[..., 1].min(dim=1)
     if len(positions) > 1:

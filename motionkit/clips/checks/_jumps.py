@@ -31,7 +31,7 @@ FASTEST_JOINT_TURN = 2520.0
 """Degrees per second: 42 degrees a frame at 60 fps, from the same."""
 
 FROZEN_SECONDS = 1.0
-"""A body that stands still sways; a second of values equal to the last bit is a recording that stopped."""
+"""Seconds of equal values that mean a recording stopped: a body that stands still sways."""
 
 _EQUAL = 1e-9
 

@@ -1,4 +1,4 @@
-"""First frames that do not belong to the motion: a T-pose put before it, or what a filter left of one."""
+"""Find a rest pose in the first frames: a T-pose put before the motion, or the remains of a filtered one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ ratio stays under 2.5; clips whose first frame is a sixth of the way back to the
 it, have 4.3 to 6.3; a whole rest pose has far more."""
 
 _HELD = 1e-3
-"""Metres between frames up to which a pose is held: rounding. Somebody who stands before setting off sways, or is
-animated to; in either case there is no `_STEP` from one frame to the next, four times as far as whatever follows."""
+"""Metres between frames up to which a pose counts as held: rounding. A person who stands before walking sways; then no
+frame is `_STEP` away from the one before it and four times as far as the following steps."""
 
 _SECONDS = 1.0 / 3.0
 _SLOW_FPS = 30.0
-"""Below this rate steps are longer and fewer, and a hand that stops moves 4 times as far in one as after it. Nobody has
-just stopped who stood still before, so a pose that is held is judged as at any rate."""
+"""Below this rate steps are longer and fewer, and a hand that stops may move 4 times as far in one step as in the next.
+A pose that is held before is judged as at any rate."""
 
 
 def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
-    """Return how many frames at the start have nothing to do with the motion, as a T-pose put before it has not.
+    """Return the number of frames at the start that do not belong to the motion, such as a T-pose put before it.
 
     That is the first frame, or a pose held over several, when it is left in one step that is unlike those after it.
     Limbs are compared relative to the root, because a rest pose often stands at the origin as well.
@@ -31,6 +31,13 @@ def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
     Args:
         positions: ``[T, J, 3]`` metres, the root first, at the file's own rate.
         fps: That rate.
+
+    Example:
+        >>> import torch
+        >>> positions = torch.zeros(40, 2, 3)
+        >>> positions[1:, 1, 0] = 0.5 + 0.01 * torch.arange(39)  # half a metre in the first step
+        >>> frames_at_rest(positions)
+        1
     """
     limbs = positions - positions[:, :1]
     steps = (limbs[1:] - limbs[:-1]).norm(dim=-1).amax(dim=-1)
@@ -41,7 +48,7 @@ def frames_at_rest(positions: Tensor, fps: float = 60.0) -> int:
         return 0
     step, most = float(steps[first]), float(following.max())
     if first and most <= _HELD:
-        # From one still to another: a jump, if it is far enough, and no telling which of the two is the motion.
+        # From one still pose to another: a jump if it is far enough; either of the two may be the motion.
         return 0
     ratio = _RATIO if fps >= _SLOW_FPS or first else 1.5 * _RATIO
     return first + 1 if step > _STEP and step > ratio * most else 0

@@ -1,20 +1,11 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
-from motionkit.clips.convert._dataset_target import MAX_FRAMES, MIN_FRAMES, FeatureTarget
-from motionkit.clips.convert._file_source import FileSource
-from motionkit.clips.convert._files import FileKind, kind_of
-from motionkit.clips.convert._generated import generated_texts
-from motionkit.clips.convert._load import load_clips, unforeseen
-from motionkit.clips.convert._pipeline import check, convert
-from motionkit.clips.convert._place import claim_folder
-from motionkit.clips.convert._reading import refuse_idle
-from motionkit.clips.convert._report import ConvertReport
-from motionkit.clips.convert._request import Request, plan_conversion, refuse_foreign, run_conversion
-from motionkit.clips.convert._single import convert_file, require_file
-from motionkit.clips.convert._sources import Opened, open_sources
-from motionkit.clips.convert._targets import FileTarget, Target
-from motionkit.clips.convert._wishes import Wishes, refuse_for_check
-from motionkit.clips.convert._words import (
+from motionkit.clips._dataset_folder import generated_texts
+from motionkit.clips._find import Opened, open_sources, refuse_idle
+from motionkit.clips._sources import FileSource
+from motionkit.clips._walk import load_clips
+from motionkit.clips.convert._feature_target import FeatureTarget
+from motionkit.clips.convert._messages import (
     FINDING_COLUMNS,
     check_messages,
     finding_rows,
@@ -23,20 +14,32 @@ from motionkit.clips.convert._words import (
     summary_line,
     summary_rows,
 )
+from motionkit.clips.convert._options import (
+    OutputOptions,
+    Request,
+    plan_conversion,
+    refuse_for_check,
+    refuse_foreign,
+    run_conversion,
+)
+from motionkit.clips.convert._report import ConvertReport
+from motionkit.clips.convert._resumable_folder import claim_folder
+from motionkit.clips.convert._targets import FileTarget, Target
+from motionkit.clips.convert._to_file import convert_file, require_file
+from motionkit.clips.convert._to_folder import check, convert
+from motionkit.clips.convert._write_file import FileKind, kind_of
 
 __all__ = [
     "FINDING_COLUMNS",
-    "MAX_FRAMES",
-    "MIN_FRAMES",
     "ConvertReport",
     "FeatureTarget",
     "FileKind",
     "FileSource",
     "FileTarget",
     "Opened",
+    "OutputOptions",
     "Request",
     "Target",
-    "Wishes",
     "check",
     "check_messages",
     "claim_folder",
@@ -57,5 +60,4 @@ __all__ = [
     "run_conversion",
     "summary_line",
     "summary_rows",
-    "unforeseen",
 ]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from motionkit.clips.convert._outcome import Found, Outcome, Piece
+from motionkit.clips._walk import Outcome
+from motionkit.clips.convert._check_clip import ClipFacts
+from motionkit.clips.convert._targets import Piece
 from motionkit.errors import MotionkitError
 
 
@@ -54,20 +59,26 @@ class ConvertReport:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
-    def add(self, outcome: Outcome) -> list[Piece]:
+    def add(self, outcome: Outcome[Any]) -> list[Piece]:
         """Add the outcome of one source; return the pieces that were written."""
-        for key, reason in outcome.problems.items():
-            name = outcome.origin if key == outcome.key else f"{outcome.origin} ({key})"
-            self.failed[name] = reason
-        for found in outcome.clips:
-            self._take(found, outcome.origin)
-        kept = [piece for piece in outcome.pieces if piece.files]
-        self.short.update({piece.key: piece.frames for piece in outcome.pieces if not piece.files})
-        parts = Counter(piece.clip for piece in outcome.pieces if piece.key.startswith(f"{piece.clip}_p"))
-        self.cut.update(parts)
+        self.failed.update(outcome.failed())
+        for result in outcome.results:
+            if isinstance(result, ClipFacts):
+                self._add_facts(result, outcome.origin)
+        pieces = [result for result in outcome.results if isinstance(result, Piece)]
+        kept = [piece for piece in pieces if piece.files]
+        self.short.update({piece.key: piece.frames for piece in pieces if not piece.files})
+        self.cut.update(Counter(piece.clip for piece in pieces if piece.key.startswith(f"{piece.clip}_p")))
         self.written.extend(piece.key for piece in kept)
         self.frames += sum(piece.frames for piece in kept)
         return kept
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measure the wall-clock and processor time of the block."""
+        wall, cpu = time.perf_counter(), _cpu_seconds()
+        yield
+        self.seconds, self.cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
 
     def conclude(self, pieces: Sequence[Piece]) -> None:
         """Compute `figures` from all pieces written."""
@@ -79,6 +90,14 @@ class ConvertReport:
     def reasons(self) -> list[str]:
         """Return why clips were not used; the origin is added where a message lacks it."""
         return [reason if name in reason else f"{name}: {reason}" for name, reason in self.failed.items()]
+
+    def nothing(self, count: int) -> MotionkitError:
+        """Return the error of a conversion in which none of `count` clips could be used, with a few of the reasons."""
+        reasons = self.reasons()[:3]
+        if self.short:
+            some = ", ".join(f"{key} ({frames} frames)" for key, frames in list(self.short.items())[:3])
+            reasons.append(f"{len(self.short)} clip(s) are too short: {some}.")
+        return MotionkitError(f"none of {count} clip(s) could be used, so nothing was written.", why=" ".join(reasons))
 
     def failure(self, out: object) -> MotionkitError | None:
         """Return the error at the end of a conversion in which clips could not be used.
@@ -103,7 +122,7 @@ class ConvertReport:
             code=1,
         )
 
-    def _take(self, found: Found, origin: str) -> None:
+    def _add_facts(self, found: ClipFacts, origin: str) -> None:
         self.clips.append(
             {
                 **found.facts(),
@@ -117,3 +136,9 @@ class ConvertReport:
         self.warnings.extend(f"{found.key}: {warning}" for warning in found.warnings)
         if found.kept is not None:
             self.fixed[found.key] = found.kept
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and its finished children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

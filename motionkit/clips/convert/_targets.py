@@ -1,18 +1,42 @@
-"""The protocol of clip writers, and the writer of one file for each clip."""
+"""Writers of clips: their protocol and result, and the writer of one file for each clip."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from motionkit.clips.convert._files import SUFFIX, FileKind, write_file
-from motionkit.clips.convert._outcome import Piece
+from motionkit.clips.convert._write_file import SUFFIX, FileKind, write_file
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 from motionkit.motion._skeleton import HUMANML
 from motionkit.motion.corpus._ids import plain_id
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One clip as written, or left out for being too short.
+
+    Attributes:
+        key: Its id.
+        frames: Frames written (feature rows for datasets).
+        files: Paths of its files inside the output folder; empty when it was left out as too short.
+        split: ``train``, ``val``, ``test`` or empty.
+        group: All clips of a group are in the same split.
+        captions: Number of captions.
+        figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
+        clip: Id of the clip that it was made from, whole, in part or mirrored.
+    """
+
+    key: str
+    frames: int
+    files: tuple[str, ...] = ()
+    split: str = ""
+    group: str = ""
+    captions: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    clip: str = ""
 
 
 class Target(Protocol):

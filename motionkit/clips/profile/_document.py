@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import asdict
 from statistics import median
 
-from motionkit.clips.profile._course import SPEED_BINS, YAW_BINS
+from motionkit.clips.profile._movement import SPEED_BINS, YAW_BINS
 from motionkit.clips.profile._profile import Profile
 
 
 def profile_statistics(profile: Profile) -> dict[str, object]:
-    """Return the figures that go into a settings file; keys are stable, None where nothing is known."""
+    """Return the figures that go into a settings file; keys are stable, None for unknown figures."""
     seconds = [row.seconds for row in profile.rows]
     lengths, number = profile.lengths, len(profile.rows)
     return {
@@ -41,7 +41,7 @@ def profile_statistics(profile: Profile) -> dict[str, object]:
 
 
 def profile_document(profile: Profile) -> dict[str, object]:
-    """Return everything for JSON: `profile_statistics` and what stands behind it."""
+    """Return everything for JSON: `profile_statistics`, distributions, findings and clips."""
     return {
         **profile_statistics(profile),
         "contacts": asdict(profile.contacts),

@@ -1,4 +1,4 @@
-"""Setting top-level keys of a JSON text while leaving every other character as it is."""
+"""Set top-level keys of a JSON text and leave every other character as it is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def edit_json(text: str, changes: Mapping[str, object]) -> str:
 
 
 def dump(value: object, indent: str = "  ") -> str:
-    """Write a value over several lines, short lists on one, for a place `indent` deep."""
+    """Write a value over several lines, short lists on one; `indent` is that of its own line."""
     return _written(value, indent, "  " if not indent.strip(" ") else indent)
 
 
@@ -91,7 +91,7 @@ def _skip(plain: str, place: int) -> int:
 
 
 def _indent(text: str, places: Mapping[str, tuple[int, int]]) -> str:
-    """Return the indent of the first key, two blanks where there is none."""
+    """Return the indent of the first key; two blanks without one."""
     for first, _ in places.values():
         line = text[text.rfind("\n", 0, first) + 1 : first]
         blank = line[: len(line) - len(line.lstrip())]
@@ -101,7 +101,7 @@ def _indent(text: str, places: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _tail(between: str, after_value: bool) -> str:
-    """Return what stands before new keys: the text between the last value and the brace, with a comma in it."""
+    """Return the text before new keys: that between the last value and the brace, with a comma."""
     bare = re.sub(r"//[^\r\n]*|/\*.*?\*/", "", between, flags=re.DOTALL)
     comma = "," if after_value and "," not in bare else ""
     return f"{comma}{between.rstrip()}\n"

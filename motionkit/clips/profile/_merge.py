@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
 BLOCK = "dataset_profile"
-"""Key of the statistics; motionkit owns it and always updates it."""
+"""Key of the statistics, which are always updated."""
 
 
 @dataclass
@@ -23,11 +23,11 @@ class Merged:
     Attributes:
         path: The file.
         created: Whether it was new.
-        added: Keys that it did not have.
-        same: Keys that it had with the suggested value.
+        added: Keys that were added.
+        same: Keys that have the suggested value already.
         kept: Keys it has with another value, which stays: (its value, the suggestion).
         replaced: Keys whose value was replaced: (the value before, the suggestion).
-        backup: Copy of the file as it was, when its comments could not be kept.
+        backup: Copy of the old file, if its comments could not be kept.
         text: The new contents.
     """
 
@@ -73,6 +73,15 @@ def merge_settings(
 
     Raises:
         MotionkitError: The ending is unknown, the file is malformed, or it cannot be written.
+
+    Example:
+        >>> path = Path("settings.toml")
+        >>> size = path.write_text("epochs = 30 # enough")
+        >>> merged = merge_settings(path, {"epochs": 20, "batch": 4}, {"n_clips": 3})
+        >>> merged.added, merged.kept
+        (['batch'], {'epochs': (30, 20)})
+        >>> path.read_text().splitlines()[0]
+        'epochs = 30 # enough'
     """
     text, have = read_settings(path)
     format_ = format_of(path)

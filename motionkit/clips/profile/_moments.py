@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,12 +14,20 @@ from torch import Tensor
 Counts = NDArray[np.int64]
 
 
+class Counters:
+    """Base of sums whose fields add."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return both together."""
+        return type(self)(**{name: value + vars(other)[name] for name, value in vars(self).items()})
+
+
 @dataclass(frozen=True)
 class Moments:
     """Number, sum and sum of squares of values; two of them add.
 
     Attributes:
-        count: How many values.
+        count: Number of values.
         total: Their sum.
         squares: The sum of their squares.
         least: The smallest.
@@ -63,11 +72,11 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Circle:
+class Circle(Counters):
     """Directions, as the sum of their unit vectors; two of them add.
 
     Attributes:
-        count: How many directions.
+        count: Number of directions.
         cosines: Sum of their cosines.
         sines: Sum of their sines.
     """
@@ -80,10 +89,6 @@ class Circle:
     def of(cls, angles: Tensor) -> Circle:
         """Return the circle of angles in radians."""
         return cls(angles.numel(), float(angles.double().cos().sum()), float(angles.double().sin().sum()))
-
-    def __add__(self, other: Circle) -> Circle:
-        """Return all directions together."""
-        return Circle(self.count + other.count, self.cosines + other.cosines, self.sines + other.sines)
 
     @property
     def length(self) -> float | None:
@@ -116,14 +121,14 @@ class Bins:
     count: int
 
     def tally(self, values: Tensor) -> Counts:
-        """Return how many of ``[..., N]`` values fall into each bin, ``[..., count]`` int64."""
+        """Return the numbers of ``[..., N]`` values in each bin, ``[..., count]`` int64."""
         place = ((values - self.start) / self.width).floor().long().clamp(0, self.count - 1)
         counts = torch.zeros(*values.shape[:-1], self.count, dtype=torch.int64)
         # Plain arrays: tensors would go between processes by shared memory, one open file each.
         return counts.scatter_add_(-1, place, torch.ones_like(place)).numpy()
 
     def zeros(self) -> Counts:
-        """Return the counts of nothing."""
+        """Return counts of 0."""
         return np.zeros(self.count, dtype=np.int64)
 
     def quantile(self, counts: Counts, part: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""What a person should know of a data set before anything else; the terminal and the page say the same."""
+"""Notes on problems of a dataset, for the terminal and the top of the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from motionkit.clips.profile._profile import Profile
-from motionkit.page.wording import count, joined
+from motionkit.page import count, joined
 
 
 @dataclass(frozen=True)
@@ -14,10 +14,10 @@ class Note:
     """One remark.
 
     Attributes:
-        head: What is the matter.
-        rest: What follows from it; goes on where `head` ends.
+        head: The problem.
+        rest: Its effect; continues the sentence of `head`.
         bad: Whether figures suffer from it.
-        about: One word for what it is about.
+        about: A word that names its subject.
     """
 
     head: str
@@ -32,7 +32,7 @@ class Note:
 
 
 def notes(profile: Profile) -> Iterator[Note]:
-    """Yield remarks, the gravest first."""
+    """Yield notes, the most serious first."""
     if number := len(profile.failed):
         yield Note(
             f"{count(number, 'file')} could not be read", f" and {_is(number)} not in the figures.", about="failed"

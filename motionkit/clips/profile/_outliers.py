@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from motionkit.clips.profile._row import Row
-from motionkit.page.wording import count, metres, plain
+from motionkit.clips.profile._measure import Row
+from motionkit.page import count, metres, plain
 
 FAR = 3.5
 """Iglewicz and Hoaglin (1993): a modified z-score above 3.5 marks an outlier."""
 
 FEWEST = 8
-"""With fewer clips, a median says nothing about what is usual."""
+"""Fewest clips to compare: the median of fewer is no estimate of the usual value."""
 
 _TO_SIGMA = 0.6745
 _LEAST_SPREAD = 0.2
-"""Where most clips agree, as standing ones do in their speed, a fifth more or less is no difference."""
+"""Least spread of the logarithm: where most clips agree, a difference of a fifth is no outlier."""
 
 _MOST = 20
-"""Of so many clips one is listed for a figure at most: beyond that they are no outliers but a second group."""
+"""At most one outlier per 20 clips is listed for each figure; more would be a second group of clips."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Outlier:
 
     @property
     def title(self) -> str:
-        """Return the figure as people call it."""
+        """Return the name of the figure for tables."""
         return _FIGURES[self.figure].title
 
     @property
@@ -107,8 +107,8 @@ def find_outliers(rows: Sequence[Row], far: float = FAR) -> tuple[Outlier, ...]:
 
     The modified z-score 0.6745 (x - median) / MAD is taken of the logarithm, since all four figures are positive and
     skewed; the MAD is taken as 0.2 at least. Slow clips, smooth clips and clips that do not slide are no outliers:
-    only the upper end of speed, jerk and skate counts. One clip in twenty is listed for a figure at most, the
-    furthest: more are no outliers but a second group. A figure that fewer than `FEWEST` clips have is not compared;
+    only the upper end of speed, jerk and skate counts. At most one clip in twenty is listed for each figure,
+    the furthest: more would be a second group. A figure that fewer than `FEWEST` clips have is not compared;
     `uncompared` says so.
 
     Args:
@@ -128,14 +128,14 @@ def find_outliers(rows: Sequence[Row], far: float = FAR) -> tuple[Outlier, ...]:
         for (clip, number), log in zip(known, logs, strict=True):
             z = _TO_SIGMA * (log - centre) / spread
             if abs(z) > far and (z > 0 or name == "seconds"):
-                said = figure.words.format(figure.write(number), figure.write(usual))
-                far_off.append(Outlier(clip, name, number, usual, z, f"{said} (z {z:.1f})."))
+                reason = figure.words.format(figure.write(number), figure.write(usual))
+                far_off.append(Outlier(clip, name, number, usual, z, f"{reason} (z {z:.1f})."))
         found.extend(sorted(far_off, key=_order)[: max(1, len(known) // _MOST)])
     return tuple(sorted(found, key=_order))
 
 
 def uncompared(rows: Sequence[Row]) -> str:
-    """Return a sentence about the figures in which clips are too few to be compared; empty when all are."""
+    """Return a sentence that names the figures with too few clips to compare; empty if there are none."""
     if len(rows) < FEWEST:
         return f"Too few clips to compare: {count(len(rows), 'clip')}, and {FEWEST} are needed to say what is usual."
     known = {figure.title: len(_known(rows, figure)) for figure in _FIGURES.values()}
@@ -144,7 +144,7 @@ def uncompared(rows: Sequence[Row]) -> str:
 
 
 def _known(rows: Sequence[Row], figure: _Figure) -> list[tuple[str, float]]:
-    """Return the clips of which a figure is known, with it."""
+    """Return the clips that have a figure, with its value."""
     values = [(row.clip, figure.value(row)) for row in rows]
     return [(clip, number) for clip, number in values if number is not None and math.isfinite(number)]
 

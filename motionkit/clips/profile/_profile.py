@@ -1,71 +1,47 @@
-"""The statistics of a data set, gathered clip by clip."""
+"""The statistics of a dataset, added up clip by clip."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
+from motionkit.clips._walk import walk
 from motionkit.clips.profile._captions import CaptionCount
-from motionkit.clips.profile._contact_count import Contacts
-from motionkit.clips.profile._course import SPEED_BINS, YAW_BINS
-from motionkit.clips.profile._measure import Measure
-from motionkit.clips.profile._moments import Circle, Counts, Moments
+from motionkit.clips.profile._measure import Measure, Row, Sums, measure
 from motionkit.clips.profile._outliers import Outlier, find_outliers
-from motionkit.clips.profile._ranges import RigSums
-from motionkit.clips.profile._row import Row
+from motionkit.clips.profile._skeletons import RigSums
+from motionkit.motion._clip import Clip, ClipSource
+from motionkit.motion.corpus._caption_table import CaptionTable
 
 
 @dataclass
-class Profile:
-    """Statistics of a data set; `add` takes one clip's measure at a time.
+class Profile(Sums):
+    """Statistics of a dataset; `add` takes one clip's measure at a time.
 
     Attributes:
         rows: Figures of each clip.
         failed: Origin and reason of what could not be read.
-        yaw: |yaw| in degrees over all frames.
-        facing: Where bodies face, relative to their first frame.
-        yaw_bins: Frames by that direction.
-        travel_bins: Moving steps by direction of travel relative to the front.
-        speed: m/s over all steps.
-        speed_bins: Steps by speed.
-        bone_angle: Degrees of local rotations.
-        contacts: Frames by what touches the floor.
-        captions: Counts of captions.
+        captions: Counts over captions.
         skeletons: Sums of each skeleton by its name.
     """
 
     rows: list[Row] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    yaw: Moments = field(default_factory=Moments)
-    facing: Circle = field(default_factory=Circle)
-    yaw_bins: Counts = field(default_factory=YAW_BINS.zeros)
-    travel_bins: Counts = field(default_factory=YAW_BINS.zeros)
-    speed: Moments = field(default_factory=Moments)
-    speed_bins: Counts = field(default_factory=SPEED_BINS.zeros)
-    bone_angle: Moments = field(default_factory=Moments)
-    contacts: Contacts = field(default_factory=Contacts)
     captions: CaptionCount = field(default_factory=CaptionCount)
     skeletons: dict[str, RigSums] = field(default_factory=dict)
 
     def add(self, one: Measure) -> None:
         """Take one clip in."""
         self.rows.append(one.row)
-        self.yaw += one.yaw
-        self.facing += one.facing
-        self.yaw_bins = self.yaw_bins + one.yaw_bins
-        self.travel_bins = self.travel_bins + one.travel_bins
-        self.speed += one.speed
-        self.speed_bins = self.speed_bins + one.speed_bins
-        self.bone_angle += one.bone_angle
-        self.contacts += one.contacts
+        self.add_sums(one)
         self.captions.add(one.texts)
-        sums = self.skeletons.get(one.rig.name)
-        if sums is not None:
-            sums.add(one.rig, one.row.frames, one.angles, one.heights, one.reaches)
+        known = self.skeletons.get(one.joints.rig.name)
+        if known is not None:
+            known.add(one.joints)
         else:
-            self.skeletons[one.rig.name] = RigSums(
-                one.rig, one.row.clip, 1, one.row.frames, one.angles, one.heights, one.reaches
-            )
+            self.skeletons[one.joints.rig.name] = replace(one.joints)
 
     @property
     def frames(self) -> int:
@@ -93,7 +69,7 @@ class Profile:
         return 0.5 * ((self.yaw.std or 0.0) / 30.0 + (self.speed.std or 0.0) / 0.3)
 
     def outliers(self) -> tuple[Outlier, ...]:
-        """Return the clips that are unlike the others."""
+        """Return the clips that are far from the others in a figure."""
         return find_outliers(self.rows)
 
     def rig_sums(self) -> list[RigSums]:
@@ -129,3 +105,45 @@ class Profile:
             for kind, severity in {(finding.kind, finding.severity) for finding in row.findings}:
                 found.setdefault(kind, {"error": 0, "warning": 0})[severity] += 1
         return dict(sorted(found.items(), key=lambda item: (-item[1]["error"], -item[1]["warning"], item[0])))
+
+
+def profile_sources(
+    sources: Sequence[ClipSource],
+    *,
+    table: CaptionTable | None = None,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda key: None,
+) -> Profile:
+    """Load and measure every clip; clips that cannot be used are listed in `Profile.failed`.
+
+    Args:
+        sources: The clips.
+        table: Captions, splits and groups; they take precedence over those of the source.
+        jobs: Worker processes; 1 uses this process.
+        progress: Called with each source's id when it is done.
+
+    Raises:
+        MotionkitError: A worker process died, or a clip fits several rows of the table.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> from motionkit.datasets.export import dataset_sources
+        >>> profile = profile_sources(dataset_sources(load_dataset("starter"))[:3])
+        >>> len(profile.rows), profile.splits(), profile.fps
+        (3, {'train': 3}, {20.0: 3})
+    """
+    rows, _ = table.deal({source.key: source.origin for source in sources}) if table is not None else ({}, [])
+    profile = Profile()
+    with closing(walk(sources, _measured, rows=rows, jobs=jobs, progress=progress)) as outcomes:
+        for outcome in outcomes:
+            for one in outcome.results:
+                profile.add(one)
+            for name, reason in outcome.failed().items():
+                # The name is put before the reason anyway.
+                start = f"{outcome.origin} "
+                profile.failed[name] = reason.removeprefix(f"{outcome.origin}: ").removeprefix(start)
+    return profile
+
+
+def _measured(clip: Clip, key: str, origin: str) -> list[Measure]:
+    return [measure(clip, key, origin)]

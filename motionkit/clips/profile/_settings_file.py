@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from motionkit.clips.profile._edit_json import dump as dump_json
 from motionkit.clips.profile._edit_json import edit_json
 from motionkit.clips.profile._edit_toml import dump_toml_file, edit_toml
-from motionkit.clips.profile._edit_yaml import dump_yaml, edit_yaml
 from motionkit.documents import parse_json, parse_toml, parse_yaml, read_text
 from motionkit.errors import MotionkitError
 
@@ -58,6 +59,53 @@ def format_of(path: Path) -> Format:
         raise MotionkitError(
             f"settings file {path} is neither JSON, TOML nor YAML.", fix="name it .json, .jsonc, .toml or .yaml"
         ) from None
+
+
+def edit_yaml(text: str, changes: Mapping[str, object]) -> str:
+    """Return the text with keys set at the top level of a block mapping.
+
+    Args:
+        text: YAML with one document; empty is fine.
+        changes: Values to set; a key that is there is replaced in its place, others are added at the end.
+
+    Raises:
+        ValueError: The top is no block mapping.
+    """
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    places: dict[str, tuple[int, int]] = {}
+    if node is not None:
+        if not isinstance(node, yaml.MappingNode) or node.flow_style:
+            raise ValueError("the top is no block of keys")
+        for key, value in node.value:
+            start, stop = key.start_mark.index, value.end_mark.index
+            places[str(key.value)] = (start, start + len(_without_comments(text[start:stop])))
+    fresh = ""
+    edits: list[tuple[int, int, str]] = []
+    for key, value in changes.items():
+        written = dump_yaml({key: value})
+        if key in places:
+            edits.append((*places[key], written.rstrip("\n")))
+        else:
+            fresh += written
+    for first, last, words in sorted(edits, reverse=True):
+        text = text[:first] + words + text[last:]
+    if fresh and text and not text.endswith("\n"):
+        text += "\n"
+    return text + fresh
+
+
+def dump_yaml(table: Mapping[str, object]) -> str:
+    """Write a mapping in block style, in its own order."""
+    written: str = yaml.safe_dump(dict(table), sort_keys=False, allow_unicode=True, width=120)
+    return written
+
+
+def _without_comments(block: str) -> str:
+    """Take blank lines and comments off the end: PyYAML lets a block reach to the next key."""
+    lines = block.splitlines(keepends=True)
+    while len(lines) > 1 and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+        lines.pop()
+    return "".join(lines).rstrip("\n")
 
 
 _JSON = Format(partial(parse_json, kind=dict), edit_json, lambda table: dump_json(dict(table), "") + "\n", "{\n}\n")

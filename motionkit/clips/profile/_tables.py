@@ -1,4 +1,4 @@
-"""A profile as tables of words, for a terminal."""
+"""A profile as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from motionkit.clips.profile._document import profile_statistics
 from motionkit.clips.profile._outliers import uncompared
 from motionkit.clips.profile._profile import Profile
-from motionkit.clips.profile._schedule import STAGE_COLUMNS, stage_rows
-from motionkit.clips.profile._suggest import Suggestion
-from motionkit.page.wording import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
+from motionkit.clips.profile._suggestion import Suggestion
+from motionkit.page import UNKNOWN, capped, count, degrees, duration, joined, metres, plain
 
 _SHOWN = 3
 """Outliers listed for each figure; the page and ``--json`` have more."""
@@ -34,16 +33,19 @@ class Table:
     rows: list[tuple[object, ...]]
 
 
-def profile_tables(profile: Profile, suggestions: Sequence[Suggestion]) -> Iterator[Table]:
-    """Yield what is known of a data set, one table for each side of it.
+def profile_tables(profile: Profile, suggestions: Sequence[Suggestion], use: str = "") -> Iterator[Table]:
+    """Yield the tables of a profile.
 
     Args:
         profile: The statistics.
         suggestions: Settings with their reasons.
+        use: What the settings are for.
     """
     figures = profile_statistics(profile)
     yield Table(
-        "dataset", ("", ""), [(name, _said(write, figures[key])) for key, name, write in _FIGURES] + _bones(profile)
+        "dataset",
+        ("", ""),
+        [(name, _shown(write, figures[key])) for key, name, write in _FIGURES] + _bones(profile),
     )
     if profile.captions.captions:
         yield Table("captions", ("", ""), _captions(profile))
@@ -55,34 +57,27 @@ def profile_tables(profile: Profile, suggestions: Sequence[Suggestion]) -> Itera
         yield Table(
             "outliers, the furthest of each figure", ("figure", "clip", "its own", "median clip", "z"), outliers
         )
-    yield Table(
-        "suggested settings for the motion predictor (--write-config FILE merges them into yours)",
-        ("setting", "value", "reason"),
-        [(one.key, short(one.value), one.reason) for one in suggestions if not isinstance(one.value, list)],
-    )
+    if suggestions:
+        yield Table(
+            f"suggested settings for {use} (--write-config FILE merges them into yours)",
+            ("setting", "value", "reason"),
+            [(one.key, one.short, one.reason) for one in suggestions if not one.rows],
+        )
     for one in suggestions:
-        if isinstance(one.value, list):
-            # A column for each stage: the names of settings are too long for heads at 80 characters.
-            head, *rows = zip(STAGE_COLUMNS, *stage_rows(one.value), strict=True)
+        if one.rows:
+            # A column for each row: the names of settings are too long for heads at 80 characters.
+            head, *rows = zip(one.columns, *one.rows, strict=True)
             yield Table(f"{one.key}: {one.reason}", tuple(map(str, head)), rows)
 
 
 def remarks(profile: Profile) -> Iterator[str]:
-    """Yield what cannot be told, so that a missing table is not taken for good news."""
+    """Yield notes on statistics that could not be computed, whose tables are therefore missing."""
     if not profile.captions.captions:
         yield "there are no captions."
     if missing := uncompared(profile.rows):
         yield f"outliers: {missing[:1].lower()}{missing[1:]}"
     elif not profile.outliers():
         yield "outliers: no clip is far from the others in length, speed, jerk or foot skate."
-
-
-def short(value: object) -> str:
-    """Return a setting on one line; a schedule as its stages."""
-    if isinstance(value, list) and value and all(isinstance(part, dict) and "range" in part for part in value):
-        return ", ".join(f"{part.get('label', '?')} {part['range']}" for part in value)
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
@@ -107,7 +102,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 )
 
 
-def _said(write: Callable[[Any], str], value: object) -> str:
+def _shown(write: Callable[[Any], str], value: object) -> str:
     return UNKNOWN if value is None else write(value)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.datasets.composite._arrays import Arrays
 from motionkit.datasets.composite._draw import Drawn, draw_samples
+from motionkit.datasets.composite._messages import BIN, alike, leaks, none_fits, too_few
 from motionkit.datasets.composite._motion import reference_joints
 from motionkit.datasets.composite._plan import Plan
-from motionkit.datasets.composite._reasons import BIN, alike, leaks, none_fits, too_few
 from motionkit.datasets.composite._schema import TMR_LEAST, Metadata, Sample, Tower
 from motionkit.datasets.composite._sources import fingerprint, read_sources
 from motionkit.datasets.composite._tower import TextTower, similarities

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.datasets.composite import CompositeOptions
-from motionkit.datasets.composite._agree import longest, one_fps, one_skeleton, refuse_twins, shared_clips
 from motionkit.datasets.composite._arrays import Arrays, read_arrays
+from motionkit.datasets.composite._consistency import longest, one_fps, one_skeleton, refuse_twins, shared_clips
 from motionkit.datasets.composite._motion import reference_features
 from motionkit.datasets.composite._read import CompositeFile, find_files
 from motionkit.datasets.humanml import HumanMLOptions, KitOptions, humanml, kit

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from motionkit.datasets.composite._captions import draw_captions
 from motionkit.datasets.composite._plan import Plan
-from motionkit.datasets.composite._sets import FittingSets
+from motionkit.datasets.composite._sets import FittingSets, least_kept
 from motionkit.datasets.composite._sources import Source
-from motionkit.datasets.composite._windows import Windows, cut_windows
+
+Windows = tuple[tuple[int, int], ...]
 
 ATTEMPTS = 200
 """Most draws per requested sample, as in the original code."""
@@ -73,7 +74,7 @@ def draw_samples(sources: Sequence[Source], plan: Plan) -> Drawing:
         texts, different = draw_captions(parts, rng)
         if different or len(alike) < plan.max_samples:
             seen.add(key)
-            windows = cut_windows(parts, plan.low, plan.target_length, rng)
+            windows = _cut_windows(parts, plan.low, plan.target_length, rng)
             (found if different else alike).append(Drawn(parts, windows, texts))
     repeats = min(len(alike), plan.max_samples - len(found))
     return Drawing((*found, *alike[:repeats]), attempts, attempts == sets.count, repeats)
@@ -88,3 +89,25 @@ def _any_order(count: int, rng: random.Random) -> Iterator[int]:
         yield moved.get(other, other)
         moved[other] = moved.pop(at, at)
         at += 1
+
+
+def _cut_windows(parts: Sequence[Source], low: int, high: int, rng: random.Random) -> Windows:
+    """Return the half-open frame range of each clip of a set that fits `low` .. `high`.
+
+    Clips are whole unless their total is too long. Then a total is drawn, each clip keeps its minimum, and the other
+    frames are divided among the clips about uniformly; the places of the windows are drawn as well.
+    """
+    lengths = [part.frames for part in parts]
+    kept = list(lengths)
+    if sum(lengths) > high:
+        kept = [least_kept(part, crop=True) for part in parts]
+        spare = rng.randint(max(low, sum(kept)), high) - sum(kept)
+        dealt = [1] * len(parts)
+        for _ in range(spare):
+            # A Polya urn divides the frames; exactly uniform but for the clips' own lengths.
+            open_ones = [k for k, length in enumerate(lengths) if kept[k] < length]
+            (k,) = rng.choices(open_ones, [dealt[k] for k in open_ones])
+            kept[k] += 1
+            dealt[k] += 1
+    starts = [rng.randint(0, length - frames) for length, frames in zip(lengths, kept, strict=True)]
+    return tuple((start, start + frames) for start, frames in zip(starts, kept, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA, Document
+from motionkit.datasets.composite._schema import KIND, LIMIT, SCHEMA, CompositeDocument
 from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 from motionkit.weights import read_array
@@ -28,7 +28,7 @@ class CompositeFile:
     """
 
     path: Path
-    document: Document
+    document: CompositeDocument
 
 
 def find_files(paths: tuple[Path, ...]) -> list[CompositeFile]:
@@ -76,7 +76,7 @@ def read_file(path: Path) -> CompositeFile:
         raise MotionkitError(f"{path} has {size >> 20} MB, more than the {_LARGEST >> 20} MB a prompt set may have.")
     value = _ours(path) if ours else _legacy(path)
     try:
-        return CompositeFile(path, Document.model_validate(value, context={"ours": ours}))
+        return CompositeFile(path, CompositeDocument.model_validate(value, context={"ours": ours}))
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])

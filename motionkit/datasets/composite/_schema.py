@@ -14,11 +14,11 @@ TMR_LEAST = 2.0
 """Shortest motion in seconds that TMR was trained on; scores of shorter segments are extrapolated."""
 
 
-class _Model(BaseModel):
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class Sample(_Model):
+class Sample(_Record):
     """K actions that follow each other.
 
     Attributes:
@@ -60,7 +60,7 @@ class Sample(_Model):
         return self
 
 
-class Tower(_Model):
+class Tower(_Record):
     """The text tower that a B-matrix was computed with.
 
     Attributes:
@@ -72,7 +72,7 @@ class Tower(_Model):
     fingerprint: str
 
 
-class Metadata(_Model):
+class Metadata(_Record):
     """How a file was made.
 
     Attributes:
@@ -106,7 +106,7 @@ class Metadata(_Model):
     physics_reference: tuple[float, float] | None = None
 
 
-class ArraysEntry(_Model):
+class ArraysEntry(_Record):
     """The file with the arrays, beside the JSON file.
 
     Attributes:
@@ -120,7 +120,7 @@ class ArraysEntry(_Model):
     size: int = Field(ge=0)
 
 
-class Document(_Model):
+class CompositeDocument(_Record):
     """A whole file. The validation context ``{"ours": True}`` also compares redundant entries.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
-from motionkit.datasets.motions import shared_motions
+from motionkit.datasets.overlap import shared_motions
 from motionkit.errors import MotionkitError
 from motionkit.motion import original
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.datasets.cache import cache_folder
+from motionkit.config import cache_folder
 
 _VERSION = 1
 

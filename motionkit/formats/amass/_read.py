@@ -15,6 +15,7 @@ from motionkit.geometry import positions_from_bones
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import Motion
 from motionkit.motion._skeleton import HUMANML
+from motionkit.motion.frames import finite_warning
 from motionkit.rigs._smpl import default_rest
 from motionkit.rigs._smpl_model import find_smpl_model, read_smpl_model
 
@@ -39,15 +40,22 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
     Args:
         path: ``poses [T, 66 | 72 | 156 | 165]`` axis-angle (or ``root_orient`` and ``pose_body``), ``trans [T, 3]``
             in metres, ``mocap_framerate`` or another name for it, ``betas``, ``gender``.
-        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk says otherwise; ``smpl_model``,
+        options: ``fps`` for files without; ``up`` is Z as in AMASS unless the trunk points along Y; ``smpl_model``,
             a file or a folder with one per gender.
 
     Returns:
-        One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read, and that is
-        noted. Frames with NaN stay, and are warned of.
+        One clip: a `Motion` on the 22 body joints, in house space. Fingers, jaw and eyes are not read; a note
+        names them. Frames with NaN stay, with a warning.
 
     Raises:
         MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no value is finite.
+
+    Example:
+        >>> import numpy as np
+        >>> np.savez("stand.npz", poses=np.zeros((30, 156)), trans=np.zeros((30, 3)), mocap_framerate=120.0)
+        >>> (clip,) = read_amass(Path("stand.npz"))
+        >>> clip.motion.names[:3], clip.notes["body"]
+        (('pelvis', 'left_hip', 'right_hip'), "default (the file's betas do not count)")
     """
     recording = read_recording(path, options.fps)
     if options.smpl_model is None:
@@ -72,10 +80,8 @@ def read_amass(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
 def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Motion, str, list[str]]:
     """Return the motion in house space, the file's vertical axis, and what should be looked at."""
-    warnings = []
     finite = recording.finite
-    if not bool(finite.all()):
-        warnings.append(f"values are not finite in {int((~finite).sum())} of {len(finite)} frames.")
+    warnings = finite_warning(finite)
     rotations = _matrices(recording.rotations)
     translations = rest.expand(len(rotations), -1, -1).clone()
     translations[:, 0] += recording.places

@@ -60,7 +60,7 @@ def read_recording(path: Path, fps: float) -> Recording:
 
     Args:
         path: The ``.npz``.
-        fps: Frame rate for a file that does not say; 0 when the user gave none.
+        fps: Frame rate for a file without one; 0 for none.
 
     Raises:
         MotionkitError: Damaged, too large, something is missing or has a wrong shape, or no frame is finite.
@@ -111,7 +111,7 @@ def _poses(data: Mapping[str, Any], path: Path) -> tuple[NDArray[Any], str]:
 
 
 def _betas(data: Mapping[str, Any], path: Path) -> Tensor:
-    """Return the shape; none when there is none. Some tools repeat it in every frame; a person has one."""
+    """Return the shape, empty without one; where it is repeated in every frame, that of the first."""
     stored = _numbers(data, ("betas",), path)
     if stored is None or not stored.size:
         return torch.zeros(0, dtype=torch.float64)

@@ -38,6 +38,15 @@ def read_features_file(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Cl
     Raises:
         MotionkitError: No readable array, another width, no row that is finite, or features that are normalised with
             Mean and Std.
+
+    Example:
+        >>> from motionkit.motion import joints_to_features
+        >>> from motionkit.starter import generate
+        >>> joints = torch.from_numpy(generate("walk", frames=41).joints)
+        >>> np.save("walk.npy", joints_to_features(joints, HUMANML).float())
+        >>> (clip,) = read_features_file(Path("walk.npy"))
+        >>> clip.motion.frames, clip.notes["format"]
+        (40, 'humanml features')
     """
     array = read_array(path, limit=LIMIT)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":

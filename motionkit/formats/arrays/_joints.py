@@ -32,15 +32,22 @@ def read_joints(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
     Args:
         path: ``[T, J, 3]`` (``new_joints`` of HumanML3D and KIT-ML), ``[T, 3 J]``, ``[N, T, J, 3]`` or
-            ``[N, J, 3, T]`` (what MDM samples); J as in `place_joints`. Nothing in it is executed.
+            ``[N, J, 3, T]`` (what MDM samples); J as in `joints_clip`. Nothing in it is executed.
         options: Unit, vertical axis and frame rate, where the guesses are wrong.
 
     Returns:
-        One clip, or N with their number as part. Frames with NaN stay, and are warned of; one of several motions of
-        which nothing can be used has a `Clip.fault`.
+        One clip, or N with their number as part. Frames with NaN stay, with a warning; of several motions, one that
+        cannot be used has a `Clip.fault`.
 
     Raises:
         MotionkitError: No readable array of numbers, or of no such shape, or nothing in it can be used.
+
+    Example:
+        >>> from motionkit.starter import generate
+        >>> write_joints(Path("walk.npy"), torch.from_numpy(generate("walk", frames=40).joints))
+        >>> (clip,) = read_joints(Path("walk.npy"))
+        >>> clip.motion.frames, clip.notes["unit"], clip.notes["up"]
+        (40, 'm', 'y')
     """
     array = read_array(path, limit=LIMIT)
     stack = split_clips(array, str(path))
@@ -95,7 +102,7 @@ def read_mdm_results(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip
 
     Returns:
         N clips, cut to their lengths, the prompt as caption; parts are named as MDM names its films,
-        ``sample00_rep00``. One of which nothing can be used has a `Clip.fault`, and the others go on.
+        ``sample00_rep00``. A clip that cannot be used has a `Clip.fault`.
 
     Raises:
         MotionkitError: It is damaged, refers to code, is no such dict, or nothing in it can be used.
@@ -119,7 +126,7 @@ def is_mdm_results(data: object) -> bool:
 
 
 def _to_length(clips: list[Tensor], stored: Any, path: Path) -> tuple[list[Tensor], dict[int, MotionkitError]]:
-    """Return of each clip the frames that count, all where the file does not say; and lengths that cannot be."""
+    """Cut each clip to its stored length, if there is one; also return the errors of impossible lengths, by number."""
     if stored is None:
         return clips, {}
     lengths = np.asarray(stored).reshape(-1)

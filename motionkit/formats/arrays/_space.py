@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,23 +12,9 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import JointMotion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
+from motionkit.motion.frames import finite_frames, finite_warning
 from motionkit.rigs._smpl import SMPL_COUNTS, smpl_joints
 from motionkit.rigs._units import PERSON_LEG, UNITS, LengthUnit, nearest_unit
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A motion in house space and what was assumed on the way.
-
-    Attributes:
-        motion: The joints.
-        notes: Unit, axis and frame rate taken.
-        warnings: Guesses that a person should look at.
-    """
-
-    motion: JointMotion
-    notes: dict[str, str]
-    warnings: tuple[str, ...]
 
 
 def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | None:
@@ -41,12 +26,14 @@ def body_of(joints: int) -> tuple[Skeleton, tuple[str, ...], tuple[int, ...]] | 
     return None
 
 
-def place_joints(joints: Tensor, options: ReadOptions) -> Placed:
-    """Bring joints into metres with Y up.
+def joints_clip(joints: Tensor, options: ReadOptions, kind: str, part: str = "") -> Clip:
+    """Return the clip of joints in any unit and axes.
 
     Args:
         joints: ``[T, J, 3]``; J is 22 (24, 52 and 55 are SMPL's bodies with hands) or KIT's 21.
         options: Unit, vertical axis and frame rate; what is ``auto`` is guessed from legs and trunk.
+        kind: The format, for the notes.
+        part: `Clip.part`.
 
     Raises:
         MotionkitError: No body has J joints, there are no frames, no value is finite, or the legs have no length.
@@ -58,12 +45,10 @@ def place_joints(joints: Tensor, options: ReadOptions) -> Placed:
         )
     skeleton, names, parents = body
     joints = joints.double()
-    finite = torch.isfinite(joints).all(dim=-1).all(dim=-1)
+    finite = finite_frames(joints)
     if not bool(finite.any()):
         raise MotionkitError("there is no frame whose values are all finite.")
-    warnings = []
-    if not bool(finite.all()):
-        warnings.append(f"values are not finite in {int((~finite).sum())} of {len(joints)} frames.")
+    warnings = finite_warning(finite)
     unit_name, unit = _unit(joints[finite], skeleton, options)
     joints = joints * unit
     leg = _leg_length(joints[finite], skeleton)
@@ -77,8 +62,9 @@ def place_joints(joints: Tensor, options: ReadOptions) -> Placed:
     if up == "z":
         joints = joints[..., [0, 2, 1]] * joints.new_tensor([1.0, 1.0, -1.0])
     fps = options.fps or skeleton.fps
-    notes = {"body": f"{len(names)} joints", "unit": unit_name, "up": up, "fps": f"{fps:g}"}
-    return Placed(JointMotion(names, parents, joints, fps), notes, tuple(warnings))
+    notes = {"format": kind, "body": f"{len(names)} joints", "unit": unit_name, "up": up, "fps": f"{fps:g}"}
+    notes["frames"] = str(len(joints))
+    return Clip(JointMotion(names, parents, joints, fps), part=part, notes=notes, warnings=tuple(warnings))
 
 
 def _legs(skeleton: Skeleton) -> tuple[tuple[int, int, int], ...]:
@@ -129,18 +115,18 @@ def stacked_clips(
     kind: str,
     faults: Mapping[int, MotionkitError] = _NO_FAULTS,
 ) -> list[Clip]:
-    """Return a clip for each motion of an array; one that cannot be used has a `Clip.fault`, and nothing finite.
+    """Return a clip for each motion of an array; one that cannot be used has a `Clip.fault` and is all NaN.
 
     Args:
         stack: Joints ``[T, J, 3]``, J one for which there is a body.
         parts: What sets each apart from the others; empty for the only one.
-        options: As in `place_joints`.
+        options: As in `joints_clip`.
         origin: The file, for messages.
         kind: The format, for the record.
-        faults: What is known to be wrong with some of them, by number.
+        faults: Errors of some of them that are known already, by number.
 
     Raises:
-        MotionkitError: None of them can be used; what is wrong with the first.
+        MotionkitError: None of them can be used; the error of the first.
     """
     clips = [
         _clip(joints, part, options, kind, faults.get(number))
@@ -157,15 +143,13 @@ def _clip(joints: Tensor, part: str, options: ReadOptions, kind: str, fault: Mot
     try:
         if fault is not None:
             raise fault
-        placed = place_joints(joints, options)
+        return joints_clip(joints, options, kind, part)
     except MotionkitError as error:
-        return Clip(_nothing(joints), part=part, notes={"format": kind}, fault=error)
-    notes = {"format": kind, **placed.notes, "frames": str(placed.motion.frames)}
-    return Clip(placed.motion, part=part, notes=notes, warnings=placed.warnings)
+        return Clip(_unreadable(joints), part=part, notes={"format": kind}, fault=error)
 
 
-def _nothing(joints: Tensor) -> JointMotion:
-    """Return a motion of which nothing is known: whoever overlooks the fault finds no finite frame."""
+def _unreadable(joints: Tensor) -> JointMotion:
+    """Return an all-NaN motion for a sample that could not be read."""
     body = body_of(joints.shape[1])
     assert body is not None
     skeleton, names, parents = body

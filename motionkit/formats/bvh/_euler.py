@@ -3,12 +3,59 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 _LOCKED = 1e-7
 """Cosine of the middle angle below which the two others turn about one axis and only their sum is known."""
+
+Entry = float | Tensor
+
+
+def euler_to_matrix(order: str, angles: Sequence[Tensor]) -> Tensor:
+    """Return ``R_first @ R_second @ ...``: each turn is about the axis as the turns before it left it.
+
+    Entries of the product are kept apart, so that the zeros and ones of a turn about an axis cost nothing.
+
+    Args:
+        order: One to three letters of ``XYZ``, the first turn first.
+        angles: One tensor of radians per letter, all of one shape.
+
+    Returns:
+        ``[..., 9]`` matrices, row by row.
+    """
+    rows: list[list[Entry]] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    for axis, angle in zip(order, angles, strict=True):
+        cos, sin = angle.cos(), angle.sin()
+        j, k = {"X": (1, 2), "Y": (2, 0), "Z": (0, 1)}[axis]
+        for row in rows:
+            row[j], row[k] = (
+                _sum(_times(row[j], cos), _times(row[k], sin)),
+                _difference(_times(row[k], cos), _times(row[j], sin)),
+            )
+    shape = angles[0]
+    entries = [entry if isinstance(entry, Tensor) else torch.full_like(shape, entry) for row in rows for entry in row]
+    return torch.stack(entries, dim=-1)
+
+
+def _times(entry: Entry, factor: Tensor) -> Entry:
+    if isinstance(entry, Tensor):
+        return entry * factor
+    return factor if entry == 1.0 else 0.0
+
+
+def _sum(a: Entry, b: Entry) -> Entry:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a + b
+    return a if isinstance(a, Tensor) else b
+
+
+def _difference(a: Entry, b: Entry) -> Entry:
+    if isinstance(b, Tensor):
+        return a - b if isinstance(a, Tensor) else -b
+    return a
 
 
 def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
@@ -25,6 +72,7 @@ def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
     Returns:
         ``[T, ..., 3]`` radians.
     """
+    # R = R_i(a) R_j(b) R_k(c); sign is -1 for orders that run backwards (XZY, YXZ, ZYX).
     i, j, k = ("XYZ".index(axis) for axis in order)
     sign = 1.0 if (j - i) % 3 == 1 else -1.0
     cos = torch.hypot(rotations[..., i, i], rotations[..., i, j])
@@ -42,7 +90,7 @@ def matrix_to_euler(rotations: Tensor, order: str) -> Tensor:
 
 
 def _keep_while(locked: Tensor, angle: Tensor) -> Tensor:
-    """Replace the angle of locked frames by that of the last frame before that is not; by 0 where there is none."""
+    """Replace the angle of locked frames by that of the last unlocked frame before; by 0 at the start."""
     if not bool(locked.any()):
         return angle
     frames = torch.arange(len(angle)).view(-1, *[1] * (angle.ndim - 1)).expand_as(angle)

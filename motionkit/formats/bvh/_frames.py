@@ -25,8 +25,7 @@ _USUAL_RATES = (30, 60, 120, 24, 25, 50, 100, 20, 15, 10, 12.5, 12, 48, 72, 75, 
 """Frame rates of cameras and screens, the commonest first; 12.5 is KIT's."""
 
 _COARSE, _FINEST, _EXACT = 5, 6, 10
-"""Up to so many decimals of a frame's seconds are taken for rounded ones; so many decimals of a rate are told; so many
-decimals of seconds are meant as they stand."""
+"""Decimals: of rounded seconds, at most; of a rate that is looked for, at most; of exact seconds, at least."""
 
 
 def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from torch import Tensor
 
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
+from motionkit.formats.bvh._euler import euler_to_matrix
 from motionkit.formats.bvh._frames import parse_frames
-from motionkit.formats.bvh._hierarchy import parse_hierarchy
-from motionkit.formats.bvh._local import to_local
+from motionkit.formats.bvh._hierarchy import POSITIONS, Hierarchy, parse_hierarchy
 from motionkit.motion._clip import Clip, ReadOptions
 from motionkit.motion._motion import END, Motion
 from motionkit.motion.frames import finite_frames, finite_part, finite_warning
@@ -38,12 +39,28 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
             the rest pose, and the unit is the one in which they have the length of a person's.
 
     Returns:
-        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes say format, unit,
-        fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, and that is warned of.
+        One clip. Its `Motion` is in metres and Y up, with every frame and joint of the file; notes hold format, unit,
+        fps, frames, joints, up. Where a channel is not finite the joint has NaN in that frame, with a warning.
 
     Raises:
         MotionkitError: The file is missing, too large, no BVH, cut short, its numbers of frames or channels do not
-            agree, a value is no number, or no frame is finite; the message says where.
+            agree, a value is no number, or no frame is finite; the message names the place.
+
+    Example:
+        >>> _ = Path("fall.bvh").write_text('''HIERARCHY
+        ... ROOT Hips {
+        ...   OFFSET 0 0 0
+        ...   CHANNELS 6 Xposition Yposition Zposition Zrotation Xrotation Yrotation
+        ...   End Site { OFFSET 0 10 0 }
+        ... }
+        ... MOTION
+        ... Frames: 2
+        ... Frame Time: 0.05
+        ... 0 90 0 0 0 0
+        ... 0 80 0 0 0 0''')
+        >>> (clip,) = read_bvh(Path("fall.bvh"), ReadOptions(unit="cm"))
+        >>> clip.motion.fps, clip.motion.positions()[:, 0, 1].tolist()
+        (20.0, [0.9, 0.8])
     """
     if options.unit != "auto" and options.unit not in UNITS:
         raise MotionkitError(f"there is no unit {options.unit!r}.", fix=f"known: auto, {', '.join(UNITS)}.")
@@ -94,11 +111,48 @@ def _text(data: bytes) -> str:
 
 
 def _parse(text: str) -> tuple[Motion, Tensor, list[str]]:
-    """Return the motion as the file has it, ``[T]`` which of its frames are finite, and what to look at."""
+    """Return the motion as the file has it, a mask ``[T]`` of its finite frames, and warnings."""
     tree, start = parse_hierarchy(text)
     fps, rows = parse_frames(text, start, tree)
     values = torch.from_numpy(rows)
-    rotations, translations = to_local(tree, values)
+    rotations, translations = _to_local(tree, values)
     offsets = torch.tensor(tree.offsets, dtype=torch.float64)
     motion = Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps)
     return motion, finite_frames(values), tree.warnings
+
+
+def _to_local(tree: Hierarchy, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn channel values ``[T, channels]`` (degrees, the file's unit) into local motion.
+
+    Returns:
+        Rotations ``[T, J, 3, 3]`` (identity where a joint has no rotation channel) and translations ``[T, J, 3]``: the
+        OFFSET, unless position channels replace it.
+    """
+    frames, joints = len(values), len(tree.names)
+    translations = torch.tensor(tree.offsets, dtype=torch.float64).flatten().repeat(frames, 1)
+    rotations = torch.zeros(frames, joints, 9, dtype=torch.float64)
+    rotations[..., ::4] = 1.0
+    # Joints of one rotation order are turned together: order -> (joints, columns of their values).
+    groups: dict[str, tuple[list[int], list[list[int]]]] = {}
+    moved: list[int] = []
+    sources: list[int] = []
+    column = 0
+    for joint, channels in enumerate(tree.channels):
+        order, columns = "", []
+        for name in channels:
+            if name in POSITIONS:
+                moved.append(3 * joint + POSITIONS.index(name))
+                sources.append(column)
+            else:
+                order += name[0]
+                columns.append(column)
+            column += 1
+        if order:
+            members, places = groups.setdefault(order, ([], []))
+            members.append(joint)
+            places.append(columns)
+    translations[:, moved] = values[:, sources]
+    for order, (members, places) in groups.items():
+        angles = values[:, torch.tensor(places).T.flatten()].view(frames, len(order), len(members))
+        rotations[:, members] = euler_to_matrix(order, (angles * (math.pi / 180)).unbind(dim=1))
+    return rotations.view(frames, joints, 3, 3), translations.view(frames, joints, 3)

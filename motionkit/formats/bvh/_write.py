@@ -40,6 +40,16 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
 
     Raises:
         MotionkitError: `unit` or `order` is unknown, or the motion is not finite or has no frame.
+
+    Example:
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.rigs import solve
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> write_bvh(Path("walk.bvh"), solve(motion).motion)
+        >>> Path("walk.bvh").read_text().split()[:3]
+        ['HIERARCHY', 'ROOT', 'pelvis']
     """
     if unit not in UNITS:
         raise MotionkitError(f"there is no unit {unit!r}.", fix=f"known: {', '.join(UNITS)}.")
@@ -50,12 +60,12 @@ def write_bvh(path: Path, motion: Motion, *, unit: str = "cm", order: str | None
         what = f"frame {int((~finite).long().argmax())} is not finite" if motion.frames else "it has no frame"
         raise MotionkitError(f"{path} cannot be written: {what}.", fix="look at the motion with convert --check.")
     orders = choose_orders(motion.rotations) if order is None else [order] * len(motion.names)
-    tree = _Tree(motion, 1.0 / UNITS[unit].metres, orders)
+    tree = _BvhTree(motion, 1.0 / UNITS[unit].metres, orders)
     lines = ["HIERARCHY", *tree.lines(), "MOTION", f"Frames: {motion.frames}", f"Frame Time: {1 / motion.fps:.10f}"]
     write_bytes_atomic(path, ("\n".join(lines) + "\n" + "".join(tree.rows())).encode())
 
 
-class _Tree:
+class _BvhTree:
     """A motion's joints in the order of the file."""
 
     def __init__(self, motion: Motion, scale: float, orders: Sequence[str]) -> None:

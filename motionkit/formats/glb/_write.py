@@ -108,6 +108,15 @@ def write_glb(path: Path, motion: Motion | JointMotion, *, name: str = "motion")
 
     Raises:
         MotionkitError: No frames, or values that are not finite.
+
+    Example:
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> write_glb(Path("walk.glb"), motion)
+        >>> Path("walk.glb").read_bytes()[:4]
+        b'glTF'
     """
     write_bytes_atomic(path, _glb(solve(motion).motion if isinstance(motion, JointMotion) else motion, name))
 

@@ -18,7 +18,7 @@ from motionkit.rigs._units import unit_called
 HIERARCHY, OFFSETS = TABLES
 
 UNKNOWN = "unknown"
-"""`Bones.source` of a motion whose file says nothing about its skeleton."""
+"""`Bones.source` of a motion without a known skeleton."""
 
 
 @dataclass(frozen=True)

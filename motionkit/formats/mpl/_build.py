@@ -22,12 +22,12 @@ _DERIVED = ("BoneAngularVelocities", "BoneVelocities")
 """Fields that older and newer exporters write besides, and that are made of rotations and places anew."""
 
 _FAR = 1e6
-"""Metres beyond which nobody walks."""
+"""Metres from the origin beyond which a position is damaged."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A motion, and what was found out on the way.
+    """A motion, and notes on how it was read.
 
     Attributes:
         motion: In house space, with the tracks ``root_yaw``, ``root_velocity`` and ``trajectory`` where the file has
@@ -53,7 +53,7 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
         fields: The file's fields.
         path: The file; tables of the skeleton are looked for beside it.
         options: As in `read_mpl_json`.
-        trusted: The file is motionkit's own: what it says about itself is not doubted.
+        trusted: The file is motionkit's own, so its declared conventions are not checked against the motion.
 
     Raises:
         MotionkitError: A field is damaged or contradicts another.
@@ -68,14 +68,15 @@ def build(fields: Fields, path: Path, options: ReadOptions, *, trusted: bool = F
     warnings += [] if trusted else columns_warning(six, rot6d)
     bones = find_bones(fields, six.shape[1], path, options)
     order = bones.order(fields.origin)
-    rotations, said = _matrices(six, rot6d, bones)
+    rotations, said = _matrices(six, rot6d, bones)  # [T, N, 3, 3], in the file's axes and bone order
     warnings += said
     root = read_root(fields, axes, fps)
     warnings += root.warnings
     rotations, absolute = _local(rotations, bones, fields)
     shift = axes.yaw(torch.tensor(-root.offset, dtype=torch.float64))
-    component = root.position, axes.yaw(root.yaw) @ shift
+    component = root.position, axes.yaw(root.yaw) @ shift  # place [T, 3] and turn [T, 3, 3] in the world
     if absolute:
+        # R_root was relative to the world: R = R_component^T R_root.
         rotations[:, order[0]] = component[1].transpose(-1, -2) @ rotations[:, order[0]]
     bones, place = (bones, None) if trusted else measure_bones(fields, bones, order, rotations, axes.unit)
     warnings += bones.warnings
@@ -165,7 +166,7 @@ def _matrices(six: Tensor, rot6d: Rot6d, bones: Bones) -> tuple[Tensor, list[str
 
 
 def _local(rotations: Tensor, bones: Bones, fields: Fields) -> tuple[Tensor, bool]:
-    """Make all rotations relative to their parents; also say whether the root's is relative to the world."""
+    """Make all rotations relative to their parents; also return whether the root's is relative to the world."""
     spaces = fields.meta.get("spaces")
     space = str(spaces.get("bone_rotations", "local_6d")) if isinstance(spaces, Mapping) else "local_6d"
     kind = space.lower().removesuffix("_6d")
@@ -181,6 +182,7 @@ def _local(rotations: Tensor, bones: Bones, fields: Fields) -> tuple[Tensor, boo
             f"{fields.origin}: rotations in {kind} space cannot be made local without the bones' parents.",
             fix="pass --hierarchy FullHierarchy.json",
         )
+    # One space for all bones: R_local = R_parent^T R_bone.
     above = [max(parent, 0) for parent in bones.parents]
     local = rotations[:, above].transpose(-1, -2) @ rotations
     root = bones.parents.index(-1)

@@ -104,11 +104,11 @@ def axes_of(meta: Mapping[str, object], origin: str) -> tuple[Axes, list[str]]:
     """Read ``meta.units``, ``meta.axes`` and ``meta.handedness``.
 
     Args:
-        meta: The file's meta table; what it does not say is Unreal's: metres, x forward, y right, z up.
+        meta: The file's meta table; what is missing is as in Unreal: metres, x forward, y right, z up.
         origin: The file, for messages.
 
     Returns:
-        The axes, and a warning for each thing that was assumed although the file says something near it.
+        The axes, and warnings where an incomplete declaration had to be completed.
 
     Raises:
         MotionkitError: An unknown unit or direction, two axes for one direction, or axes that are not of the

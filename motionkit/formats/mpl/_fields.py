@@ -147,8 +147,8 @@ def open_json(path: Path) -> JsonFields:
     """Read a JSON file and make sure that it is a motion.
 
     Raises:
-        MotionkitError: Missing, too large, malformed (with line and column), without frames, or something else (the
-            message says what).
+        MotionkitError: Missing, too large, malformed (with line and column), without frames, or another kind of file
+            (the message names it).
     """
     data = read_json(path, object, limit=LIMIT, bulk=True)
     if not isinstance(data, Mapping):
@@ -170,10 +170,10 @@ def open_json(path: Path) -> JsonFields:
 
 
 def frame_rate(fields: Fields, given: float) -> tuple[float, list[str]]:
-    """Return frames per second, from the file or, where it does not say, as given; and warnings.
+    """Return frames per second, the file's or else those given (0 for none); and warnings.
 
     Raises:
-        MotionkitError: Neither says, or the file's number is none.
+        MotionkitError: There is neither, or the file's is no rate.
     """
     fps = fields.head.get("FPS")
     if fps is None:
@@ -203,7 +203,7 @@ def _shape(sizes: Sequence[int]) -> str:
 
 
 def _reason(value: object, error: Exception) -> str:
-    """Say which row of a ragged table differs, or what else numpy found."""
+    """Return which row of a ragged table differs, or what else numpy found."""
     if isinstance(value, list) and all(isinstance(row, list) for row in value):
         lengths = [len(row) for row in value]
         usual = max(set(lengths), key=lengths.count)

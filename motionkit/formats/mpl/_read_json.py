@@ -41,13 +41,20 @@ def read_mpl_json(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         options: `rot6d_columns`, `hierarchy`, `offsets`, and `fps` for a file without.
 
     Returns:
-        One clip. Notes say format, unit, fps, frames, joints, 6D columns, skeleton; warnings whatever was assumed.
+        One clip. Notes hold format, unit, fps, frames, joints, 6D columns, skeleton; warnings what was assumed.
         A frame with a value that is not finite (or null) has NaN for everything, and that is warned of; a foot's
         evidence that is not finite counts as missing.
 
     Raises:
         MotionkitError: The file is damaged (the message names line and column, or frame and field), no frame of it
-            is finite, it is something else, or says things about itself that cannot be true together.
+            is finite, it is another kind of file, or its declarations contradict each other.
+
+    Example:
+        >>> frame = '{"BoneRotations": [[1, 0, 0, 0, 1, 0]], "RootYaw": 0.0, "RootVelocityXY": [1.0, 0.0]}'
+        >>> _ = Path("walk.json").write_text(f'{{"FPS": 60, "Frames": [{frame}, {frame}]}}')
+        >>> (clip,) = read_mpl_json(Path("walk.json"))
+        >>> clip.motion.rotations.shape, clip.notes["6D columns"]
+        (torch.Size([2, 1, 3, 3]), 'XY')
     """
     path = Path(path)
     fields = open_json(path)

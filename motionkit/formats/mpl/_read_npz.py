@@ -135,7 +135,7 @@ def _meta(arrays: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
 
 _PLAIN = ReadOptions()
 _USUAL_FPS = 60.0
-"""What exporters write, and the guide's five arrays do not say."""
+"""Exporters' frame rate, for files with the guide's five arrays, which hold none."""
 
 
 def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
@@ -144,7 +144,7 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     Three kinds are read: what `write_mpl_npz` writes, which comes back whole (to float32); the guide's five arrays
     ``rot6d, angvel, root_yaw, root_vel, soft_contacts``, whose skeleton must lie beside them (FullHierarchy.json,
     FullOffsets.json) or stays unknown; and what the original's converter writes, whose ``source_json``, a path, is
-    never opened: contacts are made from the motion. Which columns six numbers are is said by ``meta_json``.
+    never opened: contacts are made from the motion. ``meta_json`` names the columns of the 6D rotations.
 
     Args:
         path: The file.
@@ -156,6 +156,13 @@ def read_mpl_npz(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     Raises:
         MotionkitError: The file is damaged, unpacks to more than 2 GB, is none of the three, or is newer than this
             program.
+
+    Example:
+        >>> six = np.tile(np.float32([1, 0, 0, 0, 1, 0]), (30, 22, 1))
+        >>> np.savez("walk.npz", rot6d=six, root_yaw=np.zeros(30), root_vel=np.zeros((30, 2)), FPS=30.0)
+        >>> (clip,) = read_mpl_npz(Path("walk.npz"))
+        >>> clip.motion.frames, clip.motion.fps
+        (30, 30.0)
     """
     path = Path(path)
     fields = _open(path)
@@ -202,7 +209,7 @@ def _contacts(fields: Fields, motion: Motion, *, known: bool) -> tuple[Tensor | 
 
 
 def _action(fields: ArrayFields) -> Tensor | None:
-    """Return the action that the original keeps in the first columns of its condition."""
+    """Return the action, which the original keeps in the first columns of its condition."""
     stored = np.asarray(fields.arrays.get("cond_in", ()))
     if stored.ndim != 2 or stored.shape[1] < len(ACTIONS) or len(stored) not in (fields.frames, fields.frames - 1):
         return None
@@ -228,7 +235,7 @@ def _tracks(fields: ArrayFields) -> dict[str, Tensor]:
 
 
 def _whole(motion: Motion, fields: ArrayFields) -> Motion:
-    """Add what few motions have: joints that move in their parents, end sites."""
+    """Add joints that move in their parents, and end sites."""
     translations = motion.translations
     if fields.has("LocalTranslations"):
         moved = UNREAL.points(fields.numbers("LocalTranslations", len(motion.names), 3))
@@ -257,7 +264,7 @@ def _whole(motion: Motion, fields: ArrayFields) -> Motion:
 
 
 def _with_texts(clip: Clip, about: object) -> Clip:
-    """Add what `write_mpl_npz` keeps about a clip; anything else found there is passed over."""
+    """Add captions, split and group that `write_mpl_npz` stored; anything else there is ignored."""
     if not isinstance(about, Mapping):
         return clip
     captions = about.get("captions")

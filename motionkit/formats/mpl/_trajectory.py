@@ -40,6 +40,7 @@ def trajectory(position: Tensor, velocity: Tensor, yaw: Tensor, fps: float) -> t
         squeezed to its ends. A direction is that of travel; of a body that stands, the one it faces.
     """
     frames = len(position)
+    # [T, K] places in frames, not whole: values are blended between the frames before and after.
     place = torch.arange(frames)[:, None] + torch.tensor(SECONDS, dtype=torch.float64) * fps
     place = place.clamp(0, frames - 1)
     before = place.floor().long()

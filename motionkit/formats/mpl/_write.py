@@ -70,19 +70,20 @@ def mpl_arrays(clip: Clip, source_hash: str) -> Arrays:
     facing = unreal_yaw(motion)
     yaw = motion.tracks.get("root_yaw", facing).double()
     turn = UNREAL.yaw(yaw)
+    # The root bone is stored relative to the component, which stands at `position` and is turned by `yaw`.
     local = UNREAL.turns_back(motion.rotations[:, bones])
     local[:, 0] = turn.transpose(-1, -2) @ local[:, 0]
     offsets = UNREAL.points_back(motion.offsets[bones])
     if "root_yaw" not in motion.tracks:
         offsets[0] = 0.0
-    position = world[:, 0] - turn @ offsets[0]
+    position = world[:, 0] - turn @ offsets[0]  # [T, 3]
     velocity = step_velocity(position[:, :2], motion.fps)
     velocity = motion.tracks.get("root_velocity", velocity).double()
     six, spin = Rot6d().numbers(local), angular_velocity(local, motion.fps)
     contacts, origin = _contacts(motion)
     period, confidence = soft_period(contacts)
     there, towards = trajectory(position[:, :2], velocity, facing, motion.fps)
-    seen = (world[:, bones] - position[:, None]) @ turn
+    seen = (world[:, bones] - position[:, None]) @ turn  # row vectors: x R is R^T x
     moved = step_velocity(world[:, bones].flatten(1), motion.fps).unflatten(-1, (-1, 3)) @ turn
     state = torch.cat([position, velocity, yaw[:, None], six.flatten(1), spin.flatten(1)], dim=-1)
     tensors = {
@@ -209,7 +210,7 @@ def _layout(sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
 
 
 def _about(clip: Clip) -> dict[str, object]:
-    """Return what is known about a clip besides its motion."""
+    """Return captions, split, group and notes of a clip, without empty ones."""
     timed = [[caption.text, caption.start, caption.end] for caption in clip.timed]
     about = {
         "captions": [caption.text for caption in clip.captions],
@@ -239,6 +240,17 @@ def write_mpl_npz(path: Path, clip: Clip, *, source_hash: str) -> None:
     Raises:
         MotionkitError: The motion has joint positions only, or values that are not finite.
         OSError: The disk is full or refuses.
+
+    Example:
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.rigs import solve
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=40)
+        >>> motion = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> write_mpl_npz(Path("walk.npz"), Clip(solve(motion).motion), source_hash="")
+        >>> with np.load(Path("walk.npz")) as arrays:
+        ...     arrays["rot6d"].shape, arrays["soft_contacts"].shape
+        ((40, 22, 6), (40, 2))
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

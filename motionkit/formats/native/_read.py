@@ -36,7 +36,7 @@ def read_native(path: Path, options: ReadOptions = _PLAIN) -> Sequence[Clip]:
 
     Args:
         path: The ``.npz``.
-        options: Not used: the file says everything.
+        options: Not used; the file holds everything.
 
     Returns:
         One clip. Its warnings are those of the reader that first made the motion.

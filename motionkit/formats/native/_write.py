@@ -18,7 +18,7 @@ from motionkit.motion._motion import JointMotion, Motion
 from motionkit.runs import write_bytes_atomic
 
 SCHEMA = "motionkit.motion"
-"""Value of ``motionkit_schema``: the array that says what the file is."""
+"""Value of the array ``motionkit_schema``, by which a file is recognised."""
 
 VERSION = 1
 """Value of ``version``. It is raised when an older reader would misread the file; additions do not raise it."""
@@ -35,11 +35,19 @@ def write_native(path: Path, clip: Clip, *, source_hash: str = "") -> None:
 
     Args:
         path: The file; it appears whole or not at all.
-        clip: The motion and what is known about it.
+        clip: The motion with its captions, features and notes.
         source_hash: SHA-256 of the file the motion came from, as hexadecimal digits.
 
     Raises:
         OSError: The disk refuses.
+
+    Example:
+        >>> from motionkit.formats.native import read_native
+        >>> motion = JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0)
+        >>> write_native(Path("stand.npz"), Clip(motion, split="train"))
+        >>> (clip,) = read_native(Path("stand.npz"))
+        >>> clip.split, clip.motion.frames
+        ('train', 40)
     """
     motion = clip.motion
     arrays: dict[str, NDArray[Any]] = {

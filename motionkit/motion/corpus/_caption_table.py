@@ -16,7 +16,7 @@ from motionkit.motion.corpus._ids import SPLIT_NAMES, plain_id
 
 @dataclass(frozen=True, slots=True)
 class CaptionRow:
-    """What the table says about one clip: captions (without repeats), split and group (empty when not given)."""
+    """Captions (without repeats), split and group of one clip; empty where the table has none."""
 
     captions: tuple[str, ...]
     split: str = ""
@@ -104,7 +104,7 @@ class CaptionTable:
     """Rows by clip id.
 
     Attributes:
-        rows: Id, as a path without ending (``a/walk``), to what is known of the clip.
+        rows: Id, as a path without ending (``a/walk``), to the row of the clip.
         columns: Role (id, caption, split, group) to the column or columns used.
     """
 
@@ -153,6 +153,13 @@ def read_caption_table(
 
     Raises:
         MotionkitError: The file cannot be read, a column is missing, or a split is none of train, val and test.
+
+    Example:
+        >>> import csv
+        >>> with Path("captions.csv").open("w", newline="") as file:
+        ...     csv.writer(file).writerows([("clip", "description", "split"), ("walk.bvh", "a person walks", "train")])
+        >>> read_caption_table(Path("captions.csv")).rows["walk"]
+        CaptionRow(captions=('a person walks',), split='train', group='')
     """
     records = read_csv(path, limit=_LIMIT)
     if (first := next(records, None)) is None:

@@ -18,8 +18,7 @@ _LIMIT = 1 << 20
 """Bytes of a texts file; those of HumanML3D have some 500."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but tab and line ends, and halves of characters: terminals obey the first, no file holds the last.
-"""
+"""Control characters except tab and line ends, which terminals act on, and surrogates, which no file can hold."""
 
 _NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What would break the line of a texts file apart, or is a control character."""
@@ -29,7 +28,7 @@ _NO_TOKEN = re.compile(r"[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 class Caption:
     """One caption of a clip.
 
-    Captions come from foreign files, so control characters become blanks here, whatever writes the caption later.
+    Captions come from foreign files, so control characters become blanks here, once for all writers.
 
     Attributes:
         text: The caption as written, control characters excepted.
@@ -39,6 +38,10 @@ class Caption:
 
     Raises:
         MotionkitError: The text has more than `LONGEST` characters.
+
+    Example:
+        >>> Caption.parse("a man waves#a/DET man/NOUN wave/VERB#0.0#0.0").tokens
+        ('a/DET', 'man/NOUN', 'wave/VERB')
     """
 
     text: str
@@ -125,7 +128,7 @@ def captions_within(captions: Iterable[Caption], start: float, end: float) -> tu
         if caption.whole:
             kept.append(caption)
             continue
-        # Rounded to the nanosecond, so that no digits appear which nobody wrote.
+        # Rounded to the nanosecond: 1.2 - 1.0 would otherwise be written as 0.19999999999999996.
         first, last = round(max(caption.start - start, 0.0), 9), round(min(caption.end, end) - start, 9)
         if first < last:
             kept.append(replace(caption, start=first, end=last))

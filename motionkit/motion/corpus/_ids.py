@@ -17,7 +17,7 @@ Windows has in no file name."""
 
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?=\.|\Z)", re.IGNORECASE)
 _LAST_DOTS = re.compile(r"\.+\Z")
-"""Names that Windows keeps for devices, whatever ending follows, and the dots that it drops from the end of a name."""
+"""Names that Windows keeps for devices, with any ending, and the dots that it drops from the end of a name."""
 
 
 def original(name: str, names: Container[str]) -> str:
@@ -31,7 +31,11 @@ def plain_id(name: str) -> str:
     Names of Windows' devices get an underscore (``con`` becomes ``con_``), dots at the end become underscores. One
     spelling of accented letters (NFC), since file systems differ in it and tables come from elsewhere. Longer names
     than `LONGEST` keep their beginning and get a hash, so that different ones stay different. An id stays as it is. A
-    name of which nothing is left becomes ``clip``; an empty one stays empty.
+    name without any legal character becomes ``clip``; an empty one stays empty.
+
+    Example:
+        >>> plain_id("takes/walk #1")
+        'takes_walk__1'
     """
     plain = "_".join(_UNFIT.sub(lambda match: " " if match[0].isspace() else "_", name).split())
     plain = unicodedata.normalize("NFC", plain) or (name and "clip")
@@ -65,6 +69,11 @@ def assign_splits(groups: Mapping[str, str]) -> dict[str, str]:
 
     Returns:
         Clip id to ``train``, ``val`` or ``test``.
+
+    Example:
+        >>> splits = assign_splits({f"clip{number}": f"take{number // 2}" for number in range(40)})
+        >>> splits["clip0"] == splits["clip1"], sorted(set(splits.values()))
+        (True, ['test', 'train', 'val'])
     """
     members: dict[str, list[str]] = {}
     for clip, group in groups.items():

@@ -67,7 +67,12 @@ def tag_caption(text: str) -> tuple[str, ...]:
 
 
 def tag_words(text: str) -> tuple[str, ...]:
-    """Tag with the built-in word lists and endings only: the same on every machine."""
+    """Tag with the built-in word lists and endings only: the same on every machine.
+
+    Example:
+        >>> tag_words("a man is walking")
+        ('a/DET', 'man/NOUN', 'is/AUX', 'walk/VERB')
+    """
     words = [word.lower() for word in _WORD.findall(text)]
     tokens: list[str] = []
     previous = ""

@@ -46,6 +46,13 @@ def joints_to_features(
     Raises:
         MotionkitError: Wrong number of joints, fewer than two frames, or `target` for a body without target bones
             and none given.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> joints = torch.from_numpy(generate("walk", frames=41).joints)
+        >>> joints_to_features(joints, HUMANML).shape
+        torch.Size([40, 263])
     """
     if joints.ndim < 3 or joints.shape[-2:] != (skeleton.joints, 3) or joints.shape[-3] < 2:
         raise MotionkitError(

@@ -50,12 +50,26 @@ _WORDS = re.compile(rf"\b(?:{_any_of(_OPPOSITE)})\b|{_any_of((*_BOTH, *_CHINESE)
 
 
 def mirror(joints: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return joints ``[..., J, 3]`` reflected in x, with left and right joints swapped."""
+    """Return joints ``[..., J, 3]`` reflected in x, with left and right joints swapped.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> joints = torch.zeros(22, 3)
+        >>> joints[HUMANML.index("left_wrist")] = torch.tensor([0.7, 1.4, 0.0])
+        >>> mirror(joints, HUMANML)[HUMANML.index("right_wrist")]
+        tensor([-0.7000,  1.4000,  0.0000])
+    """
     return joints[..., list(skeleton.mirror_order), :] * joints.new_tensor([-1.0, 1.0, 1.0])
 
 
 def mirror_text(text: str) -> str:
-    """Swap left and right, clockwise and counterclockwise in an English or Chinese caption, keeping capitals."""
+    """Swap left and right, clockwise and counterclockwise in an English or Chinese caption, keeping capitals.
+
+    Example:
+        >>> mirror_text("Left foot first, then a clockwise turn")
+        'Right foot first, then a counterclockwise turn'
+    """
 
     def swap(match: re.Match[str]) -> str:
         word = match.group()

@@ -43,6 +43,17 @@ def features_to_joints(
 
     Raises:
         MotionkitError: Wrong feature width.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML, joints_to_features
+        >>> from motionkit.starter import generate
+        >>> joints = torch.from_numpy(generate("walk", frames=41).joints)
+        >>> again = features_to_joints(joints_to_features(joints, HUMANML, target=False, align=False), HUMANML)
+        >>> again.shape
+        torch.Size([40, 22, 3])
+        >>> bool(((again - joints[:-1])[..., 1].abs() < 1e-9).all())  # the path starts at x = z = 0
+        True
     """
     check_width(features, skeleton)
     return kernels.features_to_joints(

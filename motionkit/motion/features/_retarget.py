@@ -29,6 +29,15 @@ def retarget(joints: Tensor, skeleton: Skeleton, bones: Tensor | None = None) ->
 
     Raises:
         MotionkitError: The body has no target bones and none were given, or a leg of frame 0 has no length.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> child = torch.from_numpy(generate("walk", frames=40, scale=0.6).joints)
+        >>> adult = retarget(child, HUMANML)
+        >>> thigh = adult[:, HUMANML.index("right_knee")] - adult[:, HUMANML.index("right_hip")]
+        >>> round(float(thigh[0].norm()), 4)
+        0.3902
     """
     bones = target_bones(skeleton, bones).to(joints)
     source = bones_from_positions(joints, skeleton.parents)
@@ -86,6 +95,13 @@ def canonicalise(joints: Tensor, skeleton: Skeleton) -> Tensor:
 
     Returns:
         ``[..., T, J, 3]``.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> placed = canonicalise(torch.from_numpy(generate("walk", frames=40).joints) + 3.0, HUMANML)
+        >>> [round(float(value), 6) + 0.0 for value in placed[0, 0, [0, 2]]]
+        [0.0, 0.0]
     """
     floor = joints[..., 1].amin(dim=(-1, -2))[..., None, None]
     first = joints[..., 0, :, :]

@@ -39,17 +39,20 @@ def local_turns(directions: Tensor, angle: Tensor, skeleton: Skeleton) -> Tensor
     turns = torch.baddbmm(body.one, body.products, directions)
     if not turns[:, 0].amin().item() >= _FAR:
         turns = _opposite(turns, body.across)
-    turns = turns * (turns[:, :1] * math.sqrt(2.0)).rsqrt()
+    turns = turns * (turns[:, :1] * math.sqrt(2.0)).rsqrt()  # to length 2^(1/4), see _SCALE
     zero = torch.zeros_like(angle)
     cos, sin = _SCALE * torch.cos(0.5 * angle), _SCALE * torch.sin(0.5 * angle)
     heading = torch.stack([cos, zero, sin, zero, zero, sin])
+    # A local rotation is conj(q_before) q_own: the turn of the bone before it in the chain, undone first.
     before = turns.index_select(0, body.before)
     before = before.index_copy(0, body.heads, heading.expand(len(body.heads), -1, -1))
+    # Real part w0 w1 + v0.v1, vector part w0 v1 - w1 v0 - v0 x v1.
     w = (before[:, 0] * turns[:, 0]).addcmul(before[:, 1], turns[:, 1])
     w = w.addcmul(before[:, 2], turns[:, 2]).addcmul(before[:, 3], turns[:, 3])
     v = (before[:, :1] * turns[:, 1:4]).addcmul(turns[:, :1], before[:, 1:4], value=-1)
     v = v.addcmul(before[:, 2:5], turns[:, 3:6], value=-1).addcmul(before[:, 3:6], turns[:, 2:5])
     x, y, z = v.unbind(1)
+    # The product has length sqrt(2): x x here is the 2 x x of the unit quaternion in the entries of a rotation.
     xx, yy, zz = (v * v).unbind(1)
     wx, wy, wz = (w[:, None] * v).unbind(1)
     xy, xz, yz, rest = x * y, x * z, y * z, 1.0 - zz
@@ -67,7 +70,7 @@ def _opposite(turns: Tensor, across: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _RestTables:
     """What a skeleton contributes, one entry per joint without the root.
 
     Attributes:
@@ -86,7 +89,7 @@ class _Tables:
 
 
 @lru_cache(maxsize=8)
-def _tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.device) -> _Tables:
+def _tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.device) -> _RestTables:
     rest = torch.tensor(skeleton.raw_offsets, dtype=dtype, device=device)[1:]
     eye = torch.eye(3, dtype=dtype, device=device)
     cross = torch.linalg.cross(rest[:, None], eye.expand(len(rest), 3, 3), dim=-1).transpose(1, 2)
@@ -94,7 +97,7 @@ def _tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.device) -> _Ta
     one[:, 0] = 1.0
     across = torch.linalg.cross(rest, eye[rest.abs().argmin(dim=1)], dim=-1)
     before = torch.tensor([parent - 1 for parent in skeleton.rotation_parents[1:]], device=device)
-    return _Tables(
+    return _RestTables(
         torch.cat([rest[:, None], cross, cross[:, :2]], dim=1).contiguous(),
         one,
         across[..., None],

@@ -57,10 +57,10 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
     """
     clips, frames = joints.shape[:2]
     body = _tables(skeleton, joints.dtype, joints.device)
-    placed = joints.permute(2, 3, 0, 1).contiguous()
+    placed = joints.permute(2, 3, 0, 1).contiguous()  # [N, T, J, 3] -> [J, 3, N, T]
     if skeleton.unit != 1.0:
         placed = placed / skeleton.unit
-    root, others = placed[0], placed[1:]
+    root, others = placed[0], placed[1:]  # [3, N, T] and [J - 1, 3, N, T]
     links = others - placed.index_select(0, body.parents)
     lengths = _squares(links).sqrt()
     directions = links / lengths.clamp_min(torch.finfo(joints.dtype).tiny)[:, None]
@@ -72,6 +72,7 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
         old = lengths[thigh - 1, :, 0] + lengths[shin - 1, :, 0]
         check_legs(old)
         root = root * ((stored[thigh] + stored[shin]) / old)[:, None]
+        # New bones along the old directions; a joint's offset from the root is the sum of the bones above it.
         moved = directions * stored[1:, None, None, None]
         offsets = (body.tree @ moved.flatten(1)).view_as(moved)
     first, heading = _headings(offsets, skeleton, align=align)
@@ -80,6 +81,7 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
     now, then = turn[:, :-1], turn[:, 1:]
     rate = _peer_rate(turn + first) if peer_turns else _rate(then - now)
     cos, sin = now.cos(), now.sin()
+    # Row t holds frame t and the step to frame t + 1, so T frames make T - 1 rows.
     before, after = offsets[..., :-1], offsets[..., 1:]
     path = root[..., 1:] - root[..., :-1]
     height = root[1]
@@ -90,6 +92,7 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
     x, z = _turned(x, z, cos, sin)
     places = torch.stack([x, y + height, z], dim=1)
     moves = torch.cat([path[None], after - before + path])
+    # moves = displacement of every joint to the next frame, the root's first: [J, 3, N, T - 1]
     contacts = _squares(moves.index_select(0, body.feet)) < skeleton.contact_threshold
     x, y, z = moves.unbind(1)
     x, z = _turned(x, z, cos, sin)
@@ -101,7 +104,9 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
     if not lengths.amin().item() > 0.0:
         # A bone without length has no direction: it rests.
         directions = torch.where((lengths[..., :-1] == 0.0)[:, None], body.rest, directions)
+    # Clips and frames flatten into one axis F = N (T - 1) for the rotations.
     rotations = local_turns(directions.flatten(2), (now + first).view(-1), skeleton)
+    # The seven blocks of a row (`FeatureLayout`), [features, F] each.
     rows = [
         torch.stack([rate, velocity_x, velocity_z, height]).flatten(1),
         places.flatten(2).flatten(0, 1),
@@ -113,7 +118,7 @@ def feature_rows(joints: Tensor, skeleton: Skeleton, bones: Tensor | None, *, al
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _BodyTables:
     """What the steps need of a skeleton, without the root where joints are listed.
 
     Attributes:
@@ -130,8 +135,8 @@ class _Tables:
 
 
 @lru_cache(maxsize=8)
-def _tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.device) -> _Tables:
-    return _Tables(
+def _tables(skeleton: Skeleton, dtype: torch.dtype, device: torch.device) -> _BodyTables:
+    return _BodyTables(
         torch.tensor(skeleton.parents[1:], device=device),
         ancestors(skeleton.parents)[1:, 1:].to(device, dtype).contiguous(),
         torch.tensor(skeleton.feet, device=device),

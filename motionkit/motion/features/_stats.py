@@ -21,6 +21,11 @@ class Normalizer:
 
     Raises:
         MotionkitError: Shapes differ, or a value is not finite, or a std is not positive.
+
+    Example:
+        >>> normalizer = Normalizer(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 2.0]))
+        >>> normalizer.normalize(torch.tensor([[2.0, 2.0]]))
+        tensor([[2., 0.]])
     """
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
@@ -67,6 +72,12 @@ def feature_stats(clips: Iterable[Tensor], skeleton: Skeleton) -> tuple[Tensor, 
 
     Raises:
         MotionkitError: No frames, or a wrong width.
+
+    Example:
+        >>> from motionkit.motion import HUMANML
+        >>> mean, std = feature_stats([torch.randn(60, 263), torch.randn(40, 263)], HUMANML)
+        >>> mean.shape, len(std.unique()) <= 7
+        (torch.Size([263]), True)
     """
     count, total, square = 0, torch.zeros(skeleton.width).double(), torch.zeros(skeleton.width).double()
     shift: Tensor | None = None

@@ -27,7 +27,6 @@ def write_video(
     fps: float | None = None,
     title: str = "",
     theme: Literal["light", "dark"] = "light",
-    overlay: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write motions as ``.mp4`` or ``.gif``, side by side, with titles and the text of each moment's segment.
@@ -43,19 +42,28 @@ def write_video(
             that is more than 60 (GIF: 30).
         title: Heading above everything; any text.
         theme: Colours.
-        overlay: Show all tracks in one picture.
         progress: Called with the number of pictures made and of all.
 
     Raises:
         MotionkitError: The ending, the size or the rate cannot be; the extra ``video`` is missing (MP4); ffmpeg fails;
             the file cannot be written.
+
+    Example:
+        >>> import torch
+        >>> from motionkit.motion import HUMANML
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=4)
+        >>> track = PlayerTrack("walk", torch.from_numpy(walk.joints), HUMANML.parents, walk.fps)
+        >>> write_video(Path("walk.gif"), [track], size=(120, 90))
+        >>> Path("walk.gif").read_bytes()[:3]
+        b'GIF'
     """
     kind = path.suffix.lower()
     if kind not in _USUAL:
         raise MotionkitError(f"{path.name} is neither .mp4 nor .gif.", fix="end the name in .mp4 or .gif.")
     if not tracks:
         raise MotionkitError("there is no motion to show.")
-    width, height = size or _SIZES.get(len(tracks), (1280, 720)) if not overlay else size or _SIZES[1]
+    width, height = size or _SIZES.get(len(tracks), (1280, 720))
     if not all(_SMALLEST <= side <= _LARGEST for side in (width, height)):
         raise MotionkitError(f"{width} x {height} is no size for a video.", fix="give 64 to 4096 pixels for each side.")
     fastest = max(track.fps for track in tracks)
@@ -67,7 +75,7 @@ def write_video(
     if kind == ".mp4":
         find_ffmpeg()
         width, height = width + width % 2, height + height % 2
-    film = Film(tracks, size=(width, height), fps=rate, title=title, theme=theme, overlay=overlay)
+    film = Film(tracks, size=(width, height), fps=rate, title=title, theme=theme)
     report = (lambda done: progress(done, film.frames)) if progress is not None else None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from motionkit.errors import MotionkitError
 from motionkit.player._camera import Camera, fit_distance, panels
 from motionkit.player._figure import figure_of
@@ -34,7 +32,6 @@ class Film:
         fps: Pictures per second.
         title: Heading; empty for none.
         theme: Colours.
-        overlay: Show all tracks in one picture instead of side by side.
     """
 
     def __init__(
@@ -45,7 +42,6 @@ class Film:
         fps: float,
         title: str,
         theme: Literal["light", "dark"],
-        overlay: bool,
     ) -> None:
         if not tracks:
             raise MotionkitError("there is no motion to show.")
@@ -56,23 +52,17 @@ class Film:
             )
         self.tracks, self.size, self.fps, self.title = tracks, size, fps, title
         self.look: dict[str, Any] = look()[theme]
-        self.overlay = overlay and len(tracks) > 1
-        shades = self.look["tracks"]
         self.actors = []
-        for place, track in enumerate(tracks):
+        for track in tracks:
             figure = figure_of(track)
-            shade = track.colour or shades[place % len(shades)]
-            self.actors.append(Actor(figure, figure.positions.numpy(), figure.follow.numpy(), track.fps, shade))
+            self.actors.append(Actor(figure, figure.positions.numpy(), figure.follow.numpy(), track.fps))
         self.duration = max(track.duration for track in tracks)
         self.smooth = SMOOTH if size[0] * size[1] <= _LARGE else 2
         self.heading = Letters(_letter_size(min(size)))
         self.top = round(self.heading.line * 1.7) if title else 0
         self.bottom = max(round(min(size) / 120), 3)
-        self.columns, self.rows = (1, 1) if self.overlay else panels(len(tracks), size[0], self._free)
+        self.columns, self.rows = panels(len(tracks), size[0], self._free)
         self.letters = Letters(_letter_size(min(size[0] / self.columns, self._free / self.rows)))
-        self.cells = [[index] for index in range(len(tracks))]
-        if self.overlay:
-            self.cells = [list(range(len(tracks)))]
 
     @property
     def _free(self) -> int:
@@ -96,17 +86,17 @@ class Film:
         width, height = self.size[0] // self.columns, self._free // self.rows
         line = mix(self.look["stage"], self.look["grid"], 0.55)
         pen = ImageDraw.Draw(whole)
-        for place, cell in enumerate(self.cells):
+        for place, (track, actor) in enumerate(zip(self.tracks, self.actors, strict=True)):
             x, y = place % self.columns * width, self.top + place // self.columns * height
             panel = Image.new("RGB", (width * self.smooth, height * self.smooth), self.look["stage"])
             brush = Brush(ImageDraw.Draw(panel), self.look, look()["near"], self.smooth)
-            draw_scene(brush, self.camera(cell, time), [self.actors[i] for i in cell], time, overlay=self.overlay)
+            draw_scene(brush, self.camera(actor, time), actor, time)
             whole.paste(panel.reduce(self.smooth), (x, y))
             if x:
                 pen.line([(x, y), (x, y + height)], fill=line)
             if y:
                 pen.line([(x, y), (x + width, y)], fill=line)
-            self._write(pen, cell, (x, y, width, height), time)
+            self._write(pen, track, (x, y, width, height), time)
         if self.title:
             room = self.size[0] - 2 * self.heading.size
             text = self.heading.cut(self.title, room)
@@ -114,13 +104,13 @@ class Film:
         self._progress(pen, time)
         return whole
 
-    def camera(self, cell: Sequence[int], time: float) -> Camera:
+    def camera(self, actor: Actor, time: float) -> Camera:
         """Return the view of a panel; all panels have one distance, so that sizes compare."""
         width, height = self.size[0] // self.columns, self._free // self.rows
         above, below = self._margins(height)
         distance = self._distance(width, height, above + below)
-        roots = np.mean([self.actors[i].root(time) for i in cell], axis=0)
-        target = float(roots[0]), max(actor.figure.middle for actor in self.actors), float(roots[1])
+        x, z = (float(value) for value in actor.root(time))
+        target = x, max(actor.figure.middle for actor in self.actors), z
         view = look()
         size, shift = (width * self.smooth, height * self.smooth), (above - below) / 2 * self.smooth
         return Camera(target, view["yaw"], view["pitch"], distance, *size, view["fov"], shift)
@@ -132,35 +122,19 @@ class Film:
         return (above, below) if height >= _SMALL else (above, self.letters.size)
 
     def _distance(self, width: float, height: float, spare: float) -> float:
-        apart = 0.0
-        if self.overlay:
-            for time in np.linspace(0, self.duration, 24):
-                roots = np.stack([actor.root(float(time)) for actor in self.actors])
-                apart = max(apart, float(np.linalg.norm(roots - roots.mean(axis=0), axis=1).max()))
         tall = max(actor.figure.height for actor in self.actors)
-        reach = max(actor.figure.reach for actor in self.actors) + apart
+        reach = max(actor.figure.reach for actor in self.actors)
         return fit_distance(width, height, look()["fov"], tall, reach, spare)
 
-    def _write(self, pen: Any, cell: Sequence[int], box: tuple[int, int, int, int], time: float) -> None:
-        """Write the titles of a panel, and the caption of this moment when it is about one track."""
+    def _write(self, pen: Any, track: PlayerTrack, box: tuple[int, int, int, int], time: float) -> None:
+        """Write the title of a panel and the caption of this moment."""
         x, y, width, _ = box
         edge = self.letters.size
-        base = y + round(self.letters.line * 1.2)
-        for index in cell:
-            track = self.tracks[index]
-            left = float(x + edge)
-            if self.overlay:
-                radius = self.letters.size * 0.3
-                spot = [left, base - 2.1 * radius, left + 2 * radius, base - 0.1 * radius]
-                pen.ellipse(spot, fill=self.actors[index].shade)
-                left += 3.4 * radius
+        if track.title != self.title:
             ended = " (ended)" if time >= track.duration and track.duration < self.duration else ""
-            room = x + width - edge - left
-            if track.title != self.title:
-                self.letters.draw(pen, (left, base), self.letters.cut(track.title + ended, room), self.look["text"])
-                base += self.letters.line
-        if not self.overlay:
-            self._caption(pen, self.tracks[cell[0]], box, time)
+            place = float(x + edge), y + round(self.letters.line * 1.2)
+            self.letters.draw(pen, place, self.letters.cut(track.title + ended, width - 2 * edge), self.look["text"])
+        self._caption(pen, track, box, time)
 
     def _caption(self, pen: Any, track: PlayerTrack, box: tuple[int, int, int, int], time: float) -> None:
         x, y, width, height = box

@@ -19,13 +19,12 @@ _ARC = np.linspace(0.0, 1.0, 9)
 
 @dataclass(frozen=True)
 class Actor:
-    """A figure with the numbers a picture needs and the colour it has among others."""
+    """A figure with the numbers that a picture needs."""
 
     figure: Figure
     positions: Floats
     follow: Floats
     fps: float
-    shade: str
 
     @property
     def duration(self) -> float:
@@ -106,18 +105,14 @@ def mix(one: str, other: str, part: float) -> str:
     return "#" + "".join(f"{int(value):02x}" for value in np.floor(a + (b - a) * part + 0.5))
 
 
-def draw_scene(brush: Brush, camera: Camera, actors: Sequence[Actor], time: float, *, overlay: bool) -> None:
-    """Draw the floor, the shadows, the paths and the figures at a time."""
-    poses = [actor.pose(time) for actor in actors]
-    for actor, pose in zip(actors, poses, strict=True):
-        if pose is not None:
-            _shadow(brush, camera, actor, pose)
+def draw_scene(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
+    """Draw the floor, the shadow, the path and the figure at a time."""
+    pose = actor.pose(time)
+    if pose is not None:
+        _shadow(brush, camera, actor, pose)
     _floor(brush, camera)
-    parts = []
-    for actor, pose in zip(actors, poses, strict=True):
-        _trail(brush, camera, actor, time, actor.shade if overlay else brush.look["trail"])
-        if pose is not None:
-            parts += _parts(brush, camera, actor, pose, overlay=overlay)
+    _trail(brush, camera, actor, time)
+    parts = [] if pose is None else _parts(brush, camera, actor, pose)
     for part in sorted(parts, key=lambda part: -part.depth):
         if part.rim:
             _rim(brush, part.ends)
@@ -150,7 +145,7 @@ def _floor(brush: Brush, camera: Camera) -> None:
             brush.line(camera, ends[shade == level], colour, 1.0)
 
 
-def _trail(brush: Brush, camera: Camera, actor: Actor, time: float, colour: str) -> None:
+def _trail(brush: Brush, camera: Camera, actor: Actor, time: float) -> None:
     """Draw the root's path on the floor, a dot for each second; what is to come is faint."""
     frames = len(actor.positions)
     stride = max(1, -(-frames // _TRAIL_POINTS))
@@ -161,7 +156,7 @@ def _trail(brush: Brush, camera: Camera, actor: Actor, time: float, colour: str)
     shown = actor.figure.shown.numpy()[picks]
     good = shown[:-1] & shown[1:]
     past = picks[:-1] < time * actor.fps
-    stage = brush.look["stage"]
+    stage, colour = brush.look["stage"], brush.look["trail"]
     brush.line(camera, ends[good & ~past], mix(stage, colour, 0.25), 2.0)
     brush.line(camera, ends[good & past], mix(stage, colour, 0.85), 2.0)
     apart = max(1, int(np.ceil(actor.duration / 60)))
@@ -189,7 +184,7 @@ def _shadow(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> None:
         brush.capsule((x1, y1, r / seen[start, 2], x2, y2, r / seen[end, 2]), colour)
 
 
-def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay: bool) -> list[Part]:
+def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats) -> list[Part]:
     """Return bones and head; the far side of a body is paler. The trunk is one piece: its rims would cut itself."""
     figure = actor.figure
     sided = any(side != "-" for side in figure.sides)
@@ -203,14 +198,14 @@ def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay:
         same = figure.sides[start] == figure.sides[end]
         thick = figure.radii[start] if same else 0.55 * figure.radii[end]
         r1, r2 = camera.focal * thick / a[2], camera.focal * figure.radii[end] / b[2]
-        colour = _colour(brush.look, actor.shade, figure.sides[end], overlay=overlay)
+        colour = _colour(brush.look, figure.sides[end])
         rim = not sided or figure.sides[end] != "-"
         parts.append(Part((a[2] + b[2]) / 2, (x1, y1, r1, x2, y2, r2), colour, rim))
     for joint in figure.lone:
         if seen[joint, 2] >= brush.near:
             x, y = camera.place(seen[joint])
             r = camera.focal * figure.radii[joint] / seen[joint, 2]
-            colour = _colour(brush.look, actor.shade, figure.sides[joint], overlay=overlay)
+            colour = _colour(brush.look, figure.sides[joint])
             parts.append(Part(seen[joint, 2], (x, y, r, x, y, r), colour))
     if figure.head is not None:
         along = pose[figure.head.at] - pose[figure.head.origin]
@@ -219,15 +214,13 @@ def _parts(brush: Brush, camera: Camera, actor: Actor, pose: Floats, *, overlay:
         if middle[2] > brush.near:
             x, y = camera.place(middle)
             r = camera.focal * figure.head.radius / middle[2]
-            parts.append(Part(middle[2], (x, y, r, x, y, r), _colour(brush.look, actor.shade, "-", overlay=overlay)))
+            parts.append(Part(middle[2], (x, y, r, x, y, r), _colour(brush.look, "-")))
     middle, stage = seen[figure.root, 2], brush.look["stage"]
     pale = [min(max((part.depth - middle) / (2.2 * figure.reach) + 0.25, 0.0), 1.0) * 0.5 for part in parts]
     return [replace(part, colour=mix(part.colour, stage, far)) for part, far in zip(parts, pale, strict=True)]
 
 
-def _colour(look: dict[str, Any], shade: str, side: str, *, overlay: bool) -> str:
-    if overlay:
-        return {"L": mix(shade, "#000000", 0.38), "R": mix(shade, "#ffffff", 0.5)}.get(side, shade)
+def _colour(look: dict[str, Any], side: str) -> str:
     return str({"L": look["left"], "R": look["right"]}.get(side, look["centre"]))
 
 

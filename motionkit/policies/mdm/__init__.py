@@ -1,4 +1,4 @@
-"""Motion Diffusion Model (Tevet et al. 2022): light half, imports no torch; the rest is in `model`."""
+"""Motion Diffusion Model (Tevet et al. 2022): light half, imports no torch; the heavy half is in `api`."""
 
 from __future__ import annotations
 

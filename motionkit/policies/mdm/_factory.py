@@ -59,7 +59,7 @@ def open_policy(
         dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body.
 
     Raises:
-        MotionkitError: A file is missing, damaged or does not fit the others.
+        MotionkitError: A file is missing, damaged or does not fit the others, or a reference is named.
 
     Example:
         >>> from motionkit.text import Prompt
@@ -69,6 +69,12 @@ def open_policy(
         >>> x0.shape
         torch.Size([1, 60, 263])
     """
+    if options.reference:
+        raise MotionkitError(
+            f"the reference {options.reference!r} has no effect here.",
+            why="a policy is opened on its own; grpo opens a second one, which it measures KL to.",
+            fix="leave policy.reference out.",
+        )
     parts = _read(options.checkpoint)
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
         raise MotionkitError(

@@ -26,7 +26,10 @@ class PhysicsOptions(Group):
 
 
 component = Component(
-    "Foot skate and jerk against the dataset's medians", PhysicsOptions, "motionkit.rewards.physics._reward:Physics"
+    "Foot skate and jerk against the dataset's medians",
+    PhysicsOptions,
+    "motionkit.rewards.physics._reward:Physics",
+    gradient=True,
 )
 
 __all__ = ["PhysicsOptions", "component"]

@@ -72,13 +72,19 @@ class DenseOptions(TmrOptions):
 
 
 cosine = Component(
-    "TMR cosine of whole motion and whole text", CosineOptions, "motionkit.rewards.tmr._reward:TmrCosine"
+    "TMR cosine of whole motion and whole text", CosineOptions, "motionkit.rewards.tmr._reward:TmrCosine", gradient=True
 )
 matching = Component(
-    "TMR matching score, cosine or euclidean", MatchingOptions, "motionkit.rewards.tmr._reward:TmrMatching"
+    "TMR matching score, cosine or euclidean",
+    MatchingOptions,
+    "motionkit.rewards.tmr._reward:TmrMatching",
+    gradient=True,
 )
 dense = Component(
-    "TMR score per segment, minus confusion with other segments", DenseOptions, "motionkit.rewards.tmr._reward:TmrDense"
+    "TMR score per segment, minus confusion with other segments",
+    DenseOptions,
+    "motionkit.rewards.tmr._reward:TmrDense",
+    gradient=True,
 )
 
 __all__ = ["CosineOptions", "DenseOptions", "MatchingOptions", "TmrOptions", "cosine", "dense", "matching"]

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from motionkit.config import LoraSettings
+from motionkit.config import Chosen, Group, LoraSettings, choose_one
 from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
-from motionkit.rl import NoiseSource, require_eval
+from motionkit.rl import require_eval
 from motionkit.text import Prompt
-from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers._learner import Learner, constant_rate, cosine_rate
 from motionkit.trainers._state import State, Stateful
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
@@ -26,12 +26,9 @@ from motionkit.trainers.grpo._settings import (
     EmaSettings,
     GrpoLoraSettings,
     GrpoOptimSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
 )
 from motionkit.trainers.grpo._whole import mean_over, whole_batch
-from motionkit.trainers.grpo.algorithms import Algorithm, Clipped
+from motionkit.trainers.grpo.algorithms.base import Algorithm
 
 
 class GRPO:
@@ -43,15 +40,17 @@ class GRPO:
         policy: Policy to train.
         rewards: One reward, or several with weights.
         reference: Policy that KL is measured to; the policy as it starts when None.
-        rollout: What is sampled before each update.
-        sampler: How it is sampled.
-        objective: What is maximised.
+        algorithm: Update rule by name, or as a settings model holds it, with its options.
+        rollout: Options of the algorithm: what is sampled before each update.
+        sampler: Options of the algorithm: how it is sampled.
+        objective: Options of the algorithm: what is maximised.
         optim: Optimiser settings.
         lora: Low-rank adapters, on by default; ``LoraSettings()`` trains all weights.
         ema: Moving average of the weights.
         control: Negative controls.
         seed: Seed of all noise.
         precision: ``fp32``, or ``bf16`` for the network's body.
+        updates: Updates of the whole run, which a falling learning rate needs; 0 keeps the rate at its peak.
         world: The processes that train together; each is given its own share of a step's prompts.
 
     Raises:
@@ -59,8 +58,8 @@ class GRPO:
 
     Example:
         >>> from motionkit import GRPO, load_dataset, load_policy, load_reward
-        >>> from motionkit.trainers.grpo.api import SamplerSettings
-        >>> sampler = SamplerSettings(inference_timesteps=5)
+        >>> from motionkit.trainers.grpo.api import GrpoSampler
+        >>> sampler = GrpoSampler(inference_timesteps=5)
         >>> grpo = GRPO(load_policy("starter"), load_reward("tmr-dense"), sampler=sampler)
         >>> metrics = grpo.step(load_dataset("starter").prompts("train")[:2])
         >>> metrics["ratio/mean"]
@@ -73,47 +72,52 @@ class GRPO:
         rewards: Reward | Sequence[tuple[Reward, float]],
         *,
         reference: DiffusionPolicy | None = None,
-        rollout: RolloutSettings | None = None,
-        sampler: SamplerSettings | None = None,
-        objective: ObjectiveSettings | None = None,
+        algorithm: str | Chosen = "grpo",
+        rollout: Group | None = None,
+        sampler: Group | None = None,
+        objective: Group | None = None,
         optim: GrpoOptimSettings | None = None,
         lora: LoraSettings | None = None,
         ema: EmaSettings | None = None,
         control: ControlSettings | None = None,
         seed: int = 0,
         precision: str = "fp32",
+        updates: int = 0,
         world: World | None = None,
     ) -> None:
         self.world = world or OneProcess()
         self.policy = policy
         self.rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
-        self.rollout, self.sampler = rollout or RolloutSettings(), sampler or SamplerSettings()
-        optim, lora, control = optim or GrpoOptimSettings(), lora or GrpoLoraSettings(), control or ControlSettings()
+        lora, control = lora or GrpoLoraSettings(), control or ControlSettings()
         if lora.enabled:
             policy.adapt(r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=seed)
         policy.network.eval()
         policy.autocast = torch.bfloat16 if precision == "bf16" else None
-        self.algorithm: Algorithm = Clipped(
-            policy,
-            Reference(policy, reference),
-            self.sampler,
-            objective or ObjectiveSettings(),
-            micro_batch=self.rollout.micro_batch,
+        if isinstance(algorithm, str):
+            groups = {"rollout": rollout, "sampler": sampler, "objective": objective}
+            algorithm = choose_one(
+                "algorithms", algorithm, {name: group for name, group in groups.items() if group is not None}
+            )
+        self.algorithm: Algorithm = algorithm.build(
+            policy=policy,
+            reference=Reference(policy, reference),
+            rewards=self.rewards,
+            seed=seed,
             precision=precision,
-            shuffle_seed=seed if control.shuffle_advantages else None,
+            shuffle=control.shuffle,
             world=self.world,
         )
-        peak = optim.learning_rate or (2e-3 if lora.enabled else 1e-4)
+        optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
+        peak, warmup = optim.learning_rate or (2e-3 if lora.enabled else 1e-4), optim.warmup_steps
+        falls = optim.schedule == "cosine" and updates
         self.learner = Learner(
             policy,
             optim,
-            constant_rate(peak, optim.warmup_steps),
+            cosine_rate(peak, warmup, updates, optim.final) if falls else constant_rate(peak, warmup),
             ema=(ema or EmaSettings()).decay,
             world=self.world,
         )
-        self.noise = NoiseSource(
-            seed, initial="group" if self.rollout.shared_noise else "independent", antithetic=self.rollout.antithetic
-        )
+        self.noise = self.algorithm.noise
         self.updates = 0
 
     def step(self, prompts: Sequence[Prompt]) -> dict[str, float]:
@@ -132,9 +136,10 @@ class GRPO:
             batch = self._sample(prompts)
             clock.lap("rollout")
             scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
+            physics = _physics_metrics(batch)
         if self.updates == 0:
             refuse_dead(scored.dead, f"{len(batch.prompts)} motions of the first step")
-        metrics = mean_over(scored.metrics | _physics_metrics(batch), self.world)
+        metrics = mean_over(scored.metrics | physics, self.world)
         metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
         clock.lap("reward")
         update = self.algorithm.update(batch, scored, self.updates)
@@ -157,8 +162,8 @@ class GRPO:
             prompts,
             self.algorithm.plan,
             self.noise,
-            samples=self.rollout.group_size,
-            guidance=self.sampler.guidance_scale,
+            samples=self.algorithm.samples,
+            guidance=self.algorithm.guidance,
             step=self.updates,
             walk=lambda predict, start, noise: self.algorithm.rollout(predict, start, noise, self.updates),
         )
@@ -198,11 +203,10 @@ class Clock:
         return self._parts | {"time/step": self._last - self._start}
 
 
-@torch.no_grad()
 def _physics_metrics(batch: Samples) -> dict[str, float]:
     motions = batch.motions
     skate, jerk = physics_sums(motions.joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-    return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}
+    return {"physics/skate": float(skate.detach().nanmean()), "physics/jerk": float(jerk.detach().nanmean())}
 
 
 @torch.no_grad()
@@ -212,12 +216,12 @@ def _reward_metrics(scored: Scored, groups: Tensor) -> dict[str, float]:
     if len(known) == 0:
         nan = float("nan")
         return {"reward/mean": nan, "reward/std": nan, "reward/min": nan, "reward/max": nan, "reward/nan": float(bad)}
-    spread = torch.stack([scored.total[groups == group].std() for group in groups.unique()])
-    return {
+    spread = [scored.total[groups == group].std() for group in groups.unique() if int((groups == group).sum()) > 1]
+    within = {"reward/group_std": float(torch.stack(spread).mean())} if spread else {}
+    return within | {
         "reward/mean": float(known.mean()),
         "reward/std": float(known.std()),
         "reward/min": float(known.min()),
         "reward/max": float(known.max()),
-        "reward/group_std": float(spread.mean()),
         "reward/nan": float(bad),
     }

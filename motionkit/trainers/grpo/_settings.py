@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from motionkit.config import (
     Chosen,
@@ -14,109 +14,39 @@ from motionkit.config import (
     LoraSettings,
     LoraTarget,
     OptimSettings,
+    PromptSettings,
     RunSettings,
+    SamplerSettings,
     TrainerSettings,
     slot,
     slots,
     split_commas,
 )
-
-_SAMPLES = 2**17
-"""Samples per update; each takes up to 200 KB."""
+from motionkit.trainers.grpo._auto import decide
 
 
-class PromptSettings(Group):
-    """Which prompts the policy is asked."""
+class TrainPrompts(PromptSettings):
+    """Which prompts the policy is trained on."""
 
-    k_segments: Annotated[int, Cli("--k-segments")] = Field(
-        0, ge=0, le=1000, description="Segments per prompt; 0 takes the dataset's own (starter: two and three mixed)."
-    )
     split: Literal["train", "val"] = Field("train", description="Split the training prompts come from.")
 
 
 class RolloutSettings(Group):
-    """What is sampled before each update."""
+    """What is sampled before each update; an algorithm adds its own."""
 
     prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=16384, description="Prompts per update.")
-    group_size: Annotated[int, Cli("--group-size")] = Field(8, ge=2, le=4096, description="Samples per prompt (G).")
-    antithetic: bool = Field(True, description="Samples 2i and 2i+1 of a group use opposite noise in the SDE window.")
-    shared_noise: bool = Field(
-        True, description="All samples of a group start from the same x_T, so that only trained steps tell them apart."
-    )
-    micro_batch: int = Field(64, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.prompts * self.group_size > _SAMPLES:
-            raise ValueError(f"{self.prompts} prompts x {self.group_size} samples are more than {_SAMPLES} per update")
-        return self
-
-
-class SamplerSettings(Group):
-    """How the policy is sampled while it trains and while it is measured."""
-
-    kind: Literal["ddim", "ddpm"] = Field("ddim", description="Reverse process of the rollouts.")
-    train_timesteps: Annotated[int, Cli("--train-timesteps")] = Field(
-        5, ge=1, le=10_000, description="Sampling steps of a rollout: a subset of the trained timesteps."
-    )
-    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
-        5, ge=1, le=10_000, description="Sampling steps of the held-out measurement (deterministic DDIM)."
-    )
-    spacing: Literal["early", "even"] = Field(
-        "early",
-        description="Timesteps visited: early is densest at the noisy end, where a motion is decided.",
-    )
-    eta: float = Field(1.0, ge=0.0, le=1.0, description="DDIM noise inside the window; outside it is 0.")
-    window_start: int = Field(0, ge=0, description="First rollout step that is stochastic and trained.")
-    window_size: int = Field(2, ge=0, description="How many rollout steps are stochastic and trained.")
-    guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
-        1.0, ge=0.0, description="Classifier-free guidance of rollouts, training and measurement; 1 is off."
-    )
-    noise_scale: Annotated[float, Cli("--noise-scale")] = Field(
-        0.7, gt=0.0, description="SDE noise of flow-grpo; has no effect in grpo."
-    )
+    by_length: bool = Field(False, description="Put prompts of similar length into one update, which saves padding.")
 
 
 class ObjectiveSettings(Group):
-    """The surrogate that is maximised."""
-
-    advantage: Literal["leave-one-out", "global-std", "group-std"] = Field(
-        "leave-one-out", description="How rewards become advantages."
-    )
-    std_floor: float = Field(0.02, ge=0.0, description="Smallest standard deviation an advantage is divided by.")
-    advantage_clip: float = Field(5.0, gt=0.0, description="Advantages are clipped to this magnitude.")
-    credit: Annotated[Literal["sample", "segment"], Cli("--credit")] = Field(
-        "segment", description="segment: each segment's advantage weighs its own frames; sample: one for all frames."
-    )
-    credit_share: float = Field(
-        0.0, ge=0.0, le=1.0, description="Share of the whole-sample advantage mixed into each segment's."
-    )
-    ratio_norm: Literal["snr", "guard", "none"] = Field(
-        "snr", description="Per-step normalisation of the log-ratio, which x0-prediction needs."
-    )
-    clip_range: Annotated[float, Cli("--clip-range")] = Field(
-        0.2, gt=0.0, description="Clip range of the normalised ratio; acts from the second inner epoch on."
-    )
-    kl_coef: Annotated[float, Cli("--kl-coef")] = Field(
-        0.0, ge=0.0, description="Weight of the closed-form KL to the reference, per dimension."
-    )
-    anchor: float = Field(
-        20.0,
-        ge=0.0,
-        description="Weight of what keeps predictions as smooth as the reference's; 0 is off.",
-    )
-    inner_epochs: Annotated[int, Cli("--inner-epochs")] = Field(
-        1, ge=1, description="Optimiser passes over each rollout."
-    )
-    kl_stop: float = Field(
-        0.0,
-        ge=0.0,
-        description="Leave the inner epochs when the KL to the rollout policy passes this (nats per dim); 0 = never.",
-    )
+    """What is maximised: an algorithm's own."""
 
 
 class GrpoOptimSettings(OptimSettings):
     """AdamW; the gradient of a batch is mostly noise, so its second moment is averaged over fewer steps than usual."""
+
+    schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate after the warm-up.")
+    final: float = Field(0.05, ge=0.0, le=1.0, description="Last learning rate of cosine, as a share of the peak.")
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
         0.0, ge=0.0, description="Peak learning rate; 0 picks 2e-3 for LoRA and 1e-4 for full fine-tuning."
@@ -159,18 +89,28 @@ class HeldOutSettings(Group):
 class ControlSettings(Group):
     """Negative controls, for experiments only."""
 
-    shuffle_advantages: bool = Field(False, description="Deal the advantages out at random: a run that must not learn.")
+    shuffle: bool = Field(
+        False,
+        description="A run that must not learn: a group's advantages are dealt out at random, or the sign of each "
+        "sample's reward is drawn; the algorithm's own physics terms are off.",
+    )
 
 
 class GrpoSettings(TrainerSettings):
-    """Fine-tune a motion diffusion model with group relative policy optimisation."""
+    """Fine-tune a motion diffusion model with rewards."""
 
     run: RunSettings = RunSettings(num_steps=160)
-    algorithm: Annotated[Literal["grpo"], Cli("--algorithm")] = Field("grpo", description="Update rule.")
+    algorithm: Chosen = slot(
+        "algorithms",
+        "auto",
+        description="Update rule; auto takes the one that suits the rewards and the options.",
+        spread=True,
+        decide=decide,
+    )
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
-    prompts: PromptSettings = PromptSettings()
+    prompts: TrainPrompts = TrainPrompts()
     rollout: RolloutSettings = RolloutSettings()
     sampler: SamplerSettings = SamplerSettings()
     objective: ObjectiveSettings = ObjectiveSettings()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
@@ -45,7 +47,7 @@ class GrpoTrainer:
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "prompts", "rollout.prompts", "rollout.group_size",
-        "rollout.antithetic", "rollout.shared_noise", "sampler", "objective", "optim", "lora", "ema", "heldout",
+        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim", "lora", "ema", "heldout",
         "control", "seed", "precision",
     )  # fmt: skip
 
@@ -64,7 +66,7 @@ class GrpoTrainer:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
-        self.policy: DiffusionPolicy = settings.policy.build(device=device, dataset=dataset)
+        self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
         prompts = list(
             dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
         )
@@ -79,19 +81,22 @@ class GrpoTrainer:
         self.grpo = GRPO(
             self.policy,
             self.rewards,
-            reference=_reference(settings.policy, device=device, dataset=dataset),
-            rollout=settings.rollout,
-            sampler=settings.sampler,
-            objective=settings.objective,
+            reference=reference,
+            algorithm=settings.algorithm,
             optim=settings.optim,
             lora=settings.lora,
             ema=settings.ema,
             control=settings.control,
             seed=settings.seed,
             precision=settings.precision,
+            updates=settings.run.num_steps,
         )
+        if self.grpo.algorithm.graph:
+            _require_gradients(settings.reward)
         self.shared: list[str] = []
-        self.cursor = PromptCursor(prompts, settings.rollout.prompts, settings.seed)
+        self.cursor = PromptCursor(
+            prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
+        )
         self.heldout = self._held_out(dataset)
 
     def _held_out(self, dataset: TextMotionDataset) -> HeldOut | None:
@@ -139,7 +144,7 @@ class GrpoTrainer:
             "policy": settings.policy.label,
             "trained_parameters": sum(parameter.numel() for _, parameter in self.grpo.learner.trained),
             "prompts": len(self.cursor.prompts),
-            "samples_per_update": settings.rollout.prompts * settings.rollout.group_size,
+            "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
             "timesteps": plan.timesteps.tolist(),
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
@@ -224,14 +229,37 @@ def _keep_shown(run: Run, measured: Measured, name: str) -> None:
         measured.shown.save(folder / f"{name}.npz")
 
 
-def _reference(chosen: Chosen, **runtime: Any) -> DiffusionPolicy | None:
-    path = getattr(chosen.options, "reference", "")
-    if not path:
-        return None
-    options = chosen.options.model_copy(update={"checkpoint": path, "reference": ""})
-    policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(**runtime)
-    policy.network.requires_grad_(False)
-    return policy
+def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
+    """Open the policy, and a second one when its option ``reference`` names the checkpoint that KL is measured to.
+
+    Policies of other packages may have that option beside ``checkpoint``, or neither.
+    """
+    other = getattr(chosen.options, "reference", "")
+    if not other:
+        return chosen.build(**runtime), None
+    own = replace(chosen, options=chosen.options.model_copy(update={"reference": ""}))
+    policy = own.build(**runtime)
+    reference: DiffusionPolicy = replace(own, options=own.options.model_copy(update={"checkpoint": other})).build(
+        **runtime
+    )
+    reference.network.requires_grad_(False)
+    return policy, reference
+
+
+def _require_gradients(rewards: Sequence[Chosen]) -> None:
+    """Refuse rewards that declare no gradient, for an algorithm that needs one.
+
+    Raises:
+        MotionkitError: Names them.
+    """
+    without = [chosen.name for chosen in rewards if not plugins.get(chosen.kind, chosen.name).gradient]
+    if without:
+        raise MotionkitError(
+            f"the reward {' and the reward '.join(without)} has no gradient.",
+            why="the chosen algorithm differentiates every reward, and a plugin has to declare that it can be "
+            "(Component(gradient=True)).",
+            fix="--algorithm grpo needs no gradient.",
+        )
 
 
 def _refuse_idle(settings: GrpoSettings) -> None:
@@ -240,10 +268,10 @@ def _refuse_idle(settings: GrpoSettings) -> None:
     Raises:
         MotionkitError: Such a setting was changed.
     """
-    default = type(settings.sampler)().noise_scale
-    if settings.sampler.noise_scale != default:
+    noise_scale = getattr(settings.sampler, "noise_scale", None)
+    if noise_scale is not None and noise_scale != type(settings.sampler).model_fields["noise_scale"].default:
         raise MotionkitError(
-            f"sampler.noise_scale = {settings.sampler.noise_scale} has no effect.",
+            f"sampler.noise_scale = {noise_scale} has no effect.",
             why="it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta.",
             fix="leave --noise-scale out, or set sampler.eta.",
         )

@@ -6,20 +6,19 @@ from motionkit.trainers.grpo._settings import (
     ControlSettings,
     EmaSettings,
     GrpoOptimSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
 )
+from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms.clipped import step_plan
 
 __all__ = [
     "GRPO",
     "ControlSettings",
     "EmaSettings",
+    "GrpoObjective",
     "GrpoOptimSettings",
+    "GrpoOptions",
+    "GrpoRollout",
+    "GrpoSampler",
     "LoraSettings",
-    "ObjectiveSettings",
-    "RolloutSettings",
-    "SamplerSettings",
     "step_plan",
 ]

@@ -199,7 +199,7 @@ def test_its_own_output_is_not_read_again(tmp_path: Path) -> None:
     convert(open_sources([tmp_path / "in"]).sources, tmp_path / "in/out", FileTarget("joints"))
     again = open_sources([tmp_path / "in"])
     assert [source.key for source in again.sources] == ["a"]
-    assert again.made == (tmp_path / "in/out",)
+    assert again.made == [tmp_path / "in/out"]
     assert len(open_sources([tmp_path / "in/out"]).sources) == 1, "by name it is read"
 
 
@@ -209,7 +209,7 @@ def test_a_folder_of_nothing_but_datasets_is_a_folder_of_datasets(tmp_path: Path
         convert(open_sources([tmp_path / "walk.bvh"]).sources, tmp_path / "sets" / name, FileTarget("npz"))
     opened = open_sources([tmp_path / "sets"])
     assert [source.key for source in opened.sources] == ["one_walk", "two_walk"]
-    assert opened.made == ()
+    assert opened.made == []
 
 
 def test_a_clip_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -53,14 +53,13 @@ def test_a_folder_that_cannot_be_opened_is_one_failure(cli: Cli, locked: Path) -
     assert not Path("other").exists()
 
 
-def test_links_are_read_once_and_said_and_dangling_ones_fail(cli: Cli) -> None:
+def test_links_are_read_once_and_dangling_ones_fail(cli: Cli) -> None:
     Path("in").mkdir()
     write_bvh(Path("in/a.bvh"), 60)
     Path("in/b.bvh").symlink_to("a.bvh")
     result = cli("convert", "in", "out", "--to", "npz")
     assert result.exit_code == 0, result.stderr
-    assert "1 link(s) to a file that is read already: in/b.bvh is in/a.bvh" in result.stderr
-    assert "link(s)" not in cli("convert", "--check", "in/a.bvh", "in/a.bvh").stderr, "given twice, it is no link"
+    assert [path.name for path in Path("out").glob("*.npz")] == ["a.npz"]
     Path("in/c.bvh").symlink_to("gone.bvh")
     result = cli("convert", "in", "out", "--to", "npz", "--overwrite")
     assert result.exit_code == 1
@@ -87,9 +86,9 @@ def test_empty_and_cut_json_are_failures(cli: Cli, text: str) -> None:
     ("words", "said"),
     [
         (["--source-fps", "5"], "--source-fps 5.0 does not act"),
-        (["--smpl-model", "none"], "--smpl-model none does not act"),
-        (["--hierarchy", "none"], "--hierarchy none does not act"),
-        (["--offsets", "none"], "--offsets none does not act"),
+        (["--smpl-model", "nothing"], "--smpl-model nothing does not act"),
+        (["--hierarchy", "nothing"], "--hierarchy nothing does not act"),
+        (["--offsets", "nothing"], "--offsets nothing does not act"),
         (["--rot6d-columns", "xz"], "--rot6d-columns xz does not act"),
     ],
 )

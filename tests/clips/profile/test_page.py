@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from motionkit.clips.profile import Profile, Row, find_outliers, profile_page, suggest, uncompared
-from motionkit.clips.profile.page._binning import bin_lengths, bin_values
-from motionkit.page import charts
+from motionkit.clips.profile import Profile, Row, find_outliers, profile_page, uncompared
+from motionkit.clips.profile._page_bins import bin_lengths, bin_values
+from motionkit.trainers.train_mpl import suggest
 
 from .sets import joints_only, profile_clips, walk
 
@@ -104,48 +104,15 @@ def test_a_page_about_nothing_is_a_page() -> None:
     read(profile_page(Profile()))
 
 
-def heights(chart: str) -> list[float]:
-    return [float(bar.get("height") or 0) for bar in ElementTree.fromstring(chart) if bar.get("class") == "bar"]
-
-
-def test_bars_of_a_histogram_are_as_high_as_their_counts() -> None:
-    chart = charts.histogram(0.0, 1.0, [1, 0, 4, 2], label="a", unit="s", of="clips", marks={"median": 2.0})
-    low, high, middle = heights(chart)
-    assert high == pytest.approx(4 * low, rel=0.01)
-    assert middle == pytest.approx(2 * low, rel=0.01)
-    parts = [part for part in ElementTree.fromstring(chart) if "mark" in (part.get("class") or "")]
-    line = next(part for part in parts if part.get("x1") == part.get("x2"))
-    bars = [part for part in ElementTree.fromstring(chart) if part.get("class") == "bar"]
-    assert float(line.get("x1") or 0) == pytest.approx(float(bars[1].get("x") or 0), abs=1.0)  # 2.0: the third bin
-
-
-def test_sectors_of_a_rose_have_areas_like_their_counts_and_left_is_left() -> None:
-    chart = ElementTree.fromstring(charts.rose([4, 0, 1, 0, 0, 0, 0, 0], label="a", of="frames"))
-    paths = [part.get("d") or "" for part in chart if part.get("class") == "bar"]
-    ahead, left = (float(re.search(r"A([\d.]+)", path)[1]) for path in paths)  # type: ignore[index]
-    assert ahead == pytest.approx(2 * left, rel=0.01)
-    tip = re.search(r"L([\d.]+) ([\d.]+)", paths[1])
-    assert tip is not None
-    assert float(tip[1]) < charts.WIDTH / 2  # a quarter turn to the left is drawn on the left
-
-
 def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
-    from motionkit.clips.profile._course import YAW_BINS
-    from motionkit.clips.profile.page._movement import whole_circle
+    from motionkit.clips.profile._movement import YAW_BINS
+    from motionkit.clips.profile._page_charts import whole_circle
 
     degrees = torch.tensor([0.0, 3.0, 90.0, 179.0, -179.0, -90.0, -90.0])
     counts = whole_circle(YAW_BINS.tally(torch.deg2rad(degrees)).tolist())
     assert len(counts) == 24
     assert (counts[0], counts[6], counts[12], counts[18]) == (2, 1, 2, 2)
     assert sum(counts) == 7
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "expected"),
-    [(0, 10, [0, 2, 4, 6, 8, 10]), (0, 0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]), (-1, 1, [-1, -0.5, 0, 0.5, 1])],
-)
-def test_ticks_are_round(start: float, stop: float, expected: list[float]) -> None:
-    assert charts.ticks(start, stop, 6) == pytest.approx(expected)
 
 
 def rows(frames: list[int], fps: float = 20.0) -> list[Row]:
@@ -182,31 +149,6 @@ def test_a_few_lengths_far_apart_have_bins_too() -> None:
         bin_values([0.0, 1.0, 2.0, 9.0], 2.0).counts == [1, 0, 1, 1]
         or sum(bin_values([0.0, 1.0, 2.0], 2.0).counts) == 3
     )
-
-
-def test_one_high_bar_makes_heights_square_roots_and_the_axis_says_so() -> None:
-    flat = charts.histogram(0.0, 1.0, [100, 4, 4, 1], label="a", unit="s", of="frames", marks={})
-    assert "square-root scale" in flat
-    high, *_, low = heights(flat)
-    assert high == pytest.approx(10 * low, rel=0.05)
-    assert "square-root" not in charts.histogram(0.0, 1.0, [15, 4, 4, 1], label="a", unit="s", of="frames", marks={})
-
-
-def test_names_of_marks_stand_above_the_plot_and_not_on_each_other() -> None:
-    chart = ElementTree.fromstring(
-        charts.histogram(0.0, 1.0, [4, 4, 4], label="a", unit="s", of="clips", marks={"median": 1.0, "mean": 1.01})
-    )
-    names = [part for part in chart if part.get("class") == "note"]
-    tops = [float(part.get("y") or 0) for part in chart if part.get("class") == "bar"]
-    assert all(float(part.get("y") or 0) < min(tops) for part in names)
-    first, second = (float(part.get("x") or 0) for part in names)
-    assert second - first > 6 * len("median 1.00")
-
-
-def test_names_of_a_rose_are_drawn_over_its_sectors() -> None:
-    parts = list(ElementTree.fromstring(charts.rose([4, 1, 1, 1], label="a", of="frames")))
-    last_sector = max(place for place, part in enumerate(parts) if part.get("class") == "bar")
-    assert all(place > last_sector for place, part in enumerate(parts) if part.tag.endswith("text"))
 
 
 def test_few_clips_are_not_called_free_of_outliers() -> None:
@@ -259,12 +201,6 @@ def test_every_cell_of_a_table_knows_its_column_for_narrow_screens(profile: Prof
         for row in re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL):
             cells = re.findall(r"<td[^>]*>", row)
             assert all("data-label" in cell for cell in cells[1:])
-
-
-def test_numbers_of_an_axis_stay_within_the_chart() -> None:
-    chart = charts.histogram(0.0, 1000.0, [4, 2], label="a", unit="°", of="clips", marks={})
-    last = next(part for part in ElementTree.fromstring(chart) if part.text == "2000")
-    assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", charts.WIDTH)
 
 
 def test_long_names_of_settings_may_take_two_lines_in_heads(profile: Profile) -> None:

@@ -65,7 +65,7 @@ def test_joints_alone_give_the_same_yaw_and_no_angles(bare: bool) -> None:
     one = measure(joints_only(clip) if bare else clip, "a", "a")
     assert one.yaw.most == pytest.approx(math.degrees(2.0), abs=2.0)
     assert (one.bone_angle.mean is None) is bare
-    assert len(one.angles) == (0 if bare else 22)
+    assert len(one.joints.angles) == (0 if bare else 22)
 
 
 def test_a_body_without_known_names_turns_by_its_root() -> None:
@@ -83,7 +83,7 @@ def test_a_kit_body_has_a_front_and_feet() -> None:
     one = measure(Clip(JointMotion(KIT.joint_names, KIT.parents, joints, KIT.fps)), "a", "a")
     assert one.row.turned_deg == pytest.approx(math.degrees(99 * 0.02), rel=0.1)
     assert one.row.contact_ratio is not None
-    assert one.rig.name.startswith("21 joints")
+    assert one.joints.rig.name.startswith("21 joints")
 
 
 def test_a_folder_of_features(shared: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.clips.convert._keys import unique_keys
+from motionkit.clips._ids import unique_keys
 from motionkit.errors import MotionkitError
 from motionkit.formats._table import SUFFIXES
 from motionkit.motion import (

@@ -16,14 +16,8 @@ from motionkit.motion import MotionBatch, Normalizer
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import (
-    ControlSettings,
-    EmaSettings,
-    GrpoOptimSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
-)
+from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms._hold import roughness
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
@@ -45,10 +39,10 @@ def make(
     policy: object = None, reward: object = None, *, shuffle: bool = False, seed: int = 0, **groups: object
 ) -> GRPO:
     options: dict[str, object] = {
-        "rollout": RolloutSettings(prompts=4, group_size=8, antithetic=False, shared_noise=False),
-        "sampler": SamplerSettings(spacing="even", window_size=4),
+        "rollout": GrpoRollout(prompts=4, group_size=8, antithetic=False, shared_noise=False),
+        "sampler": GrpoSampler(spacing="even", window_size=4),
         "optim": GrpoOptimSettings(learning_rate=2e-2),
-        "control": ControlSettings(shuffle_advantages=shuffle),
+        "control": ControlSettings(shuffle=shuffle),
         "seed": seed,
         "lora": LoraSettings(),
         "ema": EmaSettings(),
@@ -81,7 +75,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize("credit", ["sample", "segment"])
 def test_real_advantages_learn_and_shuffled_ones_do_not(credit: str) -> None:
-    objective = ObjectiveSettings(credit=credit)  # type: ignore[arg-type]
+    objective = GrpoObjective(credit=credit)  # type: ignore[arg-type]
     real = [gain(make(seed=seed, objective=objective)) for seed in range(3)]
     shuffled = [gain(make(seed=seed, shuffle=True, objective=objective)) for seed in range(3)]
     assert min(real) > 0.12
@@ -100,7 +94,7 @@ def test_a_reversed_reward_is_reversed() -> None:
 
 @pytest.mark.parametrize("advantage", ["group-std", "global-std", "leave-one-out"])
 def test_a_constant_reward_leaves_the_weights_alone_to_the_bit(advantage: str) -> None:
-    objective = ObjectiveSettings(advantage=advantage)  # type: ignore[arg-type]
+    objective = GrpoObjective(advantage=advantage)  # type: ignore[arg-type]
     grpo = make(reward=Changed(torch.ones_like), objective=objective)
     before = weights(grpo)
     metrics = [grpo.step(PROMPTS) for _ in range(3)][-1]
@@ -113,7 +107,7 @@ def test_the_micro_batch_does_not_change_the_gradient() -> None:
     found = []
     for size in (1, 3, 4 * 8 * 4):
         policy = make_policy()
-        grpo = make(policy, rollout=RolloutSettings(prompts=4, group_size=8, micro_batch=size))
+        grpo = make(policy, rollout=GrpoRollout(prompts=4, group_size=8, micro_batch=size))
         grpo.learner.optimizer.step = lambda *_: None  # type: ignore[method-assign,assignment]
         loss = grpo.step(PROMPTS)["loss/total"]
         found.append((loss, torch.cat([parameter.grad.flatten() for parameter in policy.network.parameters()])))  # type: ignore[union-attr]
@@ -139,7 +133,7 @@ def test_four_and_four_steps_are_eight(kind: str) -> None:
         "full": {},
         "lora": {"lora": LoraSettings(enabled=True, r=2, alpha=4)},
         "ema": {"ema": EmaSettings(decay=0.9)},
-        "epochs": {"objective": ObjectiveSettings(inner_epochs=2, kl_coef=0.1)},
+        "epochs": {"objective": GrpoObjective(inner_epochs=2, kl_coef=0.1)},
     }
     options = groups[kind]
     whole = make(make_policy(), **options)
@@ -186,14 +180,10 @@ def test_a_rollout_that_differs_from_training_stops_the_run() -> None:
 
 
 def test_inner_epochs_clip_and_stop() -> None:
-    several = make(
-        objective=ObjectiveSettings(inner_epochs=4, clip_range=0.01), optim=GrpoOptimSettings(learning_rate=0.1)
-    )
+    several = make(objective=GrpoObjective(inner_epochs=4, clip_range=0.01), optim=GrpoOptimSettings(learning_rate=0.1))
     metrics = several.step(PROMPTS)
     assert metrics["ratio/clip_fraction"] > 0.2
-    stopping = make(
-        objective=ObjectiveSettings(inner_epochs=4, kl_stop=1e-9), optim=GrpoOptimSettings(learning_rate=0.1)
-    )
+    stopping = make(objective=GrpoObjective(inner_epochs=4, kl_stop=1e-9), optim=GrpoOptimSettings(learning_rate=0.1))
     moved = make(optim=GrpoOptimSettings(learning_rate=0.1))
     stopping.step(PROMPTS)
     moved.step(PROMPTS)
@@ -300,7 +290,7 @@ def test_a_pass_that_was_left_out_is_counted_whatever_the_next_one_does() -> Non
         return out * torch.inf if torch.is_grad_enabled() and passes[0] == 3 else out
 
     policy.predict = predict  # type: ignore[method-assign,assignment]
-    grpo = make(policy, objective=ObjectiveSettings(inner_epochs=2))
+    grpo = make(policy, objective=GrpoObjective(inner_epochs=2))
     forget = grpo.learner.zero_grad
 
     def counted() -> None:
@@ -328,14 +318,14 @@ def test_kl_is_zero_at_the_start_and_holds_the_policy_back() -> None:
     for lora in (LoraSettings(), LoraSettings(enabled=True, r=2, alpha=4)):
         first = make(make_policy(), lora=lora).step(PROMPTS)
         assert first["kl/nats_per_dim"] == pytest.approx(0.0, abs=1e-3)
-    free, held = make(), make(objective=ObjectiveSettings(kl_coef=10.0))
+    free, held = make(), make(objective=GrpoObjective(kl_coef=10.0))
     for _ in range(8):
         loose, tight = free.step(PROMPTS), held.step(PROMPTS)
     assert tight["kl/nats_per_dim"] < 0.5 * loose["kl/nats_per_dim"]
 
 
 def test_kl_of_zero_initialised_adapters_is_exactly_zero() -> None:
-    grpo = make(make_policy(), lora=LoraSettings(enabled=True, r=2, alpha=4), objective=ObjectiveSettings(kl_coef=1.0))
+    grpo = make(make_policy(), lora=LoraSettings(enabled=True, r=2, alpha=4), objective=GrpoObjective(kl_coef=1.0))
     assert grpo.step(PROMPTS)["kl/nats_per_dim"] == 0.0
 
 
@@ -371,7 +361,7 @@ def test_adapters_do_not_hide_a_reference_of_another_size() -> None:
 
 
 def test_a_window_without_noise_is_refused() -> None:
-    for sampler in (SamplerSettings(window_size=0), SamplerSettings(eta=0.0)):
+    for sampler in (GrpoSampler(window_size=0), GrpoSampler(eta=0.0)):
         with pytest.raises(MotionkitError, match="nothing to train"):
             make(sampler=sampler)
 
@@ -409,13 +399,11 @@ def test_roughness_sees_trembling_and_not_a_drift() -> None:
 
 
 def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling() -> None:
-    first = make(make_policy(), objective=ObjectiveSettings(anchor=20.0)).step(PROMPTS)
+    first = make(make_policy(), objective=GrpoObjective(anchor=20.0)).step(PROMPTS)
     assert first["loss/anchor"] == pytest.approx(0.0, abs=1e-9)
     found = []
     for anchor in (0.0, 1000.0):
-        grpo = make(
-            make_policy(), objective=ObjectiveSettings(anchor=anchor), optim=GrpoOptimSettings(learning_rate=1e-2)
-        )
+        grpo = make(make_policy(), objective=GrpoObjective(anchor=anchor), optim=GrpoOptimSettings(learning_rate=1e-2))
         start = make(make_policy()).policy
         for _ in range(6):
             grpo.step(PROMPTS)

@@ -14,14 +14,8 @@ from motionkit.errors import MotionkitError
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
-from motionkit.trainers.grpo._settings import (
-    ControlSettings,
-    EmaSettings,
-    GrpoOptimSettings,
-    ObjectiveSettings,
-    RolloutSettings,
-    SamplerSettings,
-)
+from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
+from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoRollout, GrpoSampler
 
 from .toy import PROMPTS, Height, make_policy
 
@@ -58,17 +52,17 @@ class ThreadWorld:
         return torch.cat(self.meeting.exchange(self.rank, tensor))
 
 
-def build(world: World, objective: ObjectiveSettings, *, shuffle: bool) -> GRPO:
+def build(world: World, objective: GrpoObjective, *, shuffle: bool) -> GRPO:
     return GRPO(
         make_policy(),
         Height(),
-        rollout=RolloutSettings(prompts=4, group_size=8),
-        sampler=SamplerSettings(spacing="even", window_size=4),
+        rollout=GrpoRollout(prompts=4, group_size=8),
+        sampler=GrpoSampler(spacing="even", window_size=4),
         objective=objective,
         optim=GrpoOptimSettings(learning_rate=1e-2),
         lora=LoraSettings(),
         ema=EmaSettings(),
-        control=ControlSettings(shuffle_advantages=shuffle),
+        control=ControlSettings(shuffle=shuffle),
         world=world,
     )
 
@@ -103,13 +97,13 @@ def train_together(members: Sequence[GRPO], steps: int) -> list[list[dict[str, f
 @pytest.mark.parametrize(
     ("objective", "shuffle"),
     [
-        (ObjectiveSettings(), False),
-        (ObjectiveSettings(credit="sample", advantage="group-std", inner_epochs=2, kl_coef=0.1), False),
-        (ObjectiveSettings(advantage="global-std"), True),
+        (GrpoObjective(), False),
+        (GrpoObjective(credit="sample", advantage="group-std", inner_epochs=2, kl_coef=0.1), False),
+        (GrpoObjective(advantage="global-std"), True),
     ],
     ids=["segments", "epochs and KL", "shuffled"],
 )
-def test_two_processes_do_what_one_does(objective: ObjectiveSettings, shuffle: bool) -> None:
+def test_two_processes_do_what_one_does(objective: GrpoObjective, shuffle: bool) -> None:
     alone = build(OneProcess(), objective, shuffle=shuffle)
     start = flat(alone)
     expected = train(alone, 2)

@@ -1,6 +1,33 @@
-"""Update rules: how scored samples become a gradient. One module each, behind `Algorithm`."""
+"""Update rules, one module each, behind `base.Algorithm`: how scored samples become a gradient. Imports no torch."""
 
-from motionkit.trainers.grpo.algorithms.base import Algorithm, Update
-from motionkit.trainers.grpo.algorithms.clipped import Clipped
+from motionkit.plugins import Component
+from motionkit.trainers.grpo.algorithms._options import (
+    GradientObjective,
+    GradientOptions,
+    GrpoObjective,
+    GrpoOptions,
+    GrpoRollout,
+    GrpoSampler,
+)
 
-__all__ = ["Algorithm", "Clipped", "Update"]
+grpo = Component(
+    summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",
+    options=GrpoOptions,
+    factory="motionkit.trainers.grpo.algorithms.clipped:Clipped",
+)
+reward_gradient = Component(
+    summary="Back-propagation of the reward through the sampler, for rewards that have a gradient",
+    options=GradientOptions,
+    factory="motionkit.trainers.grpo.algorithms.gradient:RewardGradient",
+)
+
+__all__ = [
+    "GradientObjective",
+    "GradientOptions",
+    "GrpoObjective",
+    "GrpoOptions",
+    "GrpoRollout",
+    "GrpoSampler",
+    "grpo",
+    "reward_gradient",
+]

@@ -11,8 +11,8 @@ from motionkit.evaluation import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, mix_credit, shuffled
 from motionkit.trainers._world import World
-from motionkit.trainers.grpo._settings import ObjectiveSettings
 from motionkit.trainers.grpo._whole import whole_batch
+from motionkit.trainers.grpo.algorithms._options import GrpoObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Credit:
 def assign_credit(
     scored: Scored,
     batch: Samples,
-    settings: ObjectiveSettings,
+    settings: GrpoObjective,
     number: int,
     *,
     world: World,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
-from motionkit.rl import Predict, Rollout, StepNoise, StepPlan
+from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
 
 
 class Update(Protocol):
@@ -39,11 +39,17 @@ class Algorithm(Protocol):
         plan: The reverse steps of a rollout.
         graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
+        samples: Samples per prompt.
+        noise: Where the noise of rollouts comes from.
+        guidance: Classifier-free guidance scale of rollouts.
     """
 
     plan: StepPlan
     graph: bool
     passes: int
+    samples: int
+    noise: NoiseSource
+    guidance: float
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Go from noise to motion along `plan`, and keep of it what `update` needs.

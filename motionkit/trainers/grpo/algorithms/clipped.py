@@ -15,41 +15,43 @@ from torch import Tensor
 
 from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rewards.mix import Scored
+from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import (
     DDIM,
     DDPM,
+    NoiseSource,
     Objective,
     Precision,
     Predict,
     Rollout,
     StepNoise,
     StepPlan,
+    Surrogate,
     audit_ratio,
     rollout,
 )
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._settings import ObjectiveSettings, SamplerSettings
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
+from motionkit.trainers.grpo.algorithms._options import GrpoOptions, GrpoSampler
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
 
 class Clipped:
-    """The algorithm ``grpo``; see `motionkit.trainers.grpo.algorithms.Algorithm`.
+    """The algorithm ``grpo``; see `motionkit.trainers.grpo.algorithms.base.Algorithm`.
 
     Losses are additive over micro-batches, so their size never changes the update.
 
     Args:
+        options: How the policy is sampled, and what is maximised.
         policy: The policy that is trained.
         reference: What KL and the hold are measured to.
-        sampler: How the policy is sampled.
-        objective: What is maximised.
-        micro_batch: (sample, timestep) pairs per forward and backward pass.
+        rewards: Not needed; every algorithm is given them.
+        seed: Seed of all noise.
         precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
-        shuffle_seed: Seed of the negative control that permutes the advantages; None is off.
+        shuffle: Permute the advantages, as a negative control.
         world: The processes that train together.
 
     Raises:
@@ -60,33 +62,36 @@ class Clipped:
 
     def __init__(
         self,
+        options: GrpoOptions,
+        *,
         policy: DiffusionPolicy,
         reference: Reference,
-        sampler: SamplerSettings,
-        objective: ObjectiveSettings,
-        *,
-        micro_batch: int,
+        rewards: RewardMix | None = None,
+        seed: int = 0,
         precision: str = "fp32",
-        shuffle_seed: int | None = None,
+        shuffle: bool = False,
         world: World | None = None,
     ) -> None:
+        objective, sampler, rollout = options.objective, options.sampler, options.rollout
         self.policy = policy
         self.reference = reference
         self.settings = objective
         self.guidance = sampler.guidance_scale
-        self.micro_batch = micro_batch
+        self.samples = rollout.group_size
+        self.noise = NoiseSource(
+            seed, initial="group" if rollout.shared_noise else "independent", antithetic=rollout.antithetic
+        )
+        self.micro_batch = rollout.micro_batch
         self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
-        self.shuffle_seed = shuffle_seed
+        self.shuffle_seed = seed if shuffle else None
         self.world = world or OneProcess()
         self.passes = objective.inner_epochs
         self.plan = step_plan(policy, sampler)
         self.plan.require_trainable()
         self.surrogate = Objective(
             ratio_norm=objective.ratio_norm,
-            clip_low=objective.clip_range,
-            clip_high=objective.clip_range,
             kl_coef=objective.kl_coef,
-            on_policy=objective.inner_epochs == 1,
+            surrogate=Surrogate(objective.clip_range, objective.clip_range, on_policy=objective.inner_epochs == 1),
         )
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
@@ -100,7 +105,7 @@ class Clipped:
 
 
 class ClippedUpdate:
-    """One update of `Clipped`; see `motionkit.trainers.grpo.algorithms.Update`."""
+    """One update of `Clipped`; see `motionkit.trainers.grpo.algorithms.base.Update`."""
 
     def __init__(self, rule: Clipped, batch: Samples, credit: Credit, number: int) -> None:
         self._rule = rule
@@ -215,7 +220,7 @@ class ClippedUpdate:
         return _sum_over(sums, rule.world)
 
 
-def step_plan(policy: DiffusionPolicy, settings: SamplerSettings) -> StepPlan:
+def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
     """Return the rollout's reverse steps: stochastic in the window, deterministic outside."""
     window = range(settings.window_start, settings.window_start + settings.window_size)
     sampler = DDPM() if settings.kind == "ddpm" else DDIM(settings.eta)

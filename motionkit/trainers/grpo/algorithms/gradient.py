@@ -1,13 +1,11 @@
 """Reward gradient: the reward is differentiated through the deterministic sampler.
 
 Sources: Clark et al. 2023 (DRaFT, arXiv:2309.17400), Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739). A sample
-``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are no
-groups, no advantages and no log-probabilities.
+``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are
+no groups, no advantages and no log-probabilities.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,15 +15,24 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rewards.mix import Scored
-from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout, stable_hash, valid_dims
+from motionkit.rewards.base import Reward
+from motionkit.rewards.mix import RewardMix, Scored
+from motionkit.rl import (
+    DDIM,
+    NoiseSource,
+    Predict,
+    Rollout,
+    StepNoise,
+    StepPlan,
+    graph_rollout,
+    stable_hash,
+    valid_dims,
+)
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._hold import roughness
+from motionkit.trainers.grpo.algorithms._options import GradientOptions
 from motionkit.trainers.grpo.algorithms.clipped import visited
-
-if TYPE_CHECKING:
-    from motionkit.trainers.grpo._settings import GradientObjectiveSettings, GradientSamplerSettings
 
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
@@ -36,14 +43,14 @@ class RewardGradient:
     """The algorithm ``reward-gradient``; see `motionkit.trainers.grpo.algorithms.Algorithm`.
 
     Args:
+        options: How the policy is sampled, and what is minimised beside the negative reward.
         policy: The policy that is trained.
         reference: What the hold is measured to.
-        sampler: How the policy is sampled.
-        objective: What is minimised beside the negative reward.
-        physics: Whether the settings' own jerk and skate terms act when they are left open: not where the physics
-            reward is in the mix.
-        seed: Seed of the hold's states, and of the control.
-        signs: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
+        rewards: The rewards, which must be differentiable. With a physics reward among them the options' own jerk and
+            skate terms are off unless they are set.
+        seed: Seed of all noise.
+        precision: Not needed; every algorithm is given it.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
         world: The processes that train together.
 
     Raises:
@@ -52,35 +59,39 @@ class RewardGradient:
 
     graph = True
     passes = 1
+    samples = 1
 
     def __init__(
         self,
+        options: GradientOptions,
+        *,
         policy: DiffusionPolicy,
         reference: Reference,
-        sampler: GradientSamplerSettings,
-        objective: GradientObjectiveSettings,
-        *,
-        physics: bool = True,
+        rewards: RewardMix,
         seed: int = 0,
-        signs: bool = False,
+        precision: str = "fp32",
+        shuffle: bool = False,
         world: World | None = None,
     ) -> None:
+        objective, sampler = options.objective, options.sampler
         self.policy = policy
         self.reference = reference
+        self.rewards = rewards
         self.settings = objective
         self.guidance = sampler.guidance_scale
+        self.noise = NoiseSource(seed)
         self.world = world or OneProcess()
-        self.seed = seed
-        self.signs = signs
+        self.shuffle = shuffle
         steps = visited(policy, sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         if objective.chain != "all" and objective.chain_steps > len(self.plan):
             raise MotionkitError(
-                f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} steps of a rollout.",
+                f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} sampling steps.",
                 fix="set it to fewer, or --train-timesteps to more.",
             )
+        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
         self.jerk, self.skate = (
-            0.0 if signs else weight if weight is not None else default if physics else 0.0
+            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
             for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
         )
         size = sum(parameter.numel() for parameter in policy.network.parameters())
@@ -89,7 +100,7 @@ class RewardGradient:
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on; the state of one step, another each time, is kept for the hold."""
-        return graph_rollout(
+        done = graph_rollout(
             predict,
             self.plan,
             start,
@@ -100,9 +111,24 @@ class RewardGradient:
             keep=() if number % 2 else (number // 2 % len(self.plan),),
             save_memory=self.save_memory,
         )
+        if not done.x0.requires_grad:
+            raise MotionkitError(
+                "the policy's prediction has no gradient in its trained parameters.",
+                why="it was computed without a graph, and reward-gradient differentiates it.",
+                fix="--algorithm grpo needs no graph of the sampler.",
+                code=1,
+            )
+        return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
-        """Take the scores, which carry the graph."""
+        """Take the scores, which carry the graph.
+
+        Raises:
+            MotionkitError: In the first update, a reward whose gradient is zero or not finite everywhere (exit code 1).
+        """
+        if number == 0:
+            for reward, _ in self.rewards.terms:
+                _require_gradient(reward, batch)
         return GradientUpdate(self, batch, scored, number)
 
 
@@ -137,8 +163,8 @@ class GradientUpdate:
     def _negative_reward(self) -> Tensor:
         """Return ``-mean_i R_i`` over the samples that could be scored."""
         total = self._scored.total[self._scored.finite]
-        if self._rule.signs:
-            draws = np.random.default_rng((self._rule.seed, self._number)).choice((-1.0, 1.0), len(total))
+        if self._rule.shuffle:
+            draws = np.random.default_rng((self._rule.noise.seed, self._number)).choice((-1.0, 1.0), len(total))
             total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
         return -total.sum() / max(1, len(total))
 
@@ -180,10 +206,36 @@ class GradientUpdate:
         count, schedule = len(clean), rule.policy.schedule
         keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)
         numbers = torch.arange(count, device=clean.device)
-        draws = np.random.default_rng((rule.seed, self._number)).integers(len(schedule), size=count * rule.world.size)
+        draws = np.random.default_rng((rule.noise.seed, self._number)).integers(
+            len(schedule), size=count * rule.world.size
+        )
         mine = draws[rule.world.rank * count :][:count]
         timestep = torch.as_tensor(mine, device=clean.device)
         # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
-        noise = NoiseSource(rule.seed).start(-2 - self._number, keys, numbers, tuple(clean.shape[1:]))
+        noise = rule.noise.start(-2 - self._number, keys, numbers, tuple(clean.shape[1:]))
         signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+
+
+def _require_gradient(reward: Reward, batch: Samples) -> None:
+    """Differentiate a reward in the finished motions once, to see that it can be.
+
+    Raises:
+        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
+    """
+    total = reward.score(batch.motions, batch.prompts).total
+    known = total[total.isfinite()].sum()
+    found = (
+        torch.autograd.grad(known, batch.rollout.x0, retain_graph=True, allow_unused=True)
+        if known.requires_grad
+        else ()
+    )
+    gradient = next((one for one in found if one is not None), None)
+    if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
+        what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
+        raise MotionkitError(
+            f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
+            why="reward-gradient follows the gradient of the reward; nothing can be learnt from this one.",
+            fix="--algorithm grpo uses the values of the reward alone.",
+            code=1,
+        )

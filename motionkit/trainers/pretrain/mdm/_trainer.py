@@ -12,7 +12,7 @@ from torch import Tensor
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.policies.mdm import MDMOptions
-from motionkit.policies.mdm.model import MDMPolicy, new_policy, open_encoder, open_policy
+from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.trainers._device import autocast, describe_device, set_up

@@ -1,0 +1,118 @@
+"""Sources of clips: a motion file with the captions, splits and group of its folder, and one that cannot be opened."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.formats._table import FORMATS
+from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion.corpus._captions import Caption, read_captions
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A motion file.
+
+    Attributes:
+        path: The file.
+        key: Clip id.
+        format: Name of its format.
+        options: Options of the reader.
+        texts: Captions from other files of its folder.
+        texts_file: HumanML3D texts file with its captions, read with the clip.
+        splits: Splits of its folder that list it, in the order of `SPLITS`. More than one is a leak: the clip then
+            gets the last of them, so that no held-out clip is trained on, and a warning.
+        group: Name shared by all files of the same take; empty if there is only one.
+    """
+
+    path: Path
+    key: str
+    format: str
+    options: ReadOptions = field(default_factory=ReadOptions)
+    texts: tuple[Caption, ...] = ()
+    texts_file: Path | None = None
+    splits: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when any file read for the clips changes; empty if the file is missing."""
+        beside = [self.path.parent / name for name in FORMATS[self.format].tables]
+        given = (self.texts_file, self.options.hierarchy, self.options.offsets, self.options.smpl_model)
+        files = [*beside, *(path for path in given if path is not None)]
+        if (own := _state(self.path)) == "":
+            return ""
+        about = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group}"
+        words = [own, *map(_state, files), about]
+        return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
+
+    def load(self) -> Sequence[Clip]:
+        """Read the file; its hash goes into the notes, and outputs record it as their origin."""
+        clips = FORMATS[self.format].read(self.path, self.options)
+        with self.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        texts = self.texts if self.texts_file is None else read_captions(self.texts_file)
+        whole = tuple(caption for caption in texts if caption.whole)
+        timed = tuple(caption for caption in texts if not caption.whole)
+        several = self.splits if len(self.splits) > 1 else ()
+        leak = (f"its folder lists it in {', '.join(several)}; it counts as {several[-1]}.",) if several else ()
+        return [
+            replace(
+                clip,
+                captions=clip.captions or whole,
+                timed=clip.timed or timed,
+                split=clip.split or "".join(self.splits[-1:]),
+                splits=clip.splits or several,
+                group=clip.group or self.group,
+                warnings=(*clip.warnings, *leak),
+                notes={**clip.notes, "sha256": digest},
+            )
+            for clip in clips
+        ]
+
+
+@dataclass(frozen=True)
+class LockedSource:
+    """A file or folder that cannot be opened; only its own `load` fails.
+
+    Attributes:
+        path: Where it is.
+        key: An id, as of a clip.
+        reason: The error message of the system.
+    """
+
+    path: Path
+    key: str
+    reason: str
+
+    @property
+    def origin(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def fingerprint(self) -> str:
+        """Return an empty text: the source is tried again next time."""
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        """Raise a MotionkitError with the reason."""
+        what = "; what is in it was not read" if self.path.suffix == "" else ""
+        raise MotionkitError(f"{self.path}: {self.reason}{what}.", fix="check its permissions.")
+
+
+def _state(path: Path) -> str:
+    """Return size and modification time of a file, or of all files of a folder; empty if the path is missing."""
+    try:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        return " ".join(f"{state.st_size}-{state.st_mtime_ns}" for state in map(Path.stat, files))
+    except OSError:
+        return ""

@@ -1,0 +1,143 @@
+"""Console messages and tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+from motionkit.clips.convert._feature_target import MAX_FRAMES
+from motionkit.clips.convert._report import ConvertReport
+from motionkit.motion.corpus._ids import original
+
+Message = tuple[Literal["info", "warning"], str]
+
+_FIGURES = {
+    "skate": "median foot skate, m/s",
+    "jerk": "median jerk, m/s^3",
+    "residual_mean": "joints to rotations: median of mean residuals, mm",
+    "residual_max": "joints to rotations: largest residual, mm",
+    "flips": "joints to rotations: flips",
+}
+
+
+def check_messages(report: ConvertReport) -> list[Message]:
+    """Return the messages of a check: what was not read, and warnings."""
+    return [("warning", f"not used: {reason}") for reason in report.reasons()] + _grouped(report, report.warnings)
+
+
+def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
+    """Return the messages of a conversion: clips left out, cut or changed, and warnings.
+
+    Args:
+        report: Its result.
+        fixed: Whether clips are cut to their longest clean run (``--fix``).
+    """
+    found = check_messages(report)
+    found += _grouped(
+        report,
+        [
+            f"{clip['clip']}: {finding['detail']}"
+            for clip in report.clips
+            for finding in clip["findings"]
+            if finding["severity"] == "error" and finding["kind"] != "rest-pose" and clip["clip"] not in report.fixed
+        ],
+    )
+    if report.short:
+        some = listed([f"{key} ({frames})" for key, frames in report.short.items()])
+        found.append(("warning", f"{_counted(report, report.short)} are too short and were left out: {some}"))
+    if fixed:
+        frames = {clip["clip"]: clip["frames"] for clip in report.clips}
+        cuts = listed([f"{key} ({a}-{b - 1} of {frames[key]})" for key, (a, b) in report.fixed.items()])
+        found.append(
+            ("info", f"{len(report.fixed)} clip(s) were cut to their longest clean run: {cuts or 'none had to be'}")
+        )
+    if report.cut:
+        some = listed(list(report.cut))
+        found.append(("info", f"{len(report.cut)} clip(s) were longer than {MAX_FRAMES} frames and were cut: {some}"))
+    if report.resumed:
+        found.append(("info", f"{report.resumed} clip(s) were done before the last run was interrupted."))
+    if report.uncaptioned:
+        text = f"{_counted(report, report.uncaptioned)} have no caption; training on text needs one (--captions CSV)."
+        found.append(("warning", text))
+    if report.motionless:
+        found.append(("warning", f"{len(report.motionless)} caption row(s) have no clip: {listed(report.motionless)}"))
+    return found
+
+
+def summary_line(report: ConvertReport) -> str:
+    """Return a line on a single clip: its length, and the residual of solved rotations."""
+    found = [f"{report.frames} frames"]
+    if "residual_max" in report.figures:
+        mean, most = (f"{1000 * report.figures[name]:.1f}" for name in ("residual_mean", "residual_max"))
+        found.append(f"joints {mean} mm off, at most {most} mm")
+        found.append(f"{report.figures['flips']:.0f} flips")
+    return ", ".join(found)
+
+
+def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:
+    """Return the rows of a table of a conversion's numbers; residuals in millimetres."""
+    return [
+        ("clips", len(report.written)),
+        *report.splits.items(),
+        ("frames", report.frames),
+        ("left out", len(report.short) + len(report.failed)),
+        *(
+            (_FIGURES.get(name, name), 1000 * value if name.startswith("residual") else value)
+            for name, value in report.figures.items()
+        ),
+        ("seconds", round(report.seconds, 1)),
+        ("CPU-seconds", round(report.cpu_seconds, 1)),
+    ]
+
+
+def _grouped(report: ConvertReport, warnings: Sequence[str]) -> list[Message]:
+    """Return warnings; equal warnings of several clips are merged into one with their ids."""
+    clips = {clip["clip"] for clip in report.clips}
+    groups: dict[str, list[str]] = {}
+    for warning in warnings:
+        key, _, text = warning.partition(": ")
+        key, text = (key, text) if key in clips else ("", warning)
+        groups.setdefault(text, []).append(key)
+    return [
+        (
+            "warning",
+            f"{len(keys)} clips ({listed(keys)}): {text}" if len(keys) > 1 else ": ".join(filter(None, (*keys, text))),
+        )
+        for text, keys in groups.items()
+    ]
+
+
+def _counted(report: ConvertReport, keys: Collection[str]) -> str:
+    """Return the numbers of clips, mirror images and parts of long clips among ids, in words."""
+    clips = {clip["clip"] for clip in report.clips}
+    own = sum(key in clips for key in keys)
+    images = sum(key not in clips and original(key, clips) in clips for key in keys)
+    counts = ((own, "clip(s)"), (images, "mirror image(s)"), (len(keys) - own - images, "part(s)"))
+    return " and ".join(f"{count} {name}" for count, name in counts if count)
+
+
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Return names joined by commas, with an ellipsis if not all are shown."""
+    return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
+
+
+FINDING_COLUMNS = ("clip", "frames", "fps", "format", "finding", "where", "what")
+
+
+def finding_rows(report: ConvertReport) -> list[tuple[object, ...]]:
+    """Return the findings of all clips, a row each with the columns `FINDING_COLUMNS`."""
+    return [row for clip in report.clips for row in _of_clip(clip)]
+
+
+def _of_clip(clip: dict[str, Any]) -> list[tuple[object, ...]]:
+    facts = (clip["clip"], clip["frames"], clip["fps"], clip.get("format", ""))
+    findings = clip["findings"] or [{"kind": "-", "frames": [], "detail": ""}]
+    return [
+        (*(facts if number == 0 else ("", "", "", "")), finding["kind"], _where(finding["frames"]), finding["detail"])
+        for number, finding in enumerate(findings)
+    ]
+
+
+def _where(frames: list[list[int]]) -> str:
+    shown = ", ".join(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in frames[:4])
+    return f"{shown}, ..." if len(frames) > 4 else shown

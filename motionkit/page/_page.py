@@ -1,0 +1,108 @@
+"""A whole page: one HTML file that loads nothing, with the style of every page."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+
+def html_page(title: str, body: str, *, made_by: str) -> str:
+    """Return a whole HTML page.
+
+    Args:
+        title: Its title, as text.
+        body: Its HTML, from `motionkit.page`'s charts and elements.
+        made_by: The command that makes it; `is_made_by` recognises the page by it.
+
+    Example:
+        >>> from motionkit.page import bars, figure
+        >>> body = figure(bars([("walk", 3.0), ("jump", 1.0)], label="Clips by action"), "Clips of each action.")
+        >>> html_page("Walks & jumps", body, made_by="report")[:29]
+        '<!doctype html><html lang="en'
+    """
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
+    )
+
+
+def is_made_by(path: Path, command: str) -> bool:
+    """Return whether a file is a page of `html_page` by this command, which may be replaced by a new one."""
+    with path.open("rb") as file:
+        return _mark(command).encode() in file.read(1024)
+
+
+def _mark(command: str) -> str:
+    return f'<meta name="generator" content="motionkit {escape(command)}">'
+
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
+--bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00}
+@media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3adb9;--line:#333b45;--card:#1c2128;--page:#13171c;
+--bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif;
+overflow-wrap:break-word}
+main{max-width:1100px;margin:0 auto;padding:28px 20px 60px}
+h1{font-size:25px;line-height:1.25;margin:0 0 6px;overflow-wrap:anywhere}
+h2{font-size:18px;margin:36px 0 12px;padding-bottom:4px;border-bottom:1px solid var(--line)}
+h3{font-size:14px;margin:18px 0 8px;font-weight:600}
+p{margin:6px 0}
+.sub,.cap{color:var(--soft);font-size:13px}
+.cap{margin:8px 2px}
+code,pre{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
+code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
+.tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px;margin:18px 0 0}
+.tiles div,figure,.card{background:var(--card);border:1px solid var(--line);border-radius:8px}
+.tiles div{display:flex;flex-direction:column-reverse;justify-content:flex-end;padding:9px 13px}
+.tiles dd{margin:0;font-size:21px;font-weight:600;font-variant-numeric:tabular-nums;line-height:1.35}
+.tiles small{font-size:13px;font-weight:400;color:var(--soft)}
+.tiles dt{color:var(--soft);font-size:12.5px}
+ul.notes{margin:14px 0 0;padding:10px 14px 10px 32px;background:var(--card);border:1px solid var(--line);
+border-left:4px solid var(--mark);border-radius:8px}
+.notes b{color:var(--bad)}
+.grid{display:grid;gap:14px}
+.g1{max-width:520px}.g2{grid-template-columns:repeat(2,minmax(0,1fr))}.g3{grid-template-columns:repeat(3,minmax(0,1fr))}
+figure{margin:0;padding:14px 15px;display:flex;flex-direction:column}
+figcaption{color:var(--soft);font-size:12.5px;line-height:1.4;margin-top:auto;padding-top:8px}
+svg{display:block;width:100%;max-width:380px;height:auto;margin:0 auto}
+svg text{font-size:11px;fill:var(--soft);font-variant-numeric:tabular-nums}
+svg .axis,svg .note{fill:var(--ink)}
+svg .note{stroke:var(--card);stroke-width:3px;paint-order:stroke}
+svg .bar{fill:var(--bar)}svg .bar:hover{opacity:.7}
+svg .grid{stroke:var(--line);fill:none;stroke-width:1}
+svg .base{stroke:var(--soft);stroke-width:1}
+svg .tick{stroke:var(--ink);stroke-width:2}
+svg .mark{stroke:var(--mark);stroke-width:1.8}svg .m1{stroke-dasharray:4 3}
+table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:top}
+tr:last-child td{border-bottom:0}
+th{font-weight:600;color:var(--soft);font-size:12.5px}
+td.n,th.n{text-align:right}td.n{white-space:nowrap}.plain th.n{width:84px}
+.reasons td:first-child{font-weight:600}
+pre{margin:0;padding:12px 14px;overflow:auto;max-height:420px}
+.bad{color:var(--bad)}.warn{color:var(--warn)}
+details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5px;margin-bottom:8px}
+dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
+dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
+@media(max-width:900px){.g2,.g3{grid-template-columns:repeat(2,minmax(0,1fr))}}
+@media(max-width:700px){
+.tiles{grid-template-columns:1fr 1fr}
+.g2,.g3{grid-template-columns:minmax(0,1fr)}
+table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{display:block;width:auto}
+:not(.plain)>thead{display:none}
+:not(.plain)>*>tr{padding:9px 14px;border-bottom:1px solid var(--line)}:not(.plain)>*>tr:last-child{border-bottom:0}
+:not(.plain)>*>*>td,:not(.plain)>*>*>td.n{padding:1px 0;border:0;text-align:left;white-space:normal}
+.cards td:first-child{font-weight:600}
+.cards>*>*>td[data-label]{display:flex;justify-content:space-between;gap:16px;text-align:right}
+.cards td[data-label]::before{content:attr(data-label);color:var(--soft);text-align:left;flex:none;max-width:60%}
+.cards td:empty{display:none}
+.reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
+.reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
+dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
+@media(max-width:560px){main{padding:20px 14px 48px}}
+@media print{body{background:#fff}.card,figure,.tiles div{break-inside:avoid}details[open] pre{max-height:none}}
+"""
+"""Light and dark by the reader's setting; below 700 pixels tables become lists; nothing is loaded from anywhere."""

@@ -1,0 +1,63 @@
+"""What ``--algorithm auto`` means: the update rule that suits the options and the rewards. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from motionkit import plugins
+from motionkit.config import leaves
+from motionkit.errors import MotionkitError
+
+AUTO = "auto"
+_BLACK_BOX, _GRADIENT = "grpo", "reward-gradient"
+_GROUPS = ("objective", "rollout", "sampler")
+"""Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
+
+
+def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Resolve ``auto``; every other name stays.
+
+    An option that only some algorithms have chooses among those. Then `reward-gradient` is taken if every reward has a
+    gradient, else `grpo`, which needs none.
+
+    Args:
+        name: What the user chose.
+        keys: Dotted keys that files, variables and the command line set.
+        chosen: Names of the plugins in the other slots.
+
+    Returns:
+        The algorithm, and one line that says why and how to choose.
+
+    Raises:
+        MotionkitError: No algorithm has all the options that were set.
+    """
+    if name != AUTO:
+        return name, ""
+    rewards = chosen.get("reward", ())
+    without = [reward for reward in rewards if not plugins.get("rewards", reward).gradient]
+    wanted = _BLACK_BOX if without else _GRADIENT
+    names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms")}
+    special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
+    able = [algorithm for algorithm, own in names.items() if special <= own]
+    if not able:
+        raise MotionkitError(
+            f"no algorithm has all of {', '.join(sorted(special))}.", fix="choose one: --algorithm NAME."
+        )
+    if wanted not in able:
+        taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
+        only = sorted(key for key in special if key not in names[wanted])
+        return taken, _line(taken, f"only it has {', '.join(only)}" if only else "of the options", able)
+    reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
+    return wanted, _line(wanted, reason, able)
+
+
+def _keys(algorithm: str) -> set[str]:
+    found = leaves(plugins.get("algorithms", algorithm).options)
+    return {leaf.key for leaf in found if leaf.path[0] in _GROUPS}
+
+
+def _line(taken: str, reason: str, able: Sequence[str]) -> str:
+    others = [name for name in able if name != taken]
+    choose = f"; --algorithm {' or '.join(others)} chooses another" if others else ""
+    return f"algorithm {taken} ({reason}){choose}"
