@@ -77,6 +77,14 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("heldout/judge/<name>", "1", "up", "One figure of the judge on held-out prompts."),
     ("heldout/physics/skate", "m/s", "down", "physics/skate of held-out samples."),
     ("heldout/physics/jerk", "m/s^3", "none", "physics/jerk of held-out samples."),
+    (
+        "heldout/diversity",
+        "1",
+        "up",
+        "Standard deviation over the samples of one prompt, mean over normalised features and prompts.",
+    ),
+    ("heldout/speed", "m/s", "none", "Mean speed of the joints of held-out samples; a fall is slower motion."),
+    ("heldout/path", "m", "none", "Way of the root over the ground in held-out samples."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
     # supervised training
     ("loss/diffusion", "1", "down", "Masked mean squared error of predicted x0, normalised features."),

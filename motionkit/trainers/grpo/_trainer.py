@@ -47,8 +47,8 @@ class GrpoTrainer:
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "prompts", "rollout.prompts", "rollout.group_size",
-        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim", "lora", "ema", "heldout",
-        "control", "seed", "precision",
+        "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
+        "lora", "ema", "heldout", "control", "seed", "precision",
     )  # fmt: skip
 
     def __init__(self, settings: GrpoSettings) -> None:
@@ -283,5 +283,5 @@ def _heldout_metrics(found: Mapping[str, Paired]) -> dict[str, float]:
         if name in ("reward", "judge"):
             metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
         else:
-            metrics[f"heldout/physics/{name}"] = paired.after
+            metrics[f"heldout/physics/{name}" if name in ("skate", "jerk") else f"heldout/{name}"] = paired.after
     return metrics
