@@ -4,9 +4,7 @@ from motionkit.metrics._distribution import diversity, frechet, interval, moment
 from motionkit.metrics._matching import distances, matching_score, r_precision
 from motionkit.metrics._retrieval import (
     guo_batches,
-    mean_of,
     ranks,
-    recalls,
     retrieval,
     retrieval_guo,
     retrieval_subset,
@@ -19,13 +17,11 @@ __all__ = [
     "guo_batches",
     "interval",
     "matching_score",
-    "mean_of",
     "moments",
     "multimodality",
     "r_precision",
     "random_pairs",
     "ranks",
-    "recalls",
     "retrieval",
     "retrieval_guo",
     "retrieval_subset",
