@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from motionkit import plugins
-from motionkit.cli import output
+from motionkit.cli import output, raw_arguments
 from motionkit.cli._flags import flags
-from motionkit.cli._line import raw_arguments
 from motionkit.config import Draft, Given, Group, Resolved, dotted, read_layers, slots_of
 from motionkit.errors import MotionkitError
 

@@ -122,7 +122,7 @@ def _by_plugin(
     found: dict[str, dict[str, Any]] = {}
     for word, value in table.items():
         if isinstance(value, Mapping):
-            owners = [pick for pick in chosen if pick.answers(word)][:1]
+            owners = [pick for pick in chosen if pick.is_called(word)][:1]
             part = value
         else:
             only = len(chosen) == 1 and word == "weight"
