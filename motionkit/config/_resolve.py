@@ -150,13 +150,13 @@ class Draft(Generic[S]):
         errors, problems = self.picks.errors, self._problems
         for index, layer in enumerate(self.layers):
             table = dict(layer.table)
-            for name in self.picks.slots.keys() & table.keys():
+            for name in [name for name in self.picks.slots if name in table]:
+                del table[name]
                 try:
-                    table[name] = own_table(name, self.picks, index, self.layers, problems)
+                    if own := own_table(name, self.picks, index, self.layers, problems):
+                        table[name] = own
                 except MotionkitError as error:
                     errors.append(error)
-                if not table[name] or errors:
-                    del table[name]
             self._lay(self.model, table, index)
         try:
             found = self.model.model_validate(self._values)
