@@ -57,10 +57,9 @@ class GrpoTrainer:
         """Open dataset, policy, reference, rewards and judge.
 
         Raises:
-            MotionkitError: An input is missing or refused, or a setting cannot act.
+            MotionkitError: An input is missing or refused.
         """
         settings = self.settings
-        _refuse_idle(settings)
         if settings.heldout.prompts:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
@@ -238,21 +237,6 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
     )
     reference.network.requires_grad_(False)
     return policy, reference
-
-
-def _refuse_idle(settings: GrpoSettings) -> None:
-    """Refuse settings that cannot act, unless they have their default value.
-
-    Raises:
-        MotionkitError: Such a setting was changed.
-    """
-    noise_scale = getattr(settings.sampler, "noise_scale", None)
-    if noise_scale is not None and noise_scale != type(settings.sampler).model_fields["noise_scale"].default:
-        raise MotionkitError(
-            f"sampler.noise_scale = {noise_scale} has no effect.",
-            why="it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta.",
-            fix="leave --noise-scale out, or set sampler.eta.",
-        )
 
 
 def _heldout_metrics(found: Mapping[str, Paired]) -> dict[str, float]:
