@@ -40,7 +40,9 @@ def _as_utf8(data: Any) -> Any:
         return data.encode("utf-8", "backslashreplace").decode()
     if isinstance(data, dict):
         return {key: _as_utf8(value) for key, value in data.items()}
-    return [_as_utf8(value) for value in data] if isinstance(data, (list, tuple)) else data
+    if isinstance(data, (list, tuple)):
+        return type(data)(map(_as_utf8, data))  # pytest wants the place of a skip as a tuple
+    return data
 
 
 @pytest.fixture(scope="session")

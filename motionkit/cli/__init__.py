@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextvars import ContextVar
 from typing import Any
 
-from motionkit.cli._leave import leave
+raw_arguments: ContextVar[tuple[str, ...]] = ContextVar("raw_arguments", default=())
+"""Arguments of the command that is being built."""
+
+command_line: ContextVar[tuple[str, ...]] = ContextVar("command_line", default=())
+"""Everything after ``motionkit`` as it was typed, for the record."""
+
+
+def leave(number: int, frame: object) -> None:
+    """End the process at a signal, outside of commands, where there is nothing to report."""
+    os._exit(128 + number)
 
 
 def get_app() -> Any:

@@ -11,10 +11,9 @@ import typer
 
 from motionkit import plugins
 from motionkit._version import __version__
-from motionkit.cli import _streams, output
+from motionkit.cli import _streams, command_line, output
 from motionkit.cli._errors import report
 from motionkit.cli._lazy import CommandTree, debug, shadowed
-from motionkit.cli._line import command_line
 from motionkit.cli._stop import hearing_signals, report_stop
 from motionkit.errors import MotionkitError
 
@@ -42,7 +41,7 @@ class Root(CommandTree):
             with hearing_signals():
                 code = super().main(line, "motionkit", complete_var, False, windows_expand_args, **extra)
                 _streams.flush()
-        except SystemExit:  # typer's own: completions, and a pipe that nobody reads any more
+        except SystemExit:  # typer's own: completions, and a pipe that was closed
             raise
         except BrokenPipeError:
             code = 1
@@ -55,7 +54,7 @@ class Root(CommandTree):
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the line names; one that is stopped says how far it came.
+        """Run the command that the line names; report how far a stopped one came.
 
         Raises:
             MotionkitError: A plugin raised anything at all, or other code asked Python to exit.
@@ -66,7 +65,7 @@ class Root(CommandTree):
         except KeyboardInterrupt as error:
             raise typer.Exit(report_stop(error, command_line.get())) from error
         except SystemExit as error:
-            if isinstance(error.__context__, BrokenPipeError):  # rich's way to end when nobody reads
+            if isinstance(error.__context__, BrokenPipeError):  # how rich ends when a pipe was closed
                 raise
             message = f"something in this process asked Python to exit with {error.code!r}."
             raise MotionkitError(message, why="the command had not come to its end.", code=1) from error

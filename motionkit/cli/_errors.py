@@ -29,7 +29,7 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 
 
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
-    """Print `error` and return the exit code: 1 or 2, whatever a plugin's error says.
+    """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
     The traceback is printed for a bug, on demand, and when a plugin failed after the start: such a failure may have
     taken hours, and its author needs to see where it came from.

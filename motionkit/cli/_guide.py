@@ -15,7 +15,7 @@ class GuideOption:
     Attributes:
         guide: Names in the guides.
         flag: The flag here, with its value.
-        key: The dotted setting; empty when the flag alone says it.
+        key: The dotted setting; empty when there is only the flag.
         note: What differs.
         command: Command that has the flag.
     """

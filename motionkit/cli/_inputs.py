@@ -74,11 +74,11 @@ class InputSettings(Settings):
 
 
 def open_inputs(names: Sequence[str], settings: ReadSettings) -> tuple[Sequence[ClipSource], Sequence[Path]]:
-    """Open files, folders and the word starter; what of it was left aside is said.
+    """Open files, folders and the word starter; print what was left aside.
 
     Args:
         names: Paths, or ``starter``.
-        settings: What readers must be told, and how many clips the starter gives.
+        settings: Options of the readers, and the number of the starter's clips.
 
     Returns:
         The clips, and the files that hold no motion.

@@ -23,8 +23,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as build_command
 
 from motionkit import plugins
+from motionkit.cli import raw_arguments
 from motionkit.cli._help import import_rich_utils, show_whole_names
-from motionkit.cli._line import raw_arguments
 from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
@@ -104,7 +104,7 @@ class CommandTree(TyperGroup):
         """
         command = self.get_command(ctx, args[0])
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
-            plugins.available("trainers")  # says so when motionkit runs from a checkout that is not installed
+            plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
             close = difflib.get_close_matches(args[0], names, n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what was going on is said once, and the exit code goes with the signal."""
+"""Ctrl-C and SIGTERM: one message about what was stopped, and the exit code of the signal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from motionkit.cli import _streams
+from motionkit.cli import _streams, leave
 from motionkit.cli._errors import print_json
-from motionkit.cli._leave import leave
 from motionkit.cli.progress import bar
 from motionkit.errors import Interrupted
 
@@ -57,7 +56,7 @@ def working(command: str, total: int, *, after: str = NOTHING) -> Iterator[Calla
 
 @contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Raise `Interrupted` where SIGINT or SIGTERM would end the process; a handler of somebody else's stays."""
+    """Raise `Interrupted` where SIGINT or SIGTERM would end the process; other handlers stay."""
     before = {}
     if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
         for number, usual in (

@@ -1,7 +1,7 @@
 """The one command that runs every trainer, ours and other people's.
 
 Nothing exists on disk until the trainer has opened every input: what goes wrong before that exits with 2 and leaves
-no run folder, what goes wrong after it exits with 1 and leaves a run that says so.
+no run folder, what goes wrong after it exits with 1 and leaves a run with the status failed.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Talk(logging.Handler):
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
         try:
             print(wrapped(printable(f"{mark}{record.getMessage()}")), file=sys.stderr)
-        except BrokenPipeError:  # as for results: whoever read them has left
+        except BrokenPipeError:  # as for results: the reader has closed the pipe
             raise
         except OSError:  # a full disk behind stderr is no reason to stop working
             _streams.drop(sys.stderr)
@@ -77,7 +77,7 @@ def set_up(*, level: int, colour: str) -> None:
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr; ``-q`` hides it."""
+    """Print a line for the user on stderr; ``-q`` hides it."""
     _talk.info(message)
 
 
@@ -109,7 +109,7 @@ def finish(document: Mapping[str, Any], error: MotionkitError | None, *, json: b
     Args:
         document: The result, with ``command``.
         error: What went wrong.
-        json: Whether the document is asked for; it then says how the command ended, and holds the error.
+        json: Whether the document is asked for; it then has the status of the command, and the error.
 
     Raises:
         MotionkitError: `error`, for the root to print.
@@ -148,7 +148,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.table import Table
     from rich.text import Text
 
-    shown = io.StringIO()  # rich has answers of its own to a stream that fails
+    shown = io.StringIO()  # rich handles a failing stream in its own way
     out = console(_streams.results(), file=shown)
     headed = any(columns)
     style = box.SIMPLE_HEAD if headed else None

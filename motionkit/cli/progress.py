@@ -93,19 +93,19 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
 
 
 def _plain(title: str, total: int | None, start: int) -> Callable[..., None]:
-    begun = said = time.monotonic()
+    begun = printed = time.monotonic()
     done = 0
 
     def step(count: int = 1, note: str = "") -> None:
-        nonlocal done, said
+        nonlocal done, printed
         done += count
         now = time.monotonic()
         at = start + done
-        if now - said < PLAIN_EVERY and at != total:
+        if now - printed < PLAIN_EVERY and at != total:
             return
         if at == total and now - begun < 2:
             return
-        said = now
+        printed = now
         rate = done / max(now - begun, 1e-9)
         left = f"  eta {_clock((total - at) / rate)}" if total and rate > 0 else ""
         of = f"{at}/{total}" if total else str(at)

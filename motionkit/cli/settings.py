@@ -10,47 +10,15 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from motionkit import plugins
-from motionkit.cli import output
+from motionkit.cli import output, raw_arguments
 from motionkit.cli._flags import flags
-from motionkit.cli._line import raw_arguments
 from motionkit.config import Draft, Given, Group, Resolved, dotted, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
 Handler = Callable[..., Mapping[str, Any] | None]
 
-ConfigOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--config",
-        help="Settings file (TOML, JSON, YAML) or a run folder; repeatable, the last wins.",
-        metavar="FILE",
-        show_default=False,
-        rich_help_panel="Settings from elsewhere",
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Any setting by its key, flag or not; repeatable.",
-        metavar="KEY=VALUE",
-        show_default=False,
-        rich_help_panel="Settings from elsewhere",
-    ),
-]
-DryRunOption = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Show every setting and where it comes from; do nothing.",
-        metavar="",
-        rich_help_panel="Output",
-    ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout.", metavar="", rich_help_panel="Output")
-]
+_ELSEWHERE = "Settings from elsewhere"
 
 
 models: dict[str, type[Group]] = {}
@@ -124,7 +92,7 @@ def add_command(
     paths = {parameter.name: option.path for parameter, option in zip(parameters, options, strict=True)}
 
     def callback(**values: Any) -> None:
-        given = {path: values[key] for key, path in paths.items() if values[key] not in (None, [], ())}
+        given = dict(zip(paths.values(), map(values.get, paths), strict=True))  # None where a flag was not given
         if unreadable is not None:
             raise unreadable
         with plugins.catching():  # options may have validators
@@ -137,11 +105,13 @@ def add_command(
         run(resolved, values["dry_run"], values["as_json"], arguments)
 
     common = [
-        _keyword("config_files", ConfigOption, None),
-        _keyword("set_values", SetOption, None),
-        _keyword("dry_run", DryRunOption, False),
-        _keyword("as_json", JsonOption, False),
-    ]
+        _option("config_files", list[Path], "FILE", "Settings file (TOML, JSON, YAML) or a run folder; repeatable, "
+                "the last wins.", _ELSEWHERE, "--config"),
+        _option("set_values", list[str], "KEY=VALUE", "Any setting by its key, flag or not; repeatable.",
+                _ELSEWHERE, "--set"),
+        _option("dry_run", bool, "", "Show every setting and where it comes from; do nothing.", "Output", "--dry-run"),
+        _option("as_json", bool, "", "Print one JSON document on stdout.", "Output", "--json"),
+    ]  # fmt: skip
     merged = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + parameters + common
     # setattr: a function's signature is not an attribute that type checkers know
     setattr(callback, "__signature__", inspect.Signature(merged))  # noqa: B010
@@ -184,28 +154,29 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
     Returns:
         The draft, and what could not be read; it is reported when the arguments are parsed, so that help works.
     """
+    typed = _typed(raw)
     chosen: dict[tuple[str, ...], Any] = {}
     for name, slot in slots_of(model).items():
-        if words := _values(raw, dotted((name,))):
+        if words := typed.get(dotted((name,))):
             chosen[name,] = words if slot.many else words[-1]
-    files = [Path(item) for item in _values(raw, "--config")]
+    files = [Path(item) for item in typed.get("--config", ())]
     try:
-        files[:0] = [_config_of(Path(resumed), command) for resumed in _values(raw, "--resume")[-1:]]
-        layers = read_layers(model, Given(chosen, _values(raw, "--set"), files))
+        files[:0] = [_config_of(Path(resumed), command) for resumed in typed.get("--resume", ())[-1:]]
+        layers = read_layers(model, Given(chosen, typed.get("--set", ()), files))
     except MotionkitError as error:
         return Draft(model, read_layers(model, Given(chosen))), error
-    return Draft(model, layers, [word for word in raw if word.startswith("--")]), None
+    return Draft(model, layers, list(typed)), None
 
 
-def _values(raw: Sequence[str], flag: str) -> list[str]:
-    found = []
+def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
+    """Return the options of a command line, each with what stands behind it."""
+    found: dict[str, list[str]] = {}
     for index, item in enumerate(raw):
         if item == "--":
             break
-        if item == flag and index + 1 < len(raw):
-            found.append(raw[index + 1])
-        elif item.startswith(f"{flag}="):
-            found.append(item.removeprefix(f"{flag}="))
+        flag, equals, value = item.partition("=")
+        if flag.startswith("--"):
+            found.setdefault(flag, []).extend([value] if equals else raw[index + 1 : index + 2])
     return found
 
 
@@ -222,5 +193,7 @@ def _config_of(path: Path, command: str) -> Path:
     return directory / "config.json"
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _option(name: str, kind: Any, metavar: str, help: str, panel: str, flag: str) -> inspect.Parameter:
+    option = typer.Option(flag, help=help, metavar=metavar, show_default=False, rich_help_panel=panel)
+    default, kind = (False, bool) if kind is bool else (None, kind | None)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])

@@ -53,7 +53,7 @@ class Pick:
         """Options model of the plugin."""
         return plugins.get(self.kind, self.name).options if self.given is None else type(self.given.options)
 
-    def answers(self, word: str) -> bool:
+    def is_called(self, word: str) -> bool:
         """Whether `word` means this plugin: its name, its label, or the label as a variable spells it."""
         short = plugins.label(self.name)
         return word in (self.name, short, short.replace("-", "_"))
@@ -119,7 +119,7 @@ def _pick(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
                 pick.since = old.since if pick.name == old.name and pick.given is None else index
         elif slot.many and layer.from_file and tables:
             found = [] if by_default else found
-            found += [Pick(slot.kind, word, origin) for word in tables if not any(p.answers(word) for p in found)]
+            found += [Pick(slot.kind, word, origin) for word in tables if not any(p.is_called(word) for p in found)]
         by_default &= wanted is None and not (layer.from_file and tables)
     names = [pick.name for pick in found]
     if repeated := [item for item in sorted(names) if names.count(item) > 1]:

@@ -98,13 +98,14 @@ def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], prob
         return {}
     # A lower layer that names no plugin is for whichever is chosen, which takes the options that it has.
     known = chosen[0].options.model_fields
-    for option in table.keys() - known.keys():
-        picks.warnings.append(idle(f"{name}.{option}", layer.origin_of((name, option)), chosen[0]))
+    for option in table:
+        if option not in known:
+            picks.warnings.append(idle(f"{name}.{option}", layer.origin_of((name, option)), chosen[0]))
     return {option: value for option, value in table.items() if option in known}
 
 
 def belongs(picks: Picks, name: str, index: int, layers: Sequence[Layer]) -> bool:
-    """Whether layer number `index` speaks of the chosen plugin: it, a lower one or one of the same place chose it."""
+    """Whether layer number `index` is for the chosen plugin: it is not below the choice, or it is of the same place."""
     since, layer = picks.of[name][0].since, layers[index]
     named = split_choice(picks.slots[name], layer.table.get(name))[0] is not None
     return index >= since or (not named and layer.name == layers[since].name)
@@ -122,7 +123,7 @@ def _by_plugin(
     found: dict[str, dict[str, Any]] = {}
     for word, value in table.items():
         if isinstance(value, Mapping):
-            owners = [pick for pick in chosen if pick.answers(word)][:1]
+            owners = [pick for pick in chosen if pick.is_called(word)][:1]
             part = value
         else:
             only = len(chosen) == 1 and word == "weight"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,13 @@ class Group(BaseModel):
     """A named set of settings: unknown keys are errors, numbers are finite, defaults are validated too."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True, allow_inf_nan=False, defer_build=True)
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect, given the others, each with the reason.
+
+        One that differs from its default is refused; one that was given as it is by default is worth a line.
+        """
+        return {}
 
     @field_validator("*")
     @classmethod

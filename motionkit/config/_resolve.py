@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -130,13 +131,14 @@ class Draft(Generic[S]):
         """Lay the layers over each other and validate the result.
 
         Args:
-            flags: Path of a key to the value that its flag gave.
+            flags: Path of a key to the value that its flag gave; None and empty lists where it was not given.
             command: Name of the command, for the hint in errors.
 
         Raises:
             MotionkitError: A plugin cannot be used.
             SettingsError: One or several settings are wrong; all of them are named, with their origins.
         """
+        flags = {path: value for path, value in flags.items() if value not in (None, [], ())}
         self.layers[-1] = Layer("command line", nested(self.declared, flags))
         settings = cast(S, self.declared.model_construct(**self.values(flags, command)))
         warnings = (*(text for layer in self.layers for text in layer.warnings), *self.picks.warnings)
@@ -147,22 +149,26 @@ class Draft(Generic[S]):
         values: dict[str, Any] = {}
         errors, problems = self.picks.errors, self._problems
         for index, layer in enumerate(self.layers):
-            table = {name: value for name, value in layer.table.items() if name not in self.picks.slots}
-            try:
-                own = {name: own_table(name, self.picks, index, self.layers, problems) for name in self.picks.slots}
-                self._lay(self.model, table | {name: part for name, part in own.items() if part}, index)
-            except MotionkitError as error:
-                errors.append(error)
+            table = dict(layer.table)
+            for name in [name for name in self.picks.slots if name in table]:
+                del table[name]
+                try:
+                    if own := own_table(name, self.picks, index, self.layers, problems):
+                        table[name] = own
+                except MotionkitError as error:
+                    errors.append(error)
+            self._lay(self.model, table, index)
         try:
             found = self.model.model_validate(self._values)
-            values = settings_of(found, self.picks) if not errors else {}
+            if not errors:
+                values = settings_of(found, self.picks)
+                self._refuse_idle(found)
         except ValidationError as error:
             problems += from_validation(error, self._origins)
         if errors and not problems:
             raise errors[0]
-        problems += [
-            Problem(error.message, error.why or error.fix, fix=error.fix * bool(error.why)) for error in errors
-        ]
+        for message, cause in {cause.message: cause for cause in errors}.items():
+            problems.append(Problem(message, cause.why or cause.fix, fix=cause.fix if cause.why else ""))
         if problems:
             typed = {leaf.key: leaf.flag for leaf in leaves(self.model) if leaf.path in flags}
             raise SettingsError([replace(one, flag=typed.get(one.key, "")) for one in problems], command)
@@ -171,6 +177,19 @@ class Draft(Generic[S]):
                 part = f".{pick.name}.weight" if slot.many else "" if slot.spread else ".name"
                 self._origins[name + part] = pick.weight_origin if slot.many else pick.origin
         return values
+
+    def _refuse_idle(self, found: BaseModel) -> None:
+        """Refuse options without effect that differ from their default, and note those that were given as it is."""
+        for leaf in leaves(self.model):
+            if getattr(leaf.group, "idle", Group.idle) is Group.idle or leaf.path[0] in self.picks.slots:
+                continue
+            group = reduce(getattr, leaf.path[:-1], found)
+            why = group.idle().get(leaf.path[-1]) if isinstance(group, Group) else None
+            value = getattr(group, leaf.path[-1])
+            if why and value != leaf.default:
+                self._problems.append(Problem(leaf.key, f"has no effect: {why}", self._origins[leaf.key], repr(value)))
+            elif why and self._origins[leaf.key] != "default":
+                self.picks.notes.append(f"{leaf.key} has no effect: {why}")
 
     def _lay(
         self,

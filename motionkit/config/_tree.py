@@ -34,7 +34,7 @@ class Leaf:
     Attributes:
         path: Its key, part by part.
         field: Its declaration.
-        default: The value it has at this place when nobody sets it; `MISSING` when it must be given.
+        default: Its value at this place when no layer sets it; `MISSING` when it must be given.
         group: The group it belongs to.
     """
 

@@ -12,13 +12,10 @@ no GPU; by hand, all of it under torch 2.11. What has not been run yet: the kern
 nor the hardware's approximate `rsqrt` and `exp` (errors of 2 units in the last place are simulated); Windows.
 """
 
-from motionkit.kernels._backend import BACKENDS, backend_report
-from motionkit.kernels._functions import CONTACT_HEIGHT, PhysicsTerms, features_to_joints, physics_sums, physics_terms
+from motionkit.kernels._backend import backend_report
+from motionkit.kernels._functions import features_to_joints, physics_sums, physics_terms
 
 __all__ = [
-    "BACKENDS",
-    "CONTACT_HEIGHT",
-    "PhysicsTerms",
     "backend_report",
     "features_to_joints",
     "physics_sums",

@@ -5,9 +5,7 @@ from motionkit.metrics._matching import distances, matching_score, r_precision
 from motionkit.metrics._movement import joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
     guo_batches,
-    mean_of,
     ranks,
-    recalls,
     retrieval,
     retrieval_guo,
     retrieval_subset,
@@ -21,13 +19,11 @@ __all__ = [
     "interval",
     "joint_speed",
     "matching_score",
-    "mean_of",
     "moments",
     "multimodality",
     "r_precision",
     "random_pairs",
     "ranks",
-    "recalls",
     "retrieval",
     "retrieval_guo",
     "retrieval_subset",

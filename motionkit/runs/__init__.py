@@ -2,7 +2,7 @@
 
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
-from motionkit.runs._checkpoint import Checkpoint, last_checkpoint
+from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._listing import RunInfo, find, load
 from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._model import TENSORS, SavedModel, find_model
@@ -11,13 +11,12 @@ from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command, resume_line
-from motionkit.runs._run import Listener, Run, open_run
+from motionkit.runs._run import Run, open_run
 from motionkit.runs._writable import require_writable
 
 __all__ = [
     "TENSORS",
     "Checkpoint",
-    "Listener",
     "OutputFolder",
     "Run",
     "RunInfo",
@@ -29,7 +28,6 @@ __all__ = [
     "find_model",
     "flatten_optimizer",
     "hold",
-    "last_checkpoint",
     "load",
     "locate",
     "open_run",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
+
+from pydantic import BaseModel
 
 from motionkit import plugins
 from motionkit.config import leaves, slots_of
@@ -49,7 +52,7 @@ def check_component(kind: str, name: str) -> Component:
             bool(leaf.help) or leaf.path[0] in slots,
             f"Option {leaf.key!r} needs a description: it becomes the flag's help.",
         )
-    defaults = {key: f.default for key, f in component.options.model_fields.items() if not f.is_required()}
+    defaults = {key: _plain(f.default) for key, f in component.options.model_fields.items() if not f.is_required()}
     try:
         if len(defaults) == len(component.options.model_fields):
             component.options.model_validate(defaults)
@@ -61,6 +64,11 @@ def check_component(kind: str, name: str) -> Component:
         found.expect(False, f"Finding it imports {', '.join(heavy)}; the light half must leave that to the factory.")
     found.close()
     return component
+
+
+def _plain(default: Any) -> Any:
+    """Return a group as the values that were set in it: the algorithm's group of that name has defaults of its own."""
+    return default.model_dump(exclude_unset=True) if isinstance(default, BaseModel) else default
 
 
 def _imports_of(kind: str, name: str) -> list[str]:

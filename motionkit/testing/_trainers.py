@@ -52,7 +52,8 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
         run.listeners.append(lambda step, metrics: steps.append(step))
         return nullcontext()
 
-    outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), watch=watch)
+    outcome = run_trainer(name.replace(".", " "), trainer, Resolved(placed, {}), component=component, watch=watch)
+    found.expect(not component.page or outcome.page is not None, "Its page could not be written; see the warning.")
     total = chosen.run.num_steps
     found.expect(
         bool(steps) and max(steps) == total, f"It was asked for {total} steps and logged up to {max(steps, default=0)}."

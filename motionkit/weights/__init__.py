@@ -4,7 +4,7 @@ from motionkit.weights._arrays import cast, read_array, read_numbers
 from motionkit.weights._describe import components, describe
 from motionkit.weights._read import read
 from motionkit.weights._strict import build, load_strict
-from motionkit.weights._tensors import as_tensor, find_tensors, strip_prefix
+from motionkit.weights._tensors import as_tensor, find_tensors
 from motionkit.weights._zip import open_zip
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "read",
     "read_array",
     "read_numbers",
-    "strip_prefix",
 ]

@@ -140,7 +140,7 @@ def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
     assert json.loads(result.stdout) == {
         "schema": 1, "command": name, "status": "interrupted", "done": 0, "total": 1,
     }  # fmt: skip
-    monkeypatch.setattr("motionkit.cli._inputs.open_inputs", stop)
+    monkeypatch.setattr(f"motionkit.cli.commands.{words[0]}.open_inputs", stop)
     result = cli(*words)
     assert (result.exit_code, result.stderr) == (130, "stopped.\n")
 

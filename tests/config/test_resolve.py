@@ -154,3 +154,22 @@ def test_items_of_a_repeated_flag() -> None:
     assert type_name(tuple[float, ...]) == "FLOAT,..."
     assert from_text(tuple[float, ...], ["0.1, 0.2", "3"]) == ["0.1", "0.2", "3"]
     assert type_name(tuple[float, float]) == "FLOAT,FLOAT"
+
+
+def test_options_without_effect(sample: ModuleType, tmp_path: Path) -> None:
+    class Clip(sample.Group):  # type: ignore[name-defined,misc]
+        kind: str = "soft"
+        margin: float = 0.5
+
+        def idle(self) -> dict[str, str]:
+            return {"margin": "it is the margin of hard"} if self.kind == "soft" else {}
+
+    class Clipped(sample.Sample):  # type: ignore[name-defined,misc]
+        clip: Clip = Clip(margin=0.25)
+
+    with pytest.raises(SettingsError, match=r"clip.margin = 0.5  \(from command line\)\n.*it is the margin of hard"):
+        resolve(Clipped, Given(sets=("clip.margin=0.5",)))
+    told = resolve(Clipped, Given(sets=("clip.margin=0.25",)))
+    assert told.notes == ("clip.margin has no effect: it is the margin of hard",)
+    assert resolve(Clipped).notes == ()
+    assert resolve(Clipped, Given(sets=("clip.margin=0.5", "clip.kind=hard"))).settings.clip.margin == 0.5

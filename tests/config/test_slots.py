@@ -161,3 +161,13 @@ def test_file_plugin(sample: ModuleType, tmp_path: Path) -> None:
     (mine,) = resolve(sample.Sample, Given(flags=flags)).settings.reward
     assert mine.options.reach == 5
     assert mine.label == "far"
+
+
+def test_a_plugin_that_is_not_there_hides_no_other_problem(sample: ModuleType) -> None:
+    flags = {("reward",): ["near", "neer"], ("policy", "alpha"): "1", ("num_steps",): "0"}
+    with pytest.raises(SettingsError) as caught:
+        resolve(sample.Sample, Given(flags=flags, sets=("reward.alpha=2", "reward.near.scale=x")))
+    text = str(caught.value)
+    assert text.startswith("3 invalid settings")
+    for part in ("policy.alpha", "num_steps", "no reward 'neer'"):
+        assert part in text

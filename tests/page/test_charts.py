@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,12 @@ def test_numbers_of_an_axis_stay_within_the_chart() -> None:
     chart = charts.histogram(0.0, 1000.0, [4, 2], label="a", unit="°", of="clips", marks={})
     last = next(part for part in ElementTree.fromstring(chart) if part.text == "2000")
     assert (last.get("text-anchor"), float(last.get("x") or 0)) == ("end", charts.WIDTH)
+
+
+def test_a_page_is_known_by_the_command_that_made_it(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text(charts.html_page("<walks>", charts.tiles([("clips", "3"), ("length", "2.0 s")]), made_by="report"))
+    assert "<title>&lt;walks&gt;</title>" in page.read_text()
+    assert "<dd>2.0 <small>s</small></dd>" in page.read_text()
+    assert charts.is_made_by(page, "report")
+    assert not charts.is_made_by(page, "profile")

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from motionkit.testing import check_trainer
+
 Cli = Callable[..., Result]
 
 SOURCE = """
@@ -67,3 +69,9 @@ def test_a_page_that_fails_costs_a_warning_and_no_run(cli: Cli, paged: Callable[
     assert json.loads(done.stdout)["status"] == "done"
     assert done.stderr.count("no page was written") == 1
     assert not Path("here/report.html").exists()
+
+
+def test_the_contract_check_of_trainers_looks_at_the_page(paged: Callable[[str], None], tmp_path: Path) -> None:
+    paged("paged_trainer:broken")
+    with pytest.raises(AssertionError, match="Its page could not be written"):
+        check_trainer("paged", tmp_path, settings={"run": {"num_steps": 3}})

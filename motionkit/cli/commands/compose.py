@@ -25,7 +25,7 @@ _STARTER = "starter"
 
 
 class ComposeSettings(Settings):
-    """Everything `motionkit compose` can be told."""
+    """Settings of `motionkit compose`."""
 
     dataset: Chosen = slot("datasets", "starter", description="Dataset of the single clips.", gives="text-motion")
     split: Annotated[Literal["train", "val", "test"], Cli("--split")] = Field(

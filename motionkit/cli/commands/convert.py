@@ -43,7 +43,7 @@ class WriteSettings(Group):
 
 
 class ConvertSettings(InputSettings):
-    """Everything `motionkit convert` can be told."""
+    """Settings of `motionkit convert`."""
 
     to: Annotated[FORMATS | None, Cli("--to")] = Field(
         None, description="What to write; default: by OUT's ending, humanml for a folder."

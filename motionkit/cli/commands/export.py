@@ -15,7 +15,7 @@ from motionkit.config import Cli, Settings
 
 
 class ExportSettings(Settings):
-    """Everything `motionkit export` can be told."""
+    """Settings of `motionkit export`."""
 
     to: Annotated[Literal["mdm"], Cli("--to")] = Field(
         "mdm", description="mdm: model%09d.pt and args.json of the original MDM code."

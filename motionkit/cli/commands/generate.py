@@ -46,7 +46,7 @@ class GenerateSampler(SamplerSettings):
 
 
 class GenerateSettings(Settings):
-    """Everything `motionkit generate` can be told."""
+    """Settings of `motionkit generate`."""
 
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen | None = slot(
@@ -99,7 +99,7 @@ def register(app: typer.Typer) -> None:
         """Make motions from texts, or from the prompts of a dataset.
 
         A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
-        formats. Rotations for bvh, glb and mpl are found from the joints, and how well they fit is said.
+        formats. Rotations for bvh, glb and mpl are found from the joints; the fit is printed.
         """
         from motionkit.clips.convert import kind_of
         from motionkit.evaluation import export_motions, export_one, require_places

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
+from motionkit.cli import command_line
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
-from motionkit.cli._line import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
@@ -21,7 +21,7 @@ from motionkit.errors import MotionkitError
 
 
 class ProfileSettings(InputSettings):
-    """Everything `motionkit profile` can be told."""
+    """Settings of `motionkit profile`."""
 
     html: Annotated[Path | None, Cli("--html")] = Field(None, description="Write a page with plots, one file.")
     write_config: Annotated[Path | None, Cli("--write-config")] = Field(

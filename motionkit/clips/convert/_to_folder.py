@@ -57,7 +57,7 @@ def convert(
 
     Example:
         >>> import numpy as np
-        >>> from motionkit.clips.convert import open_sources
+        >>> from motionkit.clips.convert import FileTarget, open_sources
         >>> from motionkit.starter import Order, perform
         >>> np.save("wave.npy", perform([Order("wave/right", frames=60, seed=0)], fps=20.0)[0].joints)
         >>> report = convert(open_sources([Path("wave.npy")]).sources, Path("out"), FileTarget("npz"))

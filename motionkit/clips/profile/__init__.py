@@ -8,7 +8,7 @@ from motionkit.clips.profile._page import profile_page
 from motionkit.clips.profile._profile import Profile, profile_sources
 from motionkit.clips.profile._run import ProfileResult, check_outputs, run_profile
 from motionkit.clips.profile._suggestion import Advisor, Suggestion
-from motionkit.clips.profile._tables import profile_tables, remarks
+from motionkit.clips.profile._tables import remarks
 
 __all__ = [
     "BLOCK",
@@ -25,7 +25,6 @@ __all__ = [
     "profile_page",
     "profile_sources",
     "profile_statistics",
-    "profile_tables",
     "remarks",
     "run_profile",
     "uncompared",

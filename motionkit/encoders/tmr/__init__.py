@@ -2,9 +2,9 @@
 
 from motionkit.encoders.tmr._crops import Crop
 from motionkit.encoders.tmr._load import load_tmr
-from motionkit.encoders.tmr._model import TMR, CropLatents
+from motionkit.encoders.tmr._model import TMR
 from motionkit.encoders.tmr._native import is_native, save_tmr
-from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, ActorSizes, Latent
+from motionkit.encoders.tmr._network import ActorEncoder, ActorSizes, Latent
 from motionkit.encoders.tmr._new import new_tmr
 from motionkit.encoders.tmr._stats import read_stats
 from motionkit.encoders.tmr._text import open_text_model
@@ -12,11 +12,9 @@ from motionkit.encoders.tmr._tokens import TokenFolder
 
 __all__ = [
     "TMR",
-    "ActorDecoder",
     "ActorEncoder",
     "ActorSizes",
     "Crop",
-    "CropLatents",
     "Latent",
     "TokenFolder",
     "is_native",

@@ -2,7 +2,6 @@
 
 from motionkit.policies.mdm._condition import MDMCondition
 from motionkit.policies.mdm._factory import (
-    MotionSource,
     export_checkpoint,
     new_policy,
     open_encoder,
@@ -17,7 +16,6 @@ __all__ = [
     "MDMCondition",
     "MDMNetwork",
     "MDMPolicy",
-    "MotionSource",
     "export_checkpoint",
     "export_stock",
     "new_policy",

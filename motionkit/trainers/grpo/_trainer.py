@@ -58,10 +58,9 @@ class GrpoTrainer:
         """Open dataset, policy, reference, rewards and judge.
 
         Raises:
-            MotionkitError: An input is missing or refused, or a setting cannot act.
+            MotionkitError: An input is missing or refused.
         """
         settings = self.settings
-        _refuse_idle(settings)
         if settings.heldout.prompts:
             refuse_one_split(settings.prompts.split, settings.heldout.split)
         device = self.device = set_up(settings)
@@ -259,21 +258,6 @@ def _require_gradients(rewards: Sequence[Chosen]) -> None:
             why="the chosen algorithm differentiates every reward, and a plugin has to declare that it can be "
             "(Component(gradient=True)).",
             fix="--algorithm grpo needs no gradient.",
-        )
-
-
-def _refuse_idle(settings: GrpoSettings) -> None:
-    """Refuse settings that cannot act, unless they have their default value.
-
-    Raises:
-        MotionkitError: Such a setting was changed.
-    """
-    noise_scale = getattr(settings.sampler, "noise_scale", None)
-    if noise_scale is not None and noise_scale != type(settings.sampler).model_fields["noise_scale"].default:
-        raise MotionkitError(
-            f"sampler.noise_scale = {noise_scale} has no effect.",
-            why="it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta.",
-            fix="leave --noise-scale out, or set sampler.eta.",
         )
 
 

@@ -15,12 +15,14 @@ import torch
 from motionkit.clips import _pool
 from motionkit.clips.convert import open_sources
 from motionkit.clips.profile import (
+    BLOCK,
     Profile,
     find_outliers,
     measure,
     profile_document,
     profile_sources,
     profile_statistics,
+    run_profile,
 )
 from motionkit.motion import KIT
 from motionkit.motion._clip import Clip
@@ -269,3 +271,13 @@ def test_a_split_of_a_table_settles_what_lists_disagree_on() -> None:
     profile = profile_clips([("a", settled), ("b", leaky.with_row(CaptionRow(("x",), "", "")))])
     assert profile.splits() == {"train": 2, "test": 1}
     assert list(profile.listed_twice()) == ["b"]
+
+
+def test_without_an_advisor_nothing_is_suggested_and_the_figures_are_written(tmp_path: Path) -> None:
+    config = tmp_path / "mine.json"
+    config.write_text('{"epochs": 3}')
+    result = run_profile([Source("a", [walk(60)])], html=tmp_path / "a.html", config=config)
+    assert json.loads(config.read_text()).keys() == {"epochs", BLOCK}
+    assert result.document()["suggested"] == []
+    assert not [table.title for table in result.tables() if "suggested" in table.title]
+    assert "Suggested settings" not in (tmp_path / "a.html").read_text()

@@ -6,6 +6,7 @@ options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``obj
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -62,6 +63,11 @@ class GrpoSampler(TrainSampler):
         0.7, gt=0.0, description="SDE noise of flow-grpo; has no effect in grpo."
     )
 
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {"noise_scale": "it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta"}
+        return found | ({"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {})
+
 
 class GrpoObjective(ObjectiveSettings):
     """The surrogate that is maximised."""
@@ -99,6 +105,15 @@ class GrpoObjective(ObjectiveSettings):
         ge=0.0,
         description="Leave the inner epochs when the KL to the rollout policy passes this (nats per dim); 0 = never.",
     )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {}
+        if self.credit == "sample":
+            found["credit_share"] = "it acts with objective.credit segment only"
+        if self.inner_epochs == 1:
+            found["kl_stop"] = "it acts from the second of objective.inner_epochs on"
+        return found
 
 
 class GrpoOptions(Group):

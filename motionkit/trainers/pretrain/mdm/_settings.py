@@ -86,7 +86,7 @@ class TrainSettings(Group):
 
 
 class PretrainMDMSettings(TrainerSettings):
-    """Everything `motionkit pretrain mdm` can be told."""
+    """Settings of `motionkit pretrain mdm`."""
 
     run: RunSettings = RunSettings(num_steps=3000)
     init: Annotated[str, Cli("--init")] = Field(

@@ -90,7 +90,7 @@ class TrainSettings(Group):
 
 
 class PretrainTMRSettings(TrainerSettings):
-    """Everything `motionkit pretrain tmr` can be told."""
+    """Settings of `motionkit pretrain tmr`."""
 
     run: RunSettings = RunSettings(num_steps=2000)
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
