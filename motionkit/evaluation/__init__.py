@@ -1,6 +1,13 @@
 """Sampling, scoring and judging of policies: held-out measurement, alarms, generated files."""
 
-from motionkit.evaluation._alarms import PATIENCE, RewardAlarms, drift_alarms
+from motionkit.evaluation._alarms import (
+    MIN_RATIO,
+    PATIENCE,
+    RewardAlarms,
+    drift_alarms,
+    is_feasible,
+    judge_ratio,
+)
 from motionkit.evaluation._export import export_motions, export_one, require_places
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
@@ -12,6 +19,7 @@ from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._sample import Samples, Walk, sample, segment_bounds
 
 __all__ = [
+    "MIN_RATIO",
     "PATIENCE",
     "HeldOut",
     "Measured",
@@ -28,6 +36,8 @@ __all__ = [
     "export_motions",
     "export_one",
     "generate",
+    "is_feasible",
+    "judge_ratio",
     "open_judge",
     "open_model",
     "refuse_one_split",

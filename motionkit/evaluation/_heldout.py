@@ -17,7 +17,7 @@ from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, refuse_dead
-from motionkit.rl import DDIM, NoiseSource, StepPlan
+from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
 from motionkit.text import Prompt
 
 _CHUNK = 64  # motions sampled and scored at a time
@@ -63,10 +63,11 @@ class HeldOut:
     Args:
         prompts: Held-out prompts.
         samples: Motions per prompt.
-        steps: Timesteps of the deterministic DDIM sampler, or how many evenly spaced ones.
+        steps: Timesteps that the sampler visits, or how many evenly spaced ones; None visits all.
         guidance: Guidance scale.
         rewards: The training rewards.
         judge: A score that is never trained on.
+        sampler: Reverse process; deterministic DDIM when None.
         seed: Seed of the noise, apart from any training noise.
 
     Example:
@@ -83,10 +84,11 @@ class HeldOut:
         prompts: Sequence[Prompt],
         *,
         samples: int,
-        steps: int | Sequence[int],
+        steps: int | Sequence[int] | None,
         guidance: float,
         rewards: RewardMix,
         judge: Reward | None = None,
+        sampler: Sampler | None = None,
         seed: int = 0,
     ) -> None:
         self.prompts = list(prompts)
@@ -95,6 +97,7 @@ class HeldOut:
         self.guidance = guidance
         self.rewards = rewards
         self.judge = judge
+        self.sampler = sampler or DDIM(0.0)
         self.noise = NoiseSource(seed)
 
     @torch.no_grad()
@@ -108,7 +111,7 @@ class HeldOut:
         Raises:
             MotionkitError: A reward is refused (exit code 1).
         """
-        plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=self.steps)
+        plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
         shown = None
         dead = {reward.name for reward, _ in self.rewards.terms}

@@ -17,7 +17,7 @@ from motionkit.rl._density import (
 from motionkit.rl._graph import Chain, graph_rollout
 from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import Objective, Terms
-from motionkit.rl._plan import DDIM, DDPM, StepPlan
+from motionkit.rl._plan import DDIM, DDPM, Sampler, StepPlan
 from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
 from motionkit.rl._schedule import Schedule
 from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
@@ -33,6 +33,7 @@ __all__ = [
     "Precision",
     "Predict",
     "Rollout",
+    "Sampler",
     "Schedule",
     "StepNoise",
     "StepPlan",

@@ -15,6 +15,8 @@ def run_steps(
     settings: TrainerSettings,
     step_fn: Callable[[int], Mapping[str, SupportsFloat]],
     parts: Parts,
+    *,
+    done: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Run the steps that are left, with logging and checkpoints at their intervals.
 
@@ -27,6 +29,7 @@ def run_steps(
         settings: Gives ``run.num_steps``, ``log.every``, ``checkpoint.every``.
         step_fn: Does step number ``step`` (1-based) and returns its metrics.
         parts: Everything a checkpoint needs to continue.
+        done: Whether the trainer has reached its end before the last step; asked before each step.
 
     Returns:
         True when all steps are done and nobody asked to stop, so that final evaluations are worth their time. The
@@ -38,7 +41,7 @@ def run_steps(
     if (checkpoint := run.checkpoint()) is not None:
         checkpoint.restore_random()
         saved = step
-    while step < total and not run.stop_requested:
+    while step < total and not run.stop_requested and not done():
         step += 1
         metrics = step_fn(step)
         if step % settings.log.every == 0 or step == total or run.stop_requested:
@@ -48,4 +51,4 @@ def run_steps(
             saved = step
     if step > saved:
         run.save(step, *collect(parts))
-    return step >= total and not run.stop_requested
+    return (step >= total or done()) and not run.stop_requested

@@ -83,7 +83,17 @@ class HeldOutSettings(Group):
         False, description="Measure although training prompts come from the same motions: no held-out figures then."
     )
     judge: str = Field("auto", description="A second TMR that is never a reward: auto, none, or a folder.")
-    every: int = Field(0, ge=0, description="Also measure every N updates; 0 only before and after.")
+    points: int = Field(
+        10, ge=0, le=10_000, description="How often the run is measured on the way, on other prompts; 0 is never."
+    )
+    watch: int = Field(32, ge=2, le=100_000, description="Most prompts on the way, two samples each.")
+    all_steps: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Also measure with all steps of the ancestral sampler, one sample a prompt; auto: up to 100 steps.",
+    )
+    stop_on_gap: Annotated[bool, Cli("--stop-on-gap")] = Field(
+        False, description="End the run when the judge gains less than 0.6 of the reward's gain at two points in a row."
+    )
 
 
 class ControlSettings(Group):

@@ -13,29 +13,29 @@ from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import (
     HeldOut,
-    Measured,
-    Paired,
     RewardAlarms,
-    compare_measured,
     describe_shared,
-    drift_alarms,
     open_judge,
     refuse_one_split,
     require_fit,
     shared_sources,
 )
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.runs import Run, disk_errors
+from motionkit.rl import DDPM
+from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import Kept, restore
+from motionkit.trainers._state import restore
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
+from motionkit.trainers.grpo._measurements import Measurements
 from motionkit.trainers.grpo._settings import GrpoSettings
 from motionkit.trainers.grpo.algorithms.clipped import visited
 
 _logger = logging.getLogger("motionkit.grpo")
+_FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
+_MANY = 100  # sampling steps up to which all of them are measured
 
 
 class GrpoTrainer:
@@ -96,12 +96,22 @@ class GrpoTrainer:
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
         )
-        self.heldout = self._held_out(dataset)
+        self.measurements = self._measurements(dataset)
 
-    def _held_out(self, dataset: TextMotionDataset) -> HeldOut | None:
+    def _measurements(self, dataset: TextMotionDataset) -> Measurements:
         settings, sampler = self.settings.heldout, self.settings.sampler
+        measurements = Measurements(
+            self.policy,
+            self.grpo.averaged,
+            None,
+            None,
+            None,
+            points=settings.points,
+            num_steps=self.settings.run.num_steps,
+            stop_on_gap=settings.stop_on_gap,
+        )
         if settings.prompts == 0:
-            return None
+            return measurements
         judge, why = open_judge(settings.judge, dataset, device=self.device)
         if judge is None:
             _logger.info("no judge: %s", why)
@@ -118,22 +128,24 @@ class GrpoTrainer:
         if not asked:
             message = f"the {settings.split} split of {dataset.name} has no prompts to measure on."
             raise MotionkitError(message, fix=skip)
+        others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         asked = asked[: settings.prompts]
-        require_fit(self.policy, asked, fps=dataset.fps, label=dataset.name)
+        require_fit(self.policy, [*asked, *others], fps=dataset.fps, label=dataset.name)
         self.shared = shared_sources(
             self.cursor.prompts,
-            asked,
+            [*asked, *others],
             allowed=settings.allow_shared,
             what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
         )
-        return HeldOut(
-            asked,
-            samples=settings.samples,
-            steps=visited(self.policy, sampler.spacing, sampler.inference_timesteps),
-            guidance=sampler.guidance_scale,
-            rewards=self.grpo.rewards,
-            judge=judge,
-        )
+        few = visited(self.policy, sampler.spacing, sampler.inference_timesteps)
+        common: dict[str, Any] = {"guidance": sampler.guidance_scale, "rewards": self.grpo.rewards, "judge": judge}
+        measurements.reported = HeldOut(asked, samples=settings.samples, steps=few, **common)
+        if len(others) >= _FEWEST:
+            measurements.watched = HeldOut(others, samples=2, steps=few, **common)
+        total = len(self.policy.schedule)
+        if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
+            measurements.all_steps = HeldOut(asked, samples=1, steps=None, sampler=DDPM(), **common)
+        return measurements
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -147,7 +159,7 @@ class GrpoTrainer:
             "timesteps": plan.timesteps.tolist(),
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
-            "heldout_prompts": len(self.heldout.prompts) if self.heldout else 0,
+            "heldout_prompts": len(reported.prompts) if (reported := self.measurements.reported) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
         }
 
@@ -157,17 +169,11 @@ class GrpoTrainer:
         if self.shared:
             _logger.warning("%s", describe_shared(self.shared))
             run.annotate(heldout_shared_motions=self.shared)
-        start = Kept()
-        parts = {**self.grpo.parts(), "before": start}
+        parts = {**self.grpo.parts(), **self.measurements.parts()}
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
-        elif self.heldout is not None:
-            measured = self.heldout.measure(self.policy, first=True)
-            start.tensors = measured.tensors()
-            _keep_shown(run, measured, "before")
-        before = Measured.from_tensors(start.tensors) if start.tensors else None
-        if checkpoint is None and before is not None:
-            run.log(0, _heldout_metrics(compare_measured(before, before)))
+        else:
+            self.measurements.before(run)
         alarms = RewardAlarms(self.grpo.rewards.bounds)
         last: dict[str, float] = {}
 
@@ -175,57 +181,19 @@ class GrpoTrainer:
             metrics = self.grpo.step(self.cursor.at(number - 1))
             for text in alarms.look(metrics):
                 _logger.warning("step %d: %s", number, text)
-            every = self.settings.heldout.every
-            if before is not None and every and number % every == 0 and number < self.settings.run.num_steps:
-                metrics |= _heldout_metrics(compare_measured(before, self._measure()))
+            metrics |= self.measurements.at(number, run)
             last.update(metrics)
             return metrics
 
-        finished = run_steps(run, self.settings, step, parts)
+        finished = run_steps(run, self.settings, step, parts, done=lambda: self.measurements.must_stop)
         summary: dict[str, object] = {"metrics": last}
         if finished:
             with self.grpo.averaged():
                 self.policy.save(run.artifact("policy"))
-            if before is not None:
-                after = self._measure()
-                _keep_shown(run, after, "after")
-                summary |= self._report(compare_measured(before, after))
+            summary |= self.measurements.after(run)
+            if self.measurements.must_stop:
+                _logger.warning("%s", self.measurements.stopped())
         return summary
-
-    def _measure(self) -> Measured:
-        if self.heldout is None:
-            raise AssertionError("measured without a held-out set")
-        with self.grpo.averaged():
-            return self.heldout.measure(self.policy)
-
-    def _report(self, found: Mapping[str, Paired]) -> dict[str, object]:
-        assert self.heldout is not None
-        for text in drift_alarms(found):
-            _logger.warning("%s", text)
-        return {
-            "heldout": {name: paired.document() for name, paired in found.items()},
-            "table": {
-                "title": f"Held out: {len(self.heldout.prompts)} prompts x {self.heldout.samples} samples, same noise",
-                "columns": ["", "before", "after", "change", "95 % interval", "prompts"],
-                "rows": [_row(name, paired) for name, paired in found.items()],
-            },
-        }
-
-
-def _row(name: str, paired: Paired) -> tuple[str, ...]:
-    low, high = paired.ci95
-    figures = f"{paired.before:.4g}", f"{paired.after:.4g}", f"{paired.delta:+.4g}", f"{low:+.4g} .. {high:+.4g}"
-    return (name, *figures, str(paired.n))
-
-
-def _keep_shown(run: Run, measured: Measured, name: str) -> None:
-    """Write the motions of a measurement to ``RUN/heldout/NAME.npz``."""
-    if measured.shown is None:
-        return
-    folder = run.artifact("heldout")
-    with disk_errors("write the held-out motions", folder):
-        folder.mkdir(exist_ok=True)
-        measured.shown.save(folder / f"{name}.npz")
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:
@@ -259,13 +227,3 @@ def _require_gradients(rewards: Sequence[Chosen]) -> None:
             "(Component(gradient=True)).",
             fix="--algorithm grpo needs no gradient.",
         )
-
-
-def _heldout_metrics(found: Mapping[str, Paired]) -> dict[str, float]:
-    metrics: dict[str, float] = {}
-    for name, paired in found.items():
-        if name in ("reward", "judge"):
-            metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
-        else:
-            metrics[f"heldout/physics/{name}" if name in ("skate", "jerk") else f"heldout/{name}"] = paired.after
-    return metrics

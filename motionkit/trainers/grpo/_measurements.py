@@ -1,0 +1,186 @@
+"""Everything a run measures on held-out prompts: before training, on the way, and after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from motionkit.evaluation import (
+    MIN_RATIO,
+    HeldOut,
+    Measured,
+    Paired,
+    compare_measured,
+    drift_alarms,
+    is_feasible,
+    judge_ratio,
+)
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.runs import Run, disk_errors
+from motionkit.trainers._state import Kept, Stateful
+
+_logger = logging.getLogger("motionkit.grpo")
+_EARLY = 30  # the first point comes after this part of the run, so that a new user soon sees one
+_KINDS = ("reported", "watched", "all_steps")
+_PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
+
+
+@dataclass
+class Measurements:
+    """The held-out measurements of one run.
+
+    Attributes:
+        policy: What is measured.
+        averaged: Puts the averaged weights into the policy for the duration.
+        reported: The prompts that the table is about; None measures nothing.
+        watched: Other prompts, measured at the points on the way; None where there are no others.
+        all_steps: The reported prompts with every step of the ancestral sampler; None leaves that out.
+        points: Points on the way, evenly spaced.
+        num_steps: Updates of the run.
+        stop_on_gap: End the run when the judge no longer follows the reward.
+    """
+
+    policy: DiffusionPolicy
+    averaged: Callable[[], AbstractContextManager[None]]
+    reported: HeldOut | None
+    watched: HeldOut | None
+    all_steps: HeldOut | None
+    points: int
+    num_steps: int
+    stop_on_gap: bool
+    _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
+    _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it."""
+        return {**{f"before_{name}": kept for name, kept in self._before.items()}, "best": self._best}
+
+    def before(self, run: Run) -> None:
+        """Measure the policy as it starts, and log it as step 0.
+
+        Raises:
+            MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
+        """
+        for name, heldout in self._all().items():
+            measured = heldout.measure(self.policy, first=name == "reported")
+            self._before[name].tensors = measured.tensors()
+            if name == "reported":
+                _keep_shown(run, measured, "before")
+            if name == self._curve:
+                run.log(0, _metrics(compare_measured(measured, measured)))
+
+    def at(self, step: int, run: Run) -> dict[str, float]:
+        """Measure after update number `step`, where it is a point; keep the policy if it is the best so far.
+
+        Returns:
+            Metrics of the watched prompts; empty where the step is no point.
+        """
+        heldout = self._all().get(self._curve)
+        if heldout is None or step not in self._steps():
+            return {}
+        with self.averaged():
+            found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
+            reward = found["reward"]
+            # The best policy is never chosen on the prompts that are reported.
+            if self.watched and is_feasible(found) and reward.delta > float(self._best.values["reward"]):
+                self._note(reward=reward.delta, step=step)
+                self.policy.save(run.artifact("best"))
+        ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
+        gap = ratio is not None and ratio < MIN_RATIO
+        self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
+        return _metrics(found)
+
+    def _note(self, **values: float) -> None:
+        self._best.values = {**self._best.values, **values}
+
+    @property
+    def _curve(self) -> str:
+        """Which prompts are measured on the way."""
+        return "watched" if self.watched else "reported"
+
+    @property
+    def must_stop(self) -> bool:
+        """Whether the judge has stopped following the reward, in a run that ends then."""
+        return self.stop_on_gap and int(self._best.values["gaps"]) >= _PATIENCE
+
+    def stopped(self) -> str:
+        """Return why a run ended early, and which policy it kept, in words."""
+        step = int(self._best.values["step"])
+        kept = f"; best/ holds the policy of step {step}, before the gap" if step else ""
+        return f"the judge gained less than {MIN_RATIO} of the reward's gain at {_PATIENCE} points in a row{kept}"
+
+    def after(self, run: Run) -> dict[str, object]:
+        """Measure the finished policy.
+
+        Returns:
+            Entries of the run's summary.
+        """
+        summary: dict[str, object] = {}
+        if best := int(self._best.values["step"]):
+            summary["best"] = {
+                "step": best,
+                "policy": str(run.directory / "best"),
+                "delta": self._best.values["reward"],
+            }
+        if self.reported is None:
+            return summary
+        with self.averaged():
+            asked = {name: heldout for name, heldout in self._all().items() if name != "watched"}
+            measured = {name: heldout.measure(self.policy) for name, heldout in asked.items()}
+        _keep_shown(run, measured["reported"], "after")
+        found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
+        for text in drift_alarms(found["reported"]):
+            _logger.warning("%s", text)
+        rows = [_row(name, paired) for name, paired in found["reported"].items()]
+        documents = {name: {key: one.document() for key, one in pairs.items()} for name, pairs in found.items()}
+        if "all_steps" in found:
+            steps = f"all {len(self.policy.schedule)} steps"
+            rows += [_row(f"{name}, {steps}", found["all_steps"][name]) for name in ("reward", "jerk")]
+            summary["heldout_all_steps"] = documents["all_steps"]
+        title = f"Held out: {len(self.reported.prompts)} prompts x {self.reported.samples} samples, same noise"
+        columns = ["", "before", "after", "change", "95 % interval", "prompts"]
+        return summary | {
+            "heldout": documents["reported"],
+            "table": {"title": title, "columns": columns, "rows": rows},
+        }
+
+    def _all(self) -> dict[str, HeldOut]:
+        every = {"reported": self.reported, "watched": self.watched, "all_steps": self.all_steps}
+        return {name: heldout for name, heldout in every.items() if heldout is not None}
+
+    def _start(self, name: str) -> Measured:
+        return Measured.from_tensors(self._before[name].tensors)
+
+    def _steps(self) -> set[int]:
+        if not self.points:
+            return set()
+        even = {round(self.num_steps * point / self.points) for point in range(1, self.points + 1)}
+        return even | {max(1, self.num_steps // _EARLY)}
+
+
+def _row(name: str, paired: Paired) -> tuple[str, ...]:
+    low, high = paired.ci95
+    figures = f"{paired.before:.4g}", f"{paired.after:.4g}", f"{paired.delta:+.4g}", f"{low:+.4g} .. {high:+.4g}"
+    return (name, *figures, str(paired.n))
+
+
+def _keep_shown(run: Run, measured: Measured, name: str) -> None:
+    """Write the motions of a measurement to ``RUN/heldout/NAME.npz``."""
+    if measured.shown is None:
+        return
+    folder = run.artifact("heldout")
+    with disk_errors("write the held-out motions", folder):
+        folder.mkdir(exist_ok=True)
+        measured.shown.save(folder / f"{name}.npz")
+
+
+def _metrics(found: Mapping[str, Paired]) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    for name, paired in found.items():
+        if name in ("reward", "judge"):
+            metrics |= {f"heldout/{name}/mean": paired.after, f"heldout/{name}/delta": paired.delta}
+        else:
+            metrics[f"heldout/physics/{name}" if name in ("skate", "jerk") else f"heldout/{name}"] = paired.after
+    return metrics
