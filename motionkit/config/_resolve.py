@@ -27,6 +27,13 @@ class Settings(Group):
     """Settings of a command: a group whose fields may be slots, see `slot`.
 
     In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as it stands in a file.
+
+    Example:
+        >>> from motionkit.config import Chosen, Settings, slots
+        >>> class Ask(Settings):
+        ...     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",))
+        >>> [(chosen.name, chosen.weight) for chosen in Ask(reward="tmr-dense,physics=0.1").reward]
+        [('tmr-dense', 1.0), ('physics', 0.1)]
     """
 
     @model_validator(mode="before")
@@ -241,6 +248,12 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
     Raises:
         MotionkitError: A file cannot be read, or a plugin cannot be found.
         SettingsError: One or several settings are wrong; all of them are named, with their origins.
+
+    Example:
+        >>> from motionkit.config import Given, TrainerSettings, resolve
+        >>> found = resolve(TrainerSettings, Given(sets=("run.num_steps=20",)))
+        >>> found.settings.run.num_steps, found.origins["run.num_steps"]
+        (20, 'command line')
     """
     given = given or Given()
     return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
