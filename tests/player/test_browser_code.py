@@ -251,26 +251,23 @@ def test_every_panel_holds_its_figure_below_its_texts(overlay: bool, follow: boo
         assert pixels[..., 1].min() >= seen["texts"][0]
 
 
-@pytest.mark.parametrize("overlay", [True, False])
 @pytest.mark.parametrize("names", [(), tuple(f"joint{i}" for i in range(22))])
-def test_a_figure_is_the_same_in_both_languages_and_its_trunk_does_not_cut_itself(
-    names: tuple[str, ...], overlay: bool
-) -> None:
+def test_a_figure_is_the_same_in_both_languages_and_its_trunk_does_not_cut_itself(names: tuple[str, ...]) -> None:
     shown = track(names=names)
     figure, view = figure_of(shown), VIEWS[1]
     got = node(
         """const t = { ...decodeTrack(given.tracks[0], given.step), shade: '#0a7d63' };
         const pose = new Float32Array(66);
         poseAt(t, 0.5, pose);
-        const parts = figureParts(cameraAxes(given.view), { ...LOOK.light, near: LOOK.near }, t, pose, given.overlay);
+        const parts = figureParts(cameraAxes(given.view), { ...LOOK.light, near: LOOK.near }, t, pose, false);
         answer(parts.map(({ depth, ends, colour, rim }) => [depth, ends, colour, Boolean(rim)]));""",
-        {**document([shown], title=""), "view": vars(view), "overlay": overlay},
+        {**document([shown], title=""), "view": vars(view)},
     )
-    actor = Actor(figure, figure.positions.numpy(), figure.follow.numpy(), shown.fps, "#0a7d63")
+    actor = Actor(figure, figure.positions.numpy(), figure.follow.numpy(), shown.fps)
     brush = Brush(None, look()["light"], look()["near"], 1.0)
     pose = actor.pose(0.5)
     assert pose is not None
-    parts = _parts(brush, view, actor, pose, overlay=overlay)
+    parts = _parts(brush, view, actor, pose)
     assert [part.rim for part in parts] == [row[3] for row in got]
     assert [part.depth for part in parts] == pytest.approx([row[0] for row in got], abs=1e-3)
     assert np.allclose([part.ends for part in parts], [row[1] for row in got], atol=0.2)
