@@ -86,12 +86,12 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     option = getattr(error, "option_name", "")
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
+        if other := _of_another_choice(option, path.removeprefix("motionkit ")):
+            return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         if instead := translate(option, path.removeprefix("motionkit ")):
             return MotionkitError(
                 f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
             )
-        if other := _of_another_choice(option, path.removeprefix("motionkit ")):
-            return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
         fix = f"did you mean {near}? " if near else ""
         return MotionkitError(f"{path}: no such option: {option}", fix=f"{fix}{path} --help; or --set KEY=VALUE")

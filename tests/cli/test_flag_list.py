@@ -16,6 +16,7 @@ from motionkit.cli._flags import flags
 from motionkit.cli._lazy import load_register
 from motionkit.cli._table import rows
 from motionkit.config import Draft
+from motionkit.config._sources import Layer
 
 FILE = Path(__file__).with_name("flags.json")
 
@@ -26,9 +27,12 @@ def current() -> dict[str, list[str]]:
     for entry in plugins.available("trainers"):
         if entry.builtin:
             model = plugins.get("trainers", f"motionkit:{entry.name}").options
-            draft = Draft(model)
-            names = [name for flag in flags(draft) if not flag.hidden for name in flag.names]
-            found[entry.name.replace(".", " ")] = sorted(names)
+            drafts = {entry.name.replace(".", " "): Draft(model)}
+            for each in plugins.available("algorithms") if entry.name == "grpo" else ():
+                layer = Layer("command line", {"algorithm": each.name})
+                drafts[f"grpo --algorithm {each.name}"] = Draft(model, [layer])
+            for name, draft in drafts.items():
+                found[name] = sorted(word for flag in flags(draft) if not flag.hidden for word in flag.names)
     for row in rows():
         app = typer.Typer(add_completion=False)
         load_register(row.target)(app)

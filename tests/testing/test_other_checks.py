@@ -150,19 +150,20 @@ def still(options, **runtime):
 def odd(options, **runtime):
     from motionkit.trainers.grpo.algorithms.clipped import Clipped
     made = Clipped(options, **runtime)
-    made.records = "everything"
+    made.samples = 0
     return made
 still_component = Component("It never moves.", GrpoOptions, "odd_algorithms:still")
-odd_component = Component("It records too much.", GrpoOptions, "odd_algorithms:odd")
+odd_component = Component("It samples nothing.", GrpoOptions, "odd_algorithms:odd")
 """
 
 
 def test_algorithms(site: Any) -> None:
     check_algorithm("grpo", options={"objective": {"inner_epochs": 2}, "rollout": {"group_size": 2}})
+    check_algorithm("reward-gradient")
     entries = "[motionkit.algorithms]\nstill = odd_algorithms:still_component\nodd = odd_algorithms:odd_component\n"
     site.install("odd-algorithms", entries, odd_algorithms=ALGORITHMS)
     with pytest.raises(AssertionError, match="Two updates leave all trained parameters") as caught:
         check_algorithm("still", options={"rollout": {"group_size": 2}})
     assert "loss/policy is nan after two updates" in str(caught.value)
-    with pytest.raises(AssertionError, match="records must be one of trajectory, endpoints, graph"):
+    with pytest.raises(AssertionError, match="samples must be at least 1, is 0"):
         check_algorithm("odd")

@@ -1,0 +1,224 @@
+"""reward-gradient: its gradient is the derivative of the reward, it learns, its control does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor
+
+from motionkit import load_dataset, load_policy, load_reward
+from motionkit.config import LoraSettings
+from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch
+from motionkit.rewards.base import RewardScores
+from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
+from motionkit.text import Prompt
+from motionkit.trainers.grpo._engine import GRPO
+from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
+from motionkit.trainers.grpo.algorithms import GradientObjective
+from motionkit.trainers.grpo.algorithms._options import GradientOptim
+
+from .toy import PROMPTS, Height, TablePolicy, make_policy
+
+
+def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
+    options: dict[str, object] = {
+        "objective": GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0),
+        "optim": GradientOptim(learning_rate=2e-2),
+        "lora": LoraSettings(),
+        "ema": EmaSettings(),
+        **groups,
+    }
+    control = ControlSettings(shuffle=shuffle)
+    return GRPO(
+        policy or TablePolicy(),  # type: ignore[arg-type]
+        reward or Height(),  # type: ignore[arg-type]
+        algorithm="reward-gradient",
+        control=control,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def gain(grpo: GRPO, steps: int = 10) -> float:
+    """Mean reward after some steps minus that before, for the same noise."""
+
+    @torch.no_grad()
+    def reward() -> float:
+        updates, grpo.updates = grpo.updates, 1000
+        batch = grpo._sample(PROMPTS * 4)
+        grpo.updates = updates
+        return float(grpo.rewards.score(batch.motions, batch.prompts).total.mean())
+
+    before = reward()
+    for _ in range(steps):
+        grpo.step(PROMPTS)
+    return reward() - before
+
+
+def flat(values: Sequence[Tensor]) -> Tensor:
+    return torch.cat([value.flatten() for value in values])
+
+
+@pytest.mark.parametrize("chain", ["all", "first", "last"])
+def test_it_learns_and_random_signs_do_not(chain: Literal["all", "first", "last"]) -> None:
+    objective = GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0, chain=chain, chain_steps=2)
+    real = [gain(make(seed=seed, objective=objective)) for seed in range(3)]
+    control = [gain(make(seed=seed, objective=objective, shuffle=True)) for seed in range(3)]
+    assert min(real) > 0.12
+    assert abs(sum(control)) < 0.3 * sum(real)
+
+
+def test_the_gradient_is_the_derivative_of_the_tmr_reward() -> None:
+    """The step's gradient against central differences of the reward, in float32, on the starter policy."""
+    prompts = load_dataset("starter").prompts("train", k_segments=2)[:3]
+    grpo = make(load_policy("starter"), load_reward("tmr-dense"), lora=LoraSettings(enabled=True, r=4))
+    trained = [parameter for _, parameter in grpo.learner.trained]
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in trained:  # adapters start at zero, where half of the gradient vanishes
+            parameter.add_(0.02 * torch.randn(parameter.shape, generator=draw))
+
+    def reward() -> Tensor:
+        batch = grpo._sample(prompts)
+        return grpo.rewards.score(batch.motions, batch.prompts).total.double().mean()
+
+    grpo.learner.zero_grad()
+    reward().backward()
+    slope = flat([p.grad if p.grad is not None else torch.zeros_like(p) for p in trained])
+    start = flat([p.detach().clone() for p in trained])
+
+    def put(values: Tensor) -> None:
+        with torch.no_grad():
+            for parameter, part in zip(trained, values.split([p.numel() for p in trained]), strict=True):
+                parameter.copy_(part.view_as(parameter))
+
+    for _ in range(3):
+        random = torch.randn(len(slope), generator=draw)
+        direction = slope / slope.norm() + random / random.norm()
+        ends = []
+        for side in (3e-4, -3e-4):
+            put(start + side * direction)
+            with torch.no_grad():
+                ends.append(float(reward()))
+        put(start)
+        assert float(slope @ direction) == pytest.approx((ends[0] - ends[1]) / 6e-4, rel=2e-3)
+
+
+def test_saving_memory_changes_no_gradient() -> None:
+    found = []
+    for save_memory in ("on", "off"):
+        objective = GradientObjective(save_memory=save_memory)  # type: ignore[arg-type]
+        grpo = make(make_policy(), objective=objective)
+        metrics = [grpo.step(PROMPTS) for _ in range(2)][-1]
+        found.append((metrics["grad/norm"], flat([p.detach() for _, p in grpo.learner.trained])))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
+
+
+def test_the_score_function_has_the_same_mean() -> None:
+    """On a step whose noise is reparametrised both estimators of dE[R]/dtheta are exact in the mean."""
+    plan = StepPlan.build(Schedule.cosine(50), DDIM(1.0), steps=[40, 10])
+    theta = torch.tensor(0.4, requires_grad=True)
+    count = 200_000
+    draw = torch.Generator().manual_seed(0)
+    start = torch.randn(count, 1, 1, generator=draw)
+    eps = torch.randn(count, 1, 1, generator=draw)
+
+    def predict(x: Tensor, timestep: Tensor) -> Tensor:
+        return theta * x if int(timestep[0]) == 40 else x  # the last step takes the state as it is
+
+    class Nothing(torch.nn.Module):
+        pass
+
+    through = graph_rollout(predict, plan, start, lambda t: eps, network=Nothing())
+    each = -(through.x0 - 1).square().flatten()
+    (pathwise,) = torch.autograd.grad(each.mean(), theta)
+    with torch.no_grad():
+        done = rollout(predict, plan, start, lambda t: eps)
+        assert done.trajectory is not None
+        reward = -(done.x0 - 1).square().flatten()
+    rows = done.trajectory.pairs(torch.arange(count))
+    # d log p / d theta = s eps d x0_hat / d theta, with x0_hat = theta x.
+    score = rows.sensitivity * (rows.eps * rows.x_t).flatten()
+    samples = (reward - reward.mean()) * score
+    error = float(samples.std()) / count**0.5
+    assert abs(float(samples.mean()) - float(pathwise)) < 4 * error
+    assert abs(float(pathwise)) > 20 * error
+
+
+class Flat(Height):
+    """A reward whose gradient is gone."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        total = super().score(motions, prompts).total
+        if self.how == "detached":
+            return RewardScores(total.detach())
+        if self.how == "zero":
+            return RewardScores(0.0 * total + 0.5)
+        return RewardScores(total - total.detach() + (total * 0).abs().sqrt())  # d sqrt(0) is not finite
+
+
+@pytest.mark.parametrize(("how", "word"), [("detached", "no"), ("zero", "a zero"), ("not finite", "no finite")])
+def test_a_reward_without_gradient_stops_the_first_step(how: str, word: str) -> None:
+    with pytest.raises(MotionkitError, match=f"the reward height has {word} gradient") as error:
+        make(reward=Flat(how)).step(PROMPTS)
+    assert error.value.code == 1
+    assert "--algorithm grpo" in error.value.fix
+
+
+def test_a_policy_without_graph_is_refused() -> None:
+    class Closed(TablePolicy):
+        def predict(self, *args: object, **options: object) -> Tensor:
+            with torch.no_grad():
+                return super().predict(*args, **options)  # type: ignore[arg-type]
+
+    with pytest.raises(MotionkitError, match="no gradient in its trained parameters"):
+        make(Closed()).step(PROMPTS)
+
+
+def test_a_chain_longer_than_the_rollout_is_refused() -> None:
+    with pytest.raises(MotionkitError, match=r"objective\.chain_steps = 9 is more than the 5"):
+        make(make_policy(), objective=GradientObjective(chain="last", chain_steps=9))
+
+
+def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() -> None:
+    def weights(*, shuffle: bool = False, physics: bool = False, **options: float) -> tuple[float, float]:
+        rewards = [(Height(), 1.0)]
+        if physics:
+            named = Height()
+            named.name = "physics"
+            rewards.append((named, 0.1))
+        rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
+        return rule.jerk, rule.skate  # type: ignore[attr-defined]
+
+    assert weights() == (0.03, 0.02)
+    assert weights(physics=True) == (0.0, 0.0)
+    assert weights(physics=True, jerk=0.5) == (0.5, 0.0)
+    assert weights(shuffle=True, jerk=0.5) == (0.0, 0.0)
+
+
+def test_the_hold_keeps_predictions_near_the_reference() -> None:
+    def moved(hold: float) -> float:
+        grpo = make(make_policy(), objective=GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=hold))
+        with torch.no_grad():
+            before = grpo._sample(PROMPTS).rollout.x0
+            for _ in range(8):
+                with torch.enable_grad():
+                    grpo.step(PROMPTS)
+            grpo.updates = 0
+            return float((grpo._sample(PROMPTS).rollout.x0 - before).square().mean())
+
+    assert moved(1000.0) < 0.3 * moved(0.0)
+
+
+def test_the_learning_rate_falls_along_a_cosine() -> None:
+    grpo = make(make_policy(), updates=10)
+    rates = [grpo.step(PROMPTS)["optim/learning_rate"] for _ in range(10)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == pytest.approx(0.05 * 2e-2, rel=1e-6)

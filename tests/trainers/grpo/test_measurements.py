@@ -1,0 +1,103 @@
+"""The points on the way: which steps, which policy is kept, when a run ends early."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motionkit.evaluation import Measured
+from motionkit.trainers.grpo._measurements import Measurements
+
+
+class Script:
+    """A held-out set that returns given rewards and judge scores, measurement after measurement."""
+
+    prompts: tuple[()] = ()
+    samples = 2
+
+    def __init__(self, rows: list[tuple[float, float]]) -> None:
+        self.rows = iter(rows)
+
+    def measure(self, policy: object, *, first: bool = False) -> Measured:
+        reward, judge = next(self.rows)
+        draw = np.random.default_rng(0).normal(size=(16, 2)) * 1e-3
+        return Measured({"reward": reward + draw, "judge": judge + draw[::-1]})
+
+
+class Note:
+    """A policy and a run that note what is saved and logged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = folder
+        self.saved: list[str] = []
+        self.logged: list[tuple[int, dict[str, float]]] = []
+
+    def artifact(self, name: str) -> Path:
+        return self.directory / name
+
+    def save(self, folder: Path) -> None:
+        self.saved.append(folder.name)
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.logged.append((step, metrics))
+
+
+def make(note: Note, rows: list[tuple[float, float]], *, stop: bool = False, watched: bool = True) -> Measurements:
+    script: Any = Script(rows)
+    reported: Any = SimpleNamespace(measure=Script([(0.5, 0.5)] * 9).measure, prompts=(), samples=2)
+    policy: Any = note
+    return Measurements(
+        policy, nullcontext, reported, script if watched else None, None, points=4, num_steps=120, stop_on_gap=stop
+    )
+
+
+def walk(measurements: Measurements, note: Any) -> list[int]:
+    """Return the steps that were measured."""
+    measurements.before(note)
+    return [step for step in range(1, 121) if not measurements.must_stop and measurements.at(step, note)]
+
+
+def test_points_are_even_with_one_early(tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    assert walk(make(note, [(0.5, 0.5)] * 6), note) == [4, 30, 60, 90, 120]
+    assert [step for step, _ in note.logged] == [0]
+
+
+def test_the_best_feasible_policy_is_kept(tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    measurements = make(note, [(0.5, 0.5), (0.52, 0.52), (0.6, 0.58), (0.59, 0.58), (0.7, 0.5), (0.62, 0.6)])
+    walk(measurements, note)
+    assert note.saved == ["best"] * 3  # at 4, 30 and 120; at 90 the judge did not follow
+    assert measurements.parts()["best"].state().values["step"] == 120
+
+
+def test_no_best_is_chosen_on_the_reported_prompts(tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    assert walk(make(note, [], watched=False), note) == [4, 30, 60, 90, 120]
+    assert note.saved == []
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_gap_at_two_points_in_a_row_ends_a_run_that_asked_for_it(stop: bool, tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    rows = [(0.5, 0.5), (0.52, 0.52), (0.6, 0.52), (0.61, 0.6), (0.7, 0.52), (0.8, 0.5)]
+    measurements = make(note, rows, stop=stop)
+    walk(measurements, note)
+    assert measurements.must_stop == stop
+    if stop:
+        assert "best/ holds the policy of step 60" in measurements.stopped()
+
+
+def test_its_state_is_put_back(tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    one = make(note, [(0.5, 0.5), (0.52, 0.52), (0.6, 0.58), (0.6, 0.5), (0.7, 0.5), (0.6, 0.6)])
+    walk(one, note)
+    other = make(note, [(0.9, 0.9)])
+    for name, part in other.parts().items():
+        part.load_state(one.parts()[name].state())
+    assert other.at(30, note)["heldout/reward/delta"] == pytest.approx(0.4, abs=1e-6)  # type: ignore[arg-type]
