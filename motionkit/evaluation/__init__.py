@@ -1,7 +1,6 @@
 """Sampling, scoring and judging of policies: held-out measurement, alarms, generated files."""
 
 from motionkit.evaluation._alarms import PATIENCE, RewardAlarms, drift_alarms
-from motionkit.evaluation._export import export_motions, export_one, require_places
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -24,14 +23,11 @@ __all__ = [
     "describe_shared",
     "drift_alarms",
     "export_model",
-    "export_motions",
-    "export_one",
     "generate",
     "open_judge",
     "open_model",
     "refuse_one_split",
     "require_fit",
-    "require_places",
     "sample",
     "segment_bounds",
     "shared_sources",
