@@ -8,7 +8,6 @@ from motionkit.evaluation._alarms import (
     is_feasible,
     judge_ratio,
 )
-from motionkit.evaluation._export import export_motions, export_one, require_places
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -33,8 +32,6 @@ __all__ = [
     "describe_shared",
     "drift_alarms",
     "export_model",
-    "export_motions",
-    "export_one",
     "generate",
     "is_feasible",
     "judge_ratio",
@@ -42,7 +39,6 @@ __all__ = [
     "open_model",
     "refuse_one_split",
     "require_fit",
-    "require_places",
     "sample",
     "segment_bounds",
     "shared_sources",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import roma
 import torch
 from torch import Tensor
 
@@ -22,6 +21,8 @@ def matrix_from_6d(six: Tensor) -> Tensor:
                 [0., 1., 0.],
                 [0., 0., 1.]])
     """
+    import roma
+
     columns = torch.stack([six[..., :3], six[..., 3:]], dim=-1)
     matrix: Tensor = roma.special_gramschmidt(columns)
     return matrix
@@ -34,12 +35,16 @@ def matrix_to_6d(matrix: Tensor) -> Tensor:
 
 def matrix_from_quaternion(wxyz: Tensor) -> Tensor:
     """Turn quaternions ``[..., 4]`` in (w, x, y, z) order, of any length, into matrices ``[..., 3, 3]``."""
+    import roma
+
     matrix: Tensor = roma.unitquat_to_rotmat(roma.quat_normalize(roma.quat_wxyz_to_xyzw(wxyz)))
     return matrix
 
 
 def matrix_to_quaternion(matrix: Tensor) -> Tensor:
     """Turn matrices ``[..., 3, 3]`` into unit quaternions ``[..., 4]`` in (w, x, y, z) order."""
+    import roma
+
     wxyz: Tensor = roma.quat_xyzw_to_wxyz(roma.rotmat_to_unitquat(matrix))
     return wxyz
 
@@ -63,6 +68,8 @@ def rotation_between(source: Tensor, target: Tensor) -> Tensor:
         >>> (rotation_between(up, forward) @ up).allclose(forward, atol=1e-6)
         True
     """
+    import roma
+
     product = source * target
     source, target = source.expand_as(product), target.expand_as(product)
     lengths = (source.square().sum(-1) * target.square().sum(-1)).sqrt()

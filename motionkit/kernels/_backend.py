@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -71,7 +71,7 @@ def requested(backend: str = "auto") -> str:
     return value
 
 
-def _use_kernel(
+def use_kernel(
     kind: str, backend: str, device: torch.device, double: bool, joints: int, feet: tuple[int, ...] | None = None
 ) -> bool:
     """Decide whether a kernel runs, and make it ready if so.
@@ -121,8 +121,9 @@ def _use_kernel(
     return True
 
 
-use_kernel: Callable[..., bool] = torch.compiler.assume_constant_result(_use_kernel)
-"""`_use_kernel`, which torch.compile calls once while it traces, with the values it has then."""
+# torch.compile calls it once while it traces, with the values it has then. `torch.compiler.assume_constant_result` sets
+# the same mark, but imports torch._dynamo, which takes as long as torch itself.
+use_kernel._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def backend_report() -> tuple[str, str]:

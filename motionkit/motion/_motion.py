@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import roma
 import torch
 from torch import Tensor
 
@@ -86,6 +85,8 @@ class Motion:
         Samples are taken at ``k / fps`` from the first frame on, while the motion lasts; where they fall on frames of
         the motion (60 to 20 fps), they are those frames exactly.
         """
+        import roma
+
         if fps == self.fps:
             return self
         before, after, part = sample_places(self.frames, self.fps, fps, joints=len(self.names))

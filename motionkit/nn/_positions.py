@@ -27,4 +27,7 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
 
 def sinusoidal_table(length: int, width: int) -> Tensor:
     """Return the encodings of positions 0 to `length` - 1 as ``[length, width]``."""
+    if torch.get_default_device().type == "meta":
+        # Only the shape counts there, and torch.arange would import torch._dynamo, which takes as long as torch itself.
+        return torch.empty(length, width)
     return sinusoid(torch.arange(length), width)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import roma
 import torch
 from torch import Tensor
 
@@ -76,6 +75,8 @@ def _unseen(
 
 def _turn_about(rotations: Tensor, axis: Tensor) -> Tensor:
     """Return the part of rotations ``[T, 3, 3]`` that is about an axis ``[T, 3]``, in (-pi, pi]."""
+    import roma
+
     quaternion = roma.rotmat_to_unitquat(rotations)
     angle = 2.0 * torch.atan2((quaternion[:, :3] * axis).sum(dim=-1), quaternion[:, 3])
     return torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi

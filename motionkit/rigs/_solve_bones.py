@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import roma
 import torch
 from torch import Tensor
 
@@ -117,6 +116,8 @@ def directions(bones: Tensor) -> Tensor:
 
 def procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` that bring `offsets` ``[C, 3]`` closest to `vectors` ``[T, C, 3]``."""
+    import roma
+
     rotations: Tensor = roma.special_procrustes(vectors.mT @ offsets)
     return rotations
 
@@ -127,6 +128,8 @@ def steady_procrustes(vectors: Tensor, offsets: Tensor) -> Tensor:
     That happens where they collapse onto a line or turn inside out. A frame is uncertain where the margin of its best
     rotation over the next best (the second singular value plus the signed third) is small against that of `offsets`.
     """
+    import roma
+
     rotations = procrustes(vectors, offsets)
     products = vectors.mT @ offsets  # [T, 3, 3] cross-covariances
     spread = torch.linalg.svdvals(products)
@@ -216,6 +219,8 @@ def _step(bones: Tensor, miss: Tensor, damping: Tensor, parents: tuple[int, ...]
     Unknowns are the root's shift and a small turn of the bones below each joint. A turn w of bone b moves everything
     below by w x b, so the normal equations need only products of bones, weighted by how many joints hang on both.
     """
+    import roma
+
     frames, joints = bones.shape[:2]
     tree = ancestors(parents).to(bones)
     carriers = sorted({parent for parent in parents if parent >= 0})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import roma
 import torch
 from torch import Tensor
 
@@ -92,6 +91,8 @@ def _on_a_line(offsets: Tensor) -> bool:
 
 def _between_known(tree: _Directions) -> dict[int, Tensor]:
     """Return, for joints with one bone on the way between two known ones, the frame on that part of the way."""
+    import roma
+
     frames: dict[int, Tensor] = {}
     for end in tree.known:
         path, joint = [], tree.rig.parents[end]
@@ -112,6 +113,8 @@ def _between_known(tree: _Directions) -> dict[int, Tensor]:
 
 def _swing(tree: _Directions, joint: int, child: int, above: Tensor) -> Tensor:
     """Return the rotations ``[T, 3, 3]`` of a joint with one bone, which starts from the frame `above`."""
+    import roma
+
     rest = torch.nn.functional.normalize(tree.rig.offsets[child], dim=-1)
     direction = (above.mT @ tree.unit[:, child, :, None])[..., 0]
     swing = rotation_between(rest, direction)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import roma
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -44,6 +43,8 @@ class Evidence:
 
 def about(axis: Tensor, angle: Tensor) -> Tensor:
     """Return rotations ``[T, 3, 3]`` by ``angle [T]`` about a unit axis ``[3]``."""
+    import roma
+
     rotations: Tensor = roma.rotvec_to_rotmat(angle[:, None] * axis)
     return rotations
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,19 +179,24 @@ def test_resume_of_a_finished_run_equals_a_longer_one(straight: tuple[Path, Resu
 
 
 def test_ctrl_c_saves_and_resume_comes_to_the_same_bits(tiny: Any, cli: Cli) -> None:
-    words = [sys.executable, "-m", "motionkit", *tiny.grpo("run", steps=100_000), "--json"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    ) as process:
-        for _ in range(6000):
-            file = Path("run/metrics.jsonl")
-            if file.is_file() and '"step": 1' in file.read_text():
-                break
-            assert process.poll() is None, process.stderr.read() if process.stderr else ""
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, stderr
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        file = Path("run/metrics.jsonl")
+        while not (ended.wait(0.01) or (file.is_file() and '"step": 1' in file.read_text())):
+            pass
+        if not ended.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watching = threading.Thread(target=interrupt)
+    watching.start()
+    try:
+        stopped = cli(*tiny.grpo("run", steps=100_000), "--json")
+    finally:
+        ended.set()
+        watching.join()
+    stdout, stderr = stopped.stdout, stopped.stderr
+    assert stopped.exit_code == 130, stderr
     assert "motionkit grpo --resume run" in stderr
     assert "Traceback" not in stderr
     document = json.loads(stdout)

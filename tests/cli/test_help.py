@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -42,6 +43,21 @@ def test_help_and_listings_import_no_torch(command: list[str]) -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_generating_and_exporting_import_no_compiler(tmp_path: Path) -> None:
+    """Training does: AdamW imports torch._dynamo, and peft imports transformers, which imports it too."""
+    slow = ("torch._dynamo", "sympy", "roma", "peft", "transformers", "accelerate")
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom motionkit.cli import get_app\n"
+        "import motionkit.trainers.grpo._trainer, motionkit.trainers.pretrain.mdm._trainer\n"
+        "for words in ('generate --dataset starter --limit 1 motions'.split(), 'export starter model'.split()):\n"
+        "    done = CliRunner().invoke(get_app(), words)\n"
+        "    assert done.exit_code == 0, done.output\n"
+        f"print([name for name in {slow!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_every_listed_command_works_and_panels_head_them(cli: Cli) -> None:

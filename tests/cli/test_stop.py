@@ -14,31 +14,31 @@ from pathlib import Path
 import pytest
 
 from motionkit.clips._pool import in_processes
-from motionkit.clips._walk import work
 
 from ..made.bvh_files import write_bvh
 
-SLOW = f"""
-import signal, sys, time
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from motionkit.clips import _pool
+SLOW = """
+import os, signal, sys, time
+from pathlib import Path
+from motionkit.clips import _pool, _walk
 _pool._TRYING = _pool._STARTING = 0.0
-from tests.cli import test_stop
-from motionkit.clips import _walk
-_walk.work = test_stop.slow
-from motionkit.cli import get_app
-if __name__ == "__main__":
-    # A shell starts what it puts in the background without Ctrl-C; the tests may be there.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    get_app()(sys.argv[1:])
-"""
-"""The command line, with workers from the second clip on and a second for each."""
-
-
+work = _walk.work
 def slow(job):
     time.sleep(0.3)
     Path(f"at-{os.getpid()}").write_text("")
     return work(job)
+_walk.work = slow
+if __name__ == "__main__":
+    import roma  # slow, and the first clip needs it
+    from motionkit.cli import get_app
+    # A shell starts what it puts in the background without Ctrl-C; the tests may be there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    get_app()(sys.argv[1:])
+"""
+"""The command line, with workers from the second clip on and a third of a second more for each clip.
+
+Workers import this file too, so it imports nothing of the tests.
+"""
 
 
 @pytest.fixture

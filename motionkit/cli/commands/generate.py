@@ -102,8 +102,8 @@ def register(app: typer.Typer) -> None:
         formats. Rotations for bvh, glb and mpl are found from the joints; the fit is printed.
         """
         from motionkit.clips.convert import kind_of
-        from motionkit.evaluation import export_motions, export_one, require_places
         from motionkit.evaluation import generate as write_motions
+        from motionkit.evaluation.export import export_motions, export_one, require_places
         from motionkit.policies.device import resolve_device
         from motionkit.rl import DDIM, DDPM, StepPlan
         from motionkit.text import Prompt

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import roma
 import torch
 from torch import Tensor
 
@@ -89,6 +88,8 @@ def turn_jumps(rotations: Tensor, names: Sequence[str], fps: float) -> Finding |
         names: Their names.
         fps: Frames per second.
     """
+    import roma
+
     angle: Tensor = roma.rotmat_geodesic_distance(rotations[:-1], rotations[1:])
     speed = torch.rad2deg(angle).nan_to_num(0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT_TURN, dtype=speed.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-import roma
 import torch
 from torch import Tensor
 
@@ -197,6 +196,8 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
 
 def _angles(motion: Motion | JointMotion) -> Tensor:
     """Return degrees from the rest pose ``[J, T]``; ``[0, T]`` without rotations."""
+    import roma
+
     if not isinstance(motion, Motion):
         return torch.zeros(0, motion.frames, dtype=torch.float64)
     rest = torch.eye(3, dtype=motion.rotations.dtype)

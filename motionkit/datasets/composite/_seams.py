@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import roma
 import torch
 from torch import Tensor
 
@@ -29,6 +28,8 @@ def blend_seam(before: Tensor, after: Tensor, skeleton: Skeleton, fps: float) ->
         skeleton: The body.
         fps: Frames per second.
     """
+    import roma
+
     parents = skeleton.parents
     first, second = bones_from_positions(before[-1], parents), bones_from_positions(after[0], parents)
     # One rotation for both sides: opposite directions have no smallest one, and each side would choose another.

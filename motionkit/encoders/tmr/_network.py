@@ -80,7 +80,9 @@ class ActorEncoder(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.projection = nn.Linear(sizes.features, sizes.latent)
-        self.tokens = nn.Parameter(torch.randn(2 if sizes.variational else 1, sizes.latent))
+        self.tokens = nn.Parameter(torch.empty(2 if sizes.variational else 1, sizes.latent))
+        if not self.tokens.is_meta:  # there, drawing would import torch._dynamo, which takes as long as torch itself
+            nn.init.normal_(self.tokens)
         self.sequence_pos_encoding = _Positioned(sizes.latent, sizes.dropout)
         self.seqTransEncoder = TransformerEncoder(
             sizes.latent, sizes.heads, sizes.feedforward, sizes.layers, sizes.dropout

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import roma
 import torch
 from torch import Tensor
 
@@ -104,6 +103,8 @@ def _build(recording: Recording, rest: Tensor, options: ReadOptions) -> tuple[Mo
 
 def _matrices(vectors: Tensor) -> Tensor:
     """Return matrices ``[T, J, 3, 3]`` of axis-angle ``[T, J, 3]``, piece by piece: the steps take much memory."""
+    import roma
+
     matrices = vectors.new_empty(*vectors.shape, 3)
     for start in range(0, len(vectors), _PIECE):
         part = slice(start, start + _PIECE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import roma
 import torch
 from torch import Tensor
 
@@ -73,6 +72,8 @@ def angular_velocity(rotations: Tensor, fps: float) -> Tensor:
 
     Only frames up to t are used. The whole angle is in it (the predictor's original had half).
     """
+    import roma
+
     if len(rotations) < 2:
         return rotations.new_zeros(*rotations.shape[:-2], 3)
     steps: Tensor = roma.rotmat_to_rotvec(rotations[1:] @ rotations[:-1].transpose(-1, -2)) * fps
