@@ -1,24 +1,19 @@
-"""The judge: a second TMR, trained apart from the reward's, that scores but is never trained on."""
+"""The judge: a reward of its own, best trained apart from the others, that scores but is never trained on."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
-from motionkit import plugins
+from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.errors import MotionkitError
 from motionkit.rewards.base import Reward
 
-_REWARD = "tmr-dense"
 
-
-def open_judge(choice: str, dataset: TextMotionDataset, *, device: torch.device) -> tuple[Reward | None, str]:
+def open_judge(chosen: Chosen | None, dataset: TextMotionDataset, *, device: torch.device) -> tuple[Reward | None, str]:
     """Open the judge.
 
     Args:
-        choice: ``auto`` (the starter's judge on starter data, none elsewhere), ``none``, or a TMR folder or file.
+        chosen: Any reward with its options; None takes the starter's judge on starter data.
         dataset: Training data.
         device: Where to score.
 
@@ -28,17 +23,11 @@ def open_judge(choice: str, dataset: TextMotionDataset, *, device: torch.device)
     Raises:
         MotionkitError: The weights are refused.
     """
-    if choice == "none":
-        return None, "heldout.judge is none"
-    if choice == "auto":
+    if chosen is None:
         # Prompts composed of the starter's clips are the starter's captions.
         source = getattr(dataset, "source_name", dataset.name)
         if source != "starter":
-            return None, f"no judge is known for {source} data; --set heldout.judge=DIR gives a second TMR"
-        choice = "starter:judge"
-    elif not Path(choice).expanduser().exists():
-        raise MotionkitError(f"heldout.judge: {choice} does not exist.", fix="give a TMR folder, auto or none.")
-    component = plugins.get("rewards", _REWARD)
-    options = component.options.model_validate({"weights": choice})
-    judge: Reward = component.build(options, dataset=dataset, device=device)
+            return None, f"none is known for {source} data; --judge tmr-dense --judge.weights DIR gives a second TMR"
+        chosen = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
+    judge: Reward = chosen.build(dataset=dataset, device=device)
     return judge, ""

@@ -41,7 +41,7 @@ def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list
         "grpo", "--reward", "tmr-dense", *DATA, "--dataset.prompts", 24, "--out", out, "--num-steps", steps,
         "--policy.checkpoint", tiny.mdm, "--reward.weights", tiny.tmr, "--batch-size", 2,
         "--train-timesteps", 3, "--inference-timesteps", 3, "--set", "heldout.prompts=8", "--set", "heldout.samples=2",
-        "--set", f"heldout.judge={tiny.tmr}", *more,
+        "--judge", "tmr-dense", "--judge.weights", tiny.tmr, *more,
     )  # fmt: skip
     return [str(word) for word in words]
 

@@ -73,12 +73,12 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     run, result = straight
     document = json.loads(result.stdout)
     assert list(document) == [
-        "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics"
+        "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics", "heldout_all_steps"
     ]  # fmt: skip
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
     assert document["cpu_seconds"] > 0
-    assert {"reward", "judge", "skate", "jerk"} == document["heldout"].keys()
+    assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} == document["heldout"].keys()
     for block in document["heldout"].values():
         assert block.keys() == {"before", "after", "delta", "ci95", "n"}
         assert block["delta"] == pytest.approx(block["after"] - block["before"], abs=1e-9)

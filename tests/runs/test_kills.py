@@ -87,7 +87,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trainer]:
                 "--reward", "tmr-dense", "--reward", "physics=0.1", "--policy.checkpoint", mdm, "--reward.weights", tmr,
                 "--batch-size", 2, "--group-size", 2, "--train-timesteps", 5, "--inference-timesteps", 4,
                 "--set", "sampler.window_size=2", "--set", "heldout.prompts=4", "--set", "heldout.samples=2",
-                "--set", f"heldout.judge={tmr}", "--set", "heldout.every=2",
+                "--judge", "tmr-dense", "--judge.weights", tmr, "--set", "heldout.points=3",
             )  # fmt: skip
         else:
             more = (*short, *(("--set", "model.diffusion_steps=10") if name.endswith("mdm") else ()))

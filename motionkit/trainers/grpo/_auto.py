@@ -35,7 +35,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
     if name != AUTO:
         return name, ""
     rewards = chosen.get("reward", ())
-    without = [reward for reward in rewards if not plugins.get("rewards", reward).gradient]
+    without = [reward for reward in rewards if not _has_gradient(reward)]
     wanted = _BLACK_BOX if without else _GRADIENT
     names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms")}
     special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
@@ -50,6 +50,13 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         return taken, _line(taken, f"only it has {', '.join(only)}" if only else "of the options", able)
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     return wanted, _line(wanted, reason, able)
+
+
+def _has_gradient(reward: str) -> bool:
+    try:
+        return plugins.get("rewards", reward).gradient
+    except MotionkitError:  # it is reported with the slot that it was chosen for
+        return True
 
 
 def _keys(algorithm: str) -> set[str]:

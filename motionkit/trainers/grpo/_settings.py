@@ -82,7 +82,9 @@ class HeldOutSettings(Group):
     allow_shared: bool = Field(
         False, description="Measure although training prompts come from the same motions: no held-out figures then."
     )
-    judge: str = Field("auto", description="A second TMR that is never a reward: auto, none, or a folder.")
+    judge: bool = Field(
+        True, description="Measure with a judge: the one chosen, else the starter's own on starter data."
+    )
     points: int = Field(
         10, ge=0, le=10_000, description="How often the run is measured on the way, on other prompts; 0 is never."
     )
@@ -120,6 +122,9 @@ class GrpoSettings(TrainerSettings):
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
+    judge: Chosen | None = slot(
+        "rewards", None, description="Score that is measured and never trained on; default: the starter's own judge."
+    )
     prompts: TrainPrompts = TrainPrompts()
     rollout: RolloutSettings = RolloutSettings()
     sampler: SamplerSettings = SamplerSettings()

@@ -46,7 +46,7 @@ class GrpoTrainer:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "algorithm", "policy", "dataset", "reward", "prompts", "rollout.prompts", "rollout.group_size",
+        "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
         "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
         "lora", "ema", "heldout", "control", "seed", "precision",
     )  # fmt: skip
@@ -112,9 +112,11 @@ class GrpoTrainer:
         )
         if settings.prompts == 0:
             return measurements
-        judge, why = open_judge(settings.judge, dataset, device=self.device)
-        if judge is None:
-            _logger.info("no judge: %s", why)
+        judge = None
+        if settings.judge:
+            judge, why = open_judge(self.settings.judge, dataset, device=self.device)
+            if judge is None:
+                _logger.info("no judge: %s", why)
         # The questions are the same for every training seed, so that runs can be compared.
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.
