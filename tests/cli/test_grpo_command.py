@@ -73,7 +73,8 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     run, result = straight
     document = json.loads(result.stdout)
     assert list(document) == [
-        "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics", "heldout_all_steps"
+        "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics",
+        "heldout_all_steps",
     ]  # fmt: skip
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
