@@ -79,7 +79,9 @@ def test_a_reward_that_returns_nothing(tiny: Any, cli: Cli) -> None:
 
 
 def test_a_reward_that_falls_silent_is_left_out_with_an_alarm(tiny: Any, cli: Cli) -> None:
-    result = cli(*tiny.grpo("run", "--reward", "odd", "--reward.kind", "late", "--json"))
+    result = cli(
+        *tiny.grpo("run", "--reward", "odd", "--reward.kind", "late", "--set", "heldout.all_steps=off", "--json")
+    )
     assert result.exit_code == 0, result.stderr
     assert "the reward odd gave no sample a finite score" in " ".join(result.stderr.split())
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]

@@ -131,6 +131,7 @@ class GrpoTrainer:
             message = f"the {settings.split} split of {dataset.name} has no prompts to measure on."
             raise MotionkitError(message, fix=skip)
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
+        others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
         require_fit(self.policy, [*asked, *others], fps=dataset.fps, label=dataset.name)
         self.shared = shared_sources(
@@ -142,7 +143,7 @@ class GrpoTrainer:
         few = visited(self.policy, sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"guidance": sampler.guidance_scale, "rewards": self.grpo.rewards, "judge": judge}
         measurements.reported = HeldOut(asked, samples=settings.samples, steps=few, **common)
-        if len(others) >= _FEWEST:
+        if others:
             measurements.watched = HeldOut(others, samples=2, steps=few, **common)
         total = len(self.policy.schedule)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
