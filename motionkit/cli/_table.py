@@ -11,7 +11,7 @@ PANELS = (TRAIN, MOTION, LOOK)
 
 
 @dataclass(frozen=True)
-class Row:
+class CommandRow:
     """One command.
 
     Attributes:
@@ -27,8 +27,8 @@ class Row:
     panel: str
 
 
-def _own(name: str, summary: str, panel: str) -> Row:
-    return Row(name, f"motionkit.cli.commands.{name}:register", summary, panel)
+def _own(name: str, summary: str, panel: str) -> CommandRow:
+    return CommandRow(name, f"motionkit.cli.commands.{name}:register", summary, panel)
 
 
 ROWS = (
@@ -53,7 +53,7 @@ TRAINER_SUMMARIES = {
 }
 
 
-def rows() -> list[Row]:
+def rows() -> list[CommandRow]:
     """Return the commands whose module is there."""
     return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
 

@@ -41,7 +41,7 @@ class Job(Generic[Result]):
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[Result]):
+class ClipOutcome(Generic[Result]):
     """What became of one source.
 
     Attributes:
@@ -71,11 +71,11 @@ def walk(
     step: Step[Result],
     *,
     rows: Mapping[str, CaptionRow] | None = None,
-    done: Mapping[str, Outcome[Result]] | None = None,
+    done: Mapping[str, ClipOutcome[Result]] | None = None,
     out: Path | None = None,
     jobs: int = 1,
     progress: Callable[[str], None] = lambda key: None,
-) -> Generator[Outcome[Result], None, None]:
+) -> Generator[ClipOutcome[Result], None, None]:
     """Yield the outcome of each source, in order; close the generator (`contextlib.closing`) to stop the workers.
 
     Args:
@@ -107,7 +107,7 @@ def walk(
             progress(source.key)
 
 
-def work(job: Job[Result]) -> Outcome[Result]:
+def work(job: Job[Result]) -> ClipOutcome[Result]:
     """Run a job; errors of the source or of one of its clips become part of the outcome.
 
     Raises:
@@ -136,7 +136,7 @@ def work(job: Job[Result]) -> Outcome[Result]:
             problems[key] = MotionkitError(f"cannot be written: {error.strerror or error}.")
         except Exception as error:
             problems[key] = unexpected(error, source.origin)
-    return Outcome(source.key, source.origin, fingerprint, tuple(results), problems)
+    return ClipOutcome(source.key, source.origin, fingerprint, tuple(results), problems)
 
 
 def load_clips(source: ClipSource) -> Sequence[Clip]:

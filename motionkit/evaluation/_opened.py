@@ -16,7 +16,7 @@ _POLICY, _DOCUMENT, _TMR = "policy", "policy.json", "tmr"
 
 
 @dataclass(frozen=True)
-class Opened:
+class FoundModel:
     """A model that was found; its weights are not read yet.
 
     Attributes:
@@ -40,7 +40,7 @@ class Opened:
         return f"{self.path} is {self.what}, made by `motionkit {self.run.command}` ({self.run.status})"
 
 
-def open_model(path: str) -> Opened:
+def open_model(path: str) -> FoundModel:
     """Say which model a path holds, whatever its kind.
 
     Args:
@@ -50,7 +50,7 @@ def open_model(path: str) -> Opened:
         MotionkitError: Nothing is there, the run has no checkpoint yet, or it is no model.
     """
     if path == STARTER:
-        return Opened(path, "policies", "mdm", "the starter policy")
+        return FoundModel(path, "policies", "mdm", "the starter policy")
     place = Path(path).expanduser()
     if not place.exists():
         raise MotionkitError(
@@ -61,10 +61,10 @@ def open_model(path: str) -> Opened:
     if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
         plugin = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
         step = f" at step {found.step}" if found.step else ""
-        return Opened(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
+        return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
     for folder in (place / _TMR, place):
         if is_native(folder):
-            return Opened(path, "rewards", "tmr-dense", "a TMR", _run(folder.parent))
+            return FoundModel(path, "rewards", "tmr-dense", "a TMR", _run(folder.parent))
     if (info := _run(place)) is not None:
         raise MotionkitError(
             f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
@@ -76,7 +76,7 @@ def open_model(path: str) -> Opened:
     )
 
 
-def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> tuple[Opened, Path, list[str]]:
+def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> tuple[FoundModel, Path, list[str]]:
     """Write a model for another tool.
 
     Args:
@@ -104,10 +104,10 @@ def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> t
     return opened, file, obstacles
 
 
-def _file(path: str, place: Path) -> Opened:
+def _file(path: str, place: Path) -> FoundModel:
     """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
     what = weights.describe(weights.read(place))
-    return Opened(path, *(("rewards", "tmr-dense") if "TMR" in what else ("policies", "mdm")), what)
+    return FoundModel(path, *(("rewards", "tmr-dense") if "TMR" in what else ("policies", "mdm")), what)
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

@@ -20,11 +20,11 @@ from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise,
 from motionkit.plugins._kinds import KINDS
 from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, hidden
 from motionkit.plugins._metadata import require_plain
-from motionkit.plugins._trial import Outcome, try_imports
+from motionkit.plugins._trial import ImportOutcome, try_imports
 
 
 @dataclass(frozen=True)
-class Finding:
+class PackageFault:
     """One fault, or one oddity.
 
     Attributes:
@@ -38,7 +38,7 @@ class Finding:
     serious: bool
 
 
-def diagnose(imports: Mapping[Entry, Outcome] | None = None) -> list[Finding]:
+def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[PackageFault]:
     """Return all faults of the installed plugins.
 
     Args:
@@ -46,25 +46,27 @@ def diagnose(imports: Mapping[Entry, Outcome] | None = None) -> list[Finding]:
     """
     second, malformed = second_reading()
     if not any(e.builtin for e in scan().entries) and all(finding.package != HOME for finding in malformed):
-        return [Finding(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
+        return [PackageFault(HOME, f"{NOT_INSTALLED} {INSTALL_FIX}", True)]
     found = list(malformed)
     known = {finding.package for finding in malformed}
-    found += [Finding(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known]
+    found += [
+        PackageFault(b.distribution, str(b), True) for b in scan().broken if normalise(b.distribution) not in known
+    ]
     found += _differences(second, known)
     imports = try_imports(scan().entries) if imports is None else imports
     for entry in scan().entries:
-        found += _check(entry, imports.get(entry, Outcome()))
+        found += _check(entry, imports.get(entry, ImportOutcome()))
     return found
 
 
-def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
+def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
     """Read all entry points with the ``entrypoints`` package, one file at a time.
 
     Returns:
         (kind, name, value) of every motionkit entry, and a finding for each file that does not parse.
     """
     entries: set[tuple[str, str, str]] = set()
-    findings: list[Finding] = []
+    findings: list[PackageFault] = []
     seen: set[str] = set()
     for path in _metadata_files():
         package = normalise(entrypoints.Distribution.from_name_version(path.parent.stem).name)
@@ -83,7 +85,7 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[Finding]]:
                     for name, text in parser[section].items():
                         entries.add((kind, name, text.strip()))
         except (configparser.Error, ValueError, OSError) as error:
-            findings.append(Finding(package, _in_words(error, path), HOME in text))
+            findings.append(PackageFault(package, _in_words(error, path), HOME in text))
     return entries, findings
 
 
@@ -106,7 +108,7 @@ def _in_words(error: Exception, path: Path) -> str:
     return f"{where}: {' '.join(str(error).split())}"
 
 
-def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[Finding]:
+def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[PackageFault]:
     if os.environ.get(LIMIT_VARIABLE) is not None:  # our reading is limited on purpose
         return []
     first = {(e.kind, e.name, e.value): e for e in scan().entries if normalise(e.distribution) not in known}
@@ -114,23 +116,23 @@ def _differences(second: set[tuple[str, str, str]], known: set[str]) -> list[Fin
     for key, entry in first.items():
         if key not in second:
             text = f"{entry.kind} {entry.name!r} is seen by importlib.metadata and not by entrypoints"
-            found.append(Finding(entry.distribution, text, True))
+            found.append(PackageFault(entry.distribution, text, True))
     for kind, name, value in sorted(second - set(first)):
         text = f"{kind} {name!r} = {value!r} is seen by entrypoints and not by importlib.metadata"
-        found.append(Finding("unknown", text, True))
+        found.append(PackageFault("unknown", text, True))
     return found
 
 
-def _check(entry: Entry, outcome: Outcome) -> list[Finding]:
+def _check(entry: Entry, outcome: ImportOutcome) -> list[PackageFault]:
     try:
         find(entry.kind, entry.name)
     except MotionkitError as error:
-        return [Finding(entry.distribution, str(error), True)]
-    odd = [Finding(entry.distribution, hidden()[entry], False)] if entry in hidden() else []
+        return [PackageFault(entry.distribution, str(error), True)]
+    odd = [PackageFault(entry.distribution, hidden()[entry], False)] if entry in hidden() else []
     what = f"{entry.kind} {entry.name!r}"
     if outcome.problem:
-        return [*odd, Finding(entry.distribution, f"{what}: {outcome.problem}", True)]
+        return [*odd, PackageFault(entry.distribution, f"{what}: {outcome.problem}", True)]
     if outcome.missing:
         text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
-        return [*odd, Finding(entry.distribution, text, False)]
+        return [*odd, PackageFault(entry.distribution, text, False)]
     return odd

@@ -30,7 +30,7 @@ _AT_ONCE = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ImportOutcome:
     """Result of importing one plugin.
 
     Attributes:
@@ -56,7 +56,7 @@ class _Child:
     end: float
 
 
-def try_imports(entries: Sequence[Entry]) -> dict[Entry, Outcome]:
+def try_imports(entries: Sequence[Entry]) -> dict[Entry, ImportOutcome]:
     """Import the light half of each entry: one process for each of other packages, one for all of motionkit.
 
     Returns:
@@ -64,7 +64,7 @@ def try_imports(entries: Sequence[Entry]) -> dict[Entry, Outcome]:
     """
     own = [entry for entry in entries if entry.builtin]
     todo = [[entry] for entry in entries if not entry.builtin] + ([own] if own else [])
-    outcomes: dict[Entry, Outcome] = {}
+    outcomes: dict[Entry, ImportOutcome] = {}
     running: list[_Child] = []
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -93,7 +93,7 @@ def _start(entries: list[Entry], folder: Path) -> _Child:
     return _Child(entries, process, results, time.monotonic() + SECONDS)
 
 
-def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
+def _finish(child: _Child, outcomes: dict[Entry, ImportOutcome]) -> list[Entry]:
     """Read the results of a child; return the entries that it did not reach."""
     code = child.process.poll()
     _kill(child.process)
@@ -102,10 +102,10 @@ def _finish(child: _Child, outcomes: dict[Entry, Outcome]) -> list[Entry]:
     for entry, line in zip(child.entries, lines, strict=False):
         found = json.loads(line)
         names = {"missing": tuple(found["missing"]), "options": tuple(found["options"])}
-        outcomes[entry] = Outcome(**(found | names))
+        outcomes[entry] = ImportOutcome(**(found | names))
     rest = child.entries[len(lines) :]
     if rest:
-        outcomes[rest[0]] = Outcome(f"its import {_ending(code)}")
+        outcomes[rest[0]] = ImportOutcome(f"its import {_ending(code)}")
     return rest[1:]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from motionkit.clips._walk import Outcome
+from motionkit.clips._walk import ClipOutcome
 from motionkit.clips.convert import load_clips, open_sources
 from motionkit.clips.convert._journal import outcome_line, plan_line
 from motionkit.clips.convert._resumable_folder import ResumableFolder
@@ -92,7 +92,7 @@ _RECORD = {"kind": "motionkit-conversion", "schema": 1, "to": "npz", "clips": []
 
 def _make_places(scratch: Path) -> None:
     """Make a conversion that was killed, one that is done, and one that was killed while it replaced another."""
-    lines = [plan_line(_PLAN), outcome_line(Outcome("a", "a.bvh", "f", (Piece("a", 9, ("a.npz",)),)))]
+    lines = [plan_line(_PLAN), outcome_line(ClipOutcome("a", "a.bvh", "f", (Piece("a", 9, ("a.npz",)),)))]
     for name, parts in {"killed": (".out.part",), "done": ("out",), "both": (".out.part", "out")}.items():
         for part in parts:
             folder = scratch / name / part

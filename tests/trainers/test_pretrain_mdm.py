@@ -25,7 +25,7 @@ from motionkit.rl import stable_hash
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
-from motionkit.trainers.pretrain.mdm._batches import Batches
+from motionkit.trainers.pretrain.mdm._batches import MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM
 
@@ -120,9 +120,9 @@ def _train(settings: PretrainMDMSettings, out: Path, *, stop_at: int = 0, resume
         return run.finish(trainer.train(run))
 
 
-def _batches(dataset: Toy, **options: Any) -> Batches:
+def _batches(dataset: Toy, **options: Any) -> MdmBatches:
     values = {"batch_size": 5, "steps": 10, "max_length": 48, "seed": 3} | options
-    return Batches(dataset.clips("train"), dataset.normalizer, **values)
+    return MdmBatches(dataset.clips("train"), dataset.normalizer, **values)
 
 
 def test_an_epoch_sees_every_clip_once_in_batches_of_similar_length() -> None:

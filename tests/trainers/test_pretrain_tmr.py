@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.text import write_table
 from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
-from motionkit.trainers.pretrain.tmr._batches import Batches
+from motionkit.trainers.pretrain.tmr._batches import TmrBatches
 from motionkit.trainers.pretrain.tmr._data import statistics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
@@ -154,7 +154,9 @@ def test_batches_are_a_function_of_the_step(data):
     trainer = PretrainTMR(settings(data))
     trainer.prepare()
     clips = trainer._train_clips
-    first, second = (Batches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab")
+    first, second = (
+        TmrBatches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab"
+    )
     for step in (1, 2, 5):
         first(step)
     a, b = first(6), second(6)

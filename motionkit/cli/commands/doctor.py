@@ -19,7 +19,7 @@ from motionkit._version import __version__
 from motionkit.cli.output import JsonFlag, finish, write
 from motionkit.errors import MotionkitError
 from motionkit.plugins._diagnose import diagnose
-from motionkit.plugins._trial import Outcome, try_imports
+from motionkit.plugins._trial import ImportOutcome, try_imports
 
 
 class Check(NamedTuple):
@@ -98,7 +98,7 @@ def _dependencies() -> Iterator[Check]:
             yield Check(name, "ok", version)
 
 
-def _plugins(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
+def _plugins(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
     limit = os.environ.get("MOTIONKIT_PLUGINS")
     if limit is not None:
         yield Check("plugins", "warn", f"MOTIONKIT_PLUGINS={limit!r} limits loading to these packages")
@@ -110,7 +110,7 @@ def _plugins(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
         yield Check("plugins", "ok", f"{len(plugins.scan().entries)} from {', '.join(sorted(packages))}")
 
 
-def _variables(imports: Mapping[plugins.Entry, Outcome]) -> Iterator[Check]:
+def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
     from motionkit.config import NOT_SETTINGS, PREFIX, suggest, variable
 
     given = [name for name in os.environ if name.startswith(PREFIX)]

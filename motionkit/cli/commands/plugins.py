@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import KINDS, Entry, either
 
 if TYPE_CHECKING:
-    from motionkit.plugins._trial import Outcome
+    from motionkit.plugins._trial import ImportOutcome
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def list_plugins(
     entries = [entry for name in kinds for entry in plugins.available(name)]
     problems = [str(broken) for broken in plugins.scan().broken]
     odd = [plugins.KINDS[kind].note] if kind and plugins.KINDS[kind].note else []
-    outcomes: dict[plugins.Entry, Outcome] = {}
+    outcomes: dict[plugins.Entry, ImportOutcome] = {}
     if check:
         from motionkit.plugins._diagnose import diagnose
 
@@ -79,7 +79,7 @@ def list_plugins(
         say(f"{len(entries)} plugins import; both readers of the metadata agree.")
 
 
-def _words(entry: Entry, outcome: Outcome | None) -> tuple[str, str]:
+def _words(entry: Entry, outcome: ImportOutcome | None) -> tuple[str, str]:
     """Return what a plugin gives and reads; empty for a package of others that was not imported."""
     from motionkit import plugins
 

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from motionkit.clips._walk import Outcome
+from motionkit.clips._walk import ClipOutcome
 from motionkit.clips.convert._check_clip import ClipFacts
 from motionkit.clips.convert._targets import Piece
 from motionkit.documents import parse_json, read_text
 from motionkit.errors import MotionkitError
 
-Converted = Outcome[ClipFacts | Piece]
+Converted = ClipOutcome[ClipFacts | Piece]
 
 _LIMIT = 256 << 20
 """Bytes of a journal; a source takes up to a kilobyte."""
@@ -61,17 +61,17 @@ def outcome_line(outcome: Converted) -> str:
     return _line({"outcome": document})
 
 
-def files_of(outcome: Outcome[ClipFacts | Piece]) -> list[str]:
+def files_of(outcome: ClipOutcome[ClipFacts | Piece]) -> list[str]:
     """Return the files that were written for a source, inside the output folder."""
     return [file for result in outcome.results if isinstance(result, Piece) for file in result.files]
 
 
-def _outcome_of(document: dict[str, Any]) -> Outcome[ClipFacts | Piece]:
+def _outcome_of(document: dict[str, Any]) -> ClipOutcome[ClipFacts | Piece]:
     """Rebuild the outcome of a journal's line (KeyError, TypeError for anything else)."""
     results: tuple[ClipFacts | Piece, ...] = tuple(map(_facts_of, document["clips"]))
     results += tuple(map(_piece_of, document["pieces"]))
     problems = {key: MotionkitError(sentence) for key, sentence in document["problems"].items()}
-    return Outcome(document["key"], document["origin"], document["fingerprint"], results, problems)
+    return ClipOutcome(document["key"], document["origin"], document["fingerprint"], results, problems)
 
 
 def _facts_of(facts: dict[str, Any]) -> ClipFacts:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from motionkit.clips._walk import Outcome
+from motionkit.clips._walk import ClipOutcome
 from motionkit.clips.convert._check_clip import ClipFacts
 from motionkit.clips.convert._targets import Piece
 from motionkit.errors import MotionkitError
@@ -59,7 +59,7 @@ class ConvertReport:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
-    def add(self, outcome: Outcome[Any]) -> list[Piece]:
+    def add(self, outcome: ClipOutcome[Any]) -> list[Piece]:
         """Add the outcome of one source; return the pieces that were written."""
         self.failed.update(outcome.failed())
         for result in outcome.results:

@@ -1,7 +1,7 @@
 """What a dataset of motions holds: statistics, a page about them, and settings that suit it."""
 
 from motionkit.clips.profile._document import profile_document, profile_statistics
-from motionkit.clips.profile._measure import Row, measure
+from motionkit.clips.profile._measure import ClipRow, measure
 from motionkit.clips.profile._merge import BLOCK, merge_settings
 from motionkit.clips.profile._outliers import find_outliers, uncompared
 from motionkit.clips.profile._page import profile_page
@@ -13,9 +13,9 @@ from motionkit.clips.profile._tables import remarks
 __all__ = [
     "BLOCK",
     "Advisor",
+    "ClipRow",
     "Profile",
     "ProfileResult",
-    "Row",
     "Suggestion",
     "check_outputs",
     "find_outliers",

@@ -34,7 +34,7 @@ FIGURES_FPS = 20.0
 
 
 @dataclass(frozen=True)
-class Row:
+class ClipRow:
     """Figures of one clip.
 
     Attributes:
@@ -119,7 +119,7 @@ class Measure(Sums):
         joints: Its skeleton and where its joints go.
     """
 
-    row: Row
+    row: ClipRow
     texts: tuple[str, ...]
     joints: RigSums
 
@@ -151,7 +151,7 @@ def measure(clip: Clip, key: str, origin: str) -> Measure:
     angles = _angles(motion)
     bones = [joint for joint, name in enumerate(motion.names) if joint and not name.endswith(END)]
     texts = clip.texts
-    row = Row(
+    row = ClipRow(
         key,
         origin,
         clip.split,

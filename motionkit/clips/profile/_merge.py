@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from motionkit.clips.profile._settings_file import Format, format_of, read_settings
+from motionkit.clips.profile._settings_file import SettingsFormat, format_of, read_settings
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
@@ -119,7 +119,7 @@ def merge_settings(
     return result
 
 
-def _edited(format_: Format, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
+def _edited(format_: SettingsFormat, text: str, changes: Mapping[str, Any], wanted: dict[str, Any], origin: str) -> str:
     """Return the text edited in place; empty if its values would not be those of `wanted`."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     body = text.removeprefix(mark)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from motionkit.clips.profile._measure import Row
+from motionkit.clips.profile._measure import ClipRow
 from motionkit.page import count, metres, plain
 
 FAR = 3.5
@@ -63,7 +63,7 @@ class Outlier:
 @dataclass(frozen=True)
 class _Figure:
     title: str
-    value: Callable[[Row], float | None]
+    value: Callable[[ClipRow], float | None]
     floor: float
     """Added before the logarithm; about the precision of the figure."""
     write: Callable[[float], str]
@@ -102,7 +102,7 @@ _FIGURES = {
 }
 
 
-def find_outliers(rows: Sequence[Row], far: float = FAR) -> tuple[Outlier, ...]:
+def find_outliers(rows: Sequence[ClipRow], far: float = FAR) -> tuple[Outlier, ...]:
     """Return clips whose length, speed, jerk or skate is far from the median, the furthest first.
 
     The modified z-score 0.6745 (x - median) / MAD is taken of the logarithm, since all four figures are positive and
@@ -134,7 +134,7 @@ def find_outliers(rows: Sequence[Row], far: float = FAR) -> tuple[Outlier, ...]:
     return tuple(sorted(found, key=_order))
 
 
-def uncompared(rows: Sequence[Row]) -> str:
+def uncompared(rows: Sequence[ClipRow]) -> str:
     """Return a sentence that names the figures with too few clips to compare; empty if there are none."""
     if len(rows) < FEWEST:
         return f"Too few clips to compare: {count(len(rows), 'clip')}, and {FEWEST} are needed to say what is usual."
@@ -143,7 +143,7 @@ def uncompared(rows: Sequence[Row]) -> str:
     return f"Not compared, since {FEWEST} clips are needed: {', '.join(few)}." if few else ""
 
 
-def _known(rows: Sequence[Row], figure: _Figure) -> list[tuple[str, float]]:
+def _known(rows: Sequence[ClipRow], figure: _Figure) -> list[tuple[str, float]]:
     """Return the clips that have a figure, with its value."""
     values = [(row.clip, figure.value(row)) for row in rows]
     return [(clip, number) for clip, number in values if number is not None and math.isfinite(number)]

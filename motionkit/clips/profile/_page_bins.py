@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motionkit.clips.profile._measure import Row
+from motionkit.clips.profile._measure import ClipRow
 
 _MOST = 40
 _ROUND = (1, 2, 5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100)
@@ -27,7 +27,7 @@ class Binned:
     counts: list[int]
 
 
-def bin_lengths(rows: Sequence[Row]) -> Binned:
+def bin_lengths(rows: Sequence[ClipRow]) -> Binned:
     """Put clips into bins by their length in seconds.
 
     Lengths are whole frames, and often multiples of several (the starter's of four). A bin that is no multiple of that

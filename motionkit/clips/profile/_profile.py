@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from motionkit.clips._walk import walk
 from motionkit.clips.profile._captions import CaptionCount
-from motionkit.clips.profile._measure import Measure, Row, Sums, measure
+from motionkit.clips.profile._measure import ClipRow, Measure, Sums, measure
 from motionkit.clips.profile._outliers import Outlier, find_outliers
 from motionkit.clips.profile._skeletons import RigSums
 from motionkit.motion._clip import Clip, ClipSource
@@ -27,7 +27,7 @@ class Profile(Sums):
         skeletons: Sums of each skeleton by its name.
     """
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ClipRow] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     captions: CaptionCount = field(default_factory=CaptionCount)
     skeletons: dict[str, RigSums] = field(default_factory=dict)

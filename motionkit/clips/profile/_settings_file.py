@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 
 
 @dataclass(frozen=True)
-class Format:
+class SettingsFormat:
     """Functions that read and write one format of settings files.
 
     Attributes:
@@ -47,7 +47,7 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
     return text, format_.parse(text.removeprefix("\ufeff"), str(path))
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> SettingsFormat:
     """Return the format of a file's ending.
 
     Raises:
@@ -108,12 +108,14 @@ def _without_comments(block: str) -> str:
     return "".join(lines).rstrip("\n")
 
 
-_JSON = Format(partial(parse_json, kind=dict), edit_json, lambda table: dump_json(dict(table), "") + "\n", "{\n}\n")
-_YAML = Format(partial(parse_yaml, kind=dict), edit_yaml, dump_yaml)
+_JSON = SettingsFormat(
+    partial(parse_json, kind=dict), edit_json, lambda table: dump_json(dict(table), "") + "\n", "{\n}\n"
+)
+_YAML = SettingsFormat(partial(parse_yaml, kind=dict), edit_yaml, dump_yaml)
 _FORMATS = {
     ".json": _JSON,
     ".jsonc": _JSON,
-    ".toml": Format(parse_toml, edit_toml, dump_toml_file),
+    ".toml": SettingsFormat(parse_toml, edit_toml, dump_toml_file),
     ".yaml": _YAML,
     ".yml": _YAML,
 }

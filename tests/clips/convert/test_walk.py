@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from motionkit.clips._walk import Job, Outcome, work
+from motionkit.clips._walk import ClipOutcome, Job, work
 from motionkit.clips.convert import FileTarget, convert_file
 from motionkit.clips.convert._to_folder import write_clip
 from motionkit.errors import MotionkitError
@@ -60,7 +60,7 @@ class Sound:
         return [clip()]
 
 
-def write(source: Any, target: Any, folder: Path) -> Outcome[Any]:
+def write(source: Any, target: Any, folder: Path) -> ClipOutcome[Any]:
     """Convert a source as a worker process does."""
     return work(Job(source, partial(write_clip, target=target, folder=folder)))
 

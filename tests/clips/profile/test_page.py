@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from motionkit.clips.profile import Profile, Row, find_outliers, profile_page, uncompared
+from motionkit.clips.profile import ClipRow, Profile, find_outliers, profile_page, uncompared
 from motionkit.clips.profile._page_bins import bin_lengths, bin_values
 from motionkit.trainers.train_mpl import suggest
 
@@ -115,9 +115,9 @@ def test_the_rose_of_a_profile_joins_the_halves_straight_back() -> None:
     assert sum(counts) == 7
 
 
-def rows(frames: list[int], fps: float = 20.0) -> list[Row]:
+def rows(frames: list[int], fps: float = 20.0) -> list[ClipRow]:
     return [
-        Row(str(n), "", "", "", "", fps, length, length / fps, 1.0, 0.0, 0.5, 0.0, 1.0, 0, ())
+        ClipRow(str(n), "", "", "", "", fps, length, length / fps, 1.0, 0.0, 0.5, 0.0, 1.0, 0, ())
         for n, length in enumerate(frames)
     ]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motionkit.clips.profile import Profile, Row, profile_statistics
+from motionkit.clips.profile import ClipRow, Profile, profile_statistics
 from motionkit.clips.profile._moments import Moments
 from motionkit.errors import MotionkitError
 from motionkit.trainers.train_mpl import schedule_problems, suggest
 
-ROW = Row("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
+ROW = ClipRow("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 
 
 def made(lengths: list[int], *, fps: float = 60.0, yaw_std: float = 0.0, speed_std: float = 0.0) -> Profile:

@@ -19,7 +19,7 @@ _LONGEST = 64  # frames of one neighbour; longer ones would only make batches lo
 
 
 @dataclass(frozen=True)
-class Batch:
+class MdmBatch:
     """One step's data.
 
     Attributes:
@@ -41,7 +41,7 @@ class Batch:
     drop: Tensor
 
 
-class Batches:
+class MdmBatches:
     """Endless batches of similar lengths.
 
     Args:
@@ -87,14 +87,14 @@ class Batches:
         """Batches in one pass over the clips; the last few clips of a pass wait for the next one."""
         return len(self._clips) // self._size
 
-    def __call__(self, step: int) -> Batch:
+    def __call__(self, step: int) -> MdmBatch:
         """Return the batch of step number `step` (1-based)."""
         epoch, position = divmod(step - 1, self.per_epoch)
         if self._epoch[0] != epoch:
             self._epoch = (epoch, self._order(epoch))
         return self._make(self._epoch[1][position].tolist(), self._generator("step", step))
 
-    def fixed(self) -> list[Batch]:
+    def fixed(self) -> list[MdmBatch]:
         """Return all clips once in batches with whole captions, no text dropped: the same data every time."""
         rows = torch.split(torch.argsort(self._lengths, stable=True), self._size)
         return [self._make(row.tolist(), self._generator("fixed", i), plain=True) for i, row in enumerate(rows)]
@@ -111,7 +111,7 @@ class Batches:
         batches = torch.split(rows[: self.per_epoch * self._size], self._size)
         return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
-    def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> Batch:
+    def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> MdmBatch:
         texts = [self._caption(row, generator, plain=plain) for row in rows]
         clips = [self._crop(row, int(self._lengths[row]), generator) for row in rows]
         timelines, prompts = [], []
@@ -132,7 +132,7 @@ class Batches:
         lengths = torch.tensor([prompt.length for prompt in prompts])
         drop = torch.rand(len(rows), generator=generator) < (0.0 if plain else self._drop)
         noise = torch.randn(x0.shape, generator=generator)
-        return Batch(x0, own, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
+        return MdmBatch(x0, own, lengths, prompts, self._timesteps(len(rows), generator), noise, drop)
 
     def _caption(self, row: int, generator: torch.Generator, *, plain: bool) -> str:
         captions = self._clips[row].captions

@@ -11,7 +11,7 @@ from motionkit.policies.mdm import MDMSettings
 from motionkit.trainers.pretrain._size import refuse_size
 
 
-class ModelSettings(Group):
+class MdmModelSettings(Group):
     """Shape of the network; the defaults are the starter policy's, the published model's are in brackets."""
 
     arch: Annotated[Literal["trans_enc", "trans_dec"], Cli("--model.arch")] = Field(
@@ -48,7 +48,7 @@ class ModelSettings(Group):
         return MDMSettings(**self.model_dump(), mask_frames=True, cond_mask_prob=cond_mask_prob)
 
 
-class TextSettings(Group):
+class MdmTextSettings(Group):
     """The frozen text encoder."""
 
     encoder: Annotated[Literal["auto", "clip", "distilbert", "minilm", "stored"], Cli("--text.encoder")] = Field(
@@ -59,7 +59,7 @@ class TextSettings(Group):
     )
 
 
-class TrainSettings(Group):
+class MdmTrainSettings(Group):
     """Batches and loss."""
 
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, le=65536, description="Clips per step.")
@@ -93,7 +93,7 @@ class PretrainMDMSettings(TrainerSettings):
         default="", description="Policy to start from: 'starter', a policy or run folder; default: random weights."
     )
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
-    model: ModelSettings = ModelSettings()
-    text: TextSettings = TextSettings()
-    train: TrainSettings = TrainSettings()
+    model: MdmModelSettings = MdmModelSettings()
+    text: MdmTextSettings = MdmTextSettings()
+    train: MdmTrainSettings = MdmTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=100)

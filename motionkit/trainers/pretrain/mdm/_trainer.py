@@ -20,7 +20,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
-from motionkit.trainers.pretrain.mdm._batches import Batch, Batches
+from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
@@ -139,9 +139,9 @@ class PretrainMDM:
             "metrics": {"val/loss/diffusion": last},
         }
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> MdmBatches:
         settings = self.settings
-        return Batches(
+        return MdmBatches(
             self._train_clips,
             self.policy.normalizer.to("cpu"),
             batch_size=settings.train.batch_size,
@@ -155,8 +155,8 @@ class PretrainMDM:
             grid=settings.model.patch_size,
         )
 
-    def _held_out(self) -> list[Batch]:
-        return Batches(
+    def _held_out(self) -> list[MdmBatch]:
+        return MdmBatches(
             self._val_clips,
             self.policy.normalizer.to("cpu"),
             batch_size=self.settings.train.batch_size,
@@ -165,7 +165,7 @@ class PretrainMDM:
             seed=0,
         ).fixed()
 
-    def _step(self, batch: Batch, learner: Learner, step: int) -> dict[str, float]:
+    def _step(self, batch: MdmBatch, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.policy.network.train()
         parts = {name: values.mean() for name, values in self._losses(batch).items()}
@@ -177,11 +177,11 @@ class PretrainMDM:
         return {"loss/total": float(loss.detach())} | moved | named
 
     @torch.no_grad()
-    def _validate(self, batches: Sequence[Batch]) -> float:
+    def _validate(self, batches: Sequence[MdmBatch]) -> float:
         losses = torch.cat([self._losses(batch)["diffusion"] for batch in batches])
         return float(losses.mean())
 
-    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+    def _losses(self, batch: MdmBatch) -> dict[str, Tensor]:
         """Return the unweighted losses of each sample, ``[B]``."""
         policy, device = self.policy, self.device
         x0, own, lengths = batch.x0.to(device), batch.own.to(device), batch.lengths.to(device)

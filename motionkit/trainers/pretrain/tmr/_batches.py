@@ -13,7 +13,7 @@ from motionkit.rl import stable_hash
 
 
 @dataclass(frozen=True)
-class Batch:
+class TmrBatch:
     """One step's data.
 
     Attributes:
@@ -29,7 +29,7 @@ class Batch:
     generator: torch.Generator
 
 
-class Batches:
+class TmrBatches:
     """Endless shuffled batches; each clip once per pass with one of its captions.
 
     Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
@@ -67,7 +67,7 @@ class Batches:
         """Batches in one pass; the last few clips of a pass wait for the next one."""
         return len(self._clips) // self._size
 
-    def __call__(self, step: int) -> Batch:
+    def __call__(self, step: int) -> TmrBatch:
         """Return the batch of step number `step` (1-based)."""
         epoch, position = divmod(step - 1, self.per_epoch)
         if self._epoch[0] != epoch:
@@ -79,11 +79,11 @@ class Batches:
     def _generator(self, purpose: str, number: int) -> torch.Generator:
         return torch.Generator().manual_seed(stable_hash(f"tmr/{purpose}/{self._seed}/{number}") % 2**63)
 
-    def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> Batch:
+    def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> TmrBatch:
         crops = [self._crop(clip.features, generator) for clip in clips]
         captions = [clip.captions[below(len(clip.captions), generator)] for clip in clips]
         lengths = torch.tensor([len(crop) for crop in crops])
-        return Batch(torch.nn.utils.rnn.pad_sequence(crops, batch_first=True), lengths, captions, generator)
+        return TmrBatch(torch.nn.utils.rnn.pad_sequence(crops, batch_first=True), lengths, captions, generator)
 
     def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
         longest = min(len(features), self._max)

@@ -10,7 +10,7 @@ from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, Tra
 from motionkit.trainers.pretrain._size import refuse_size
 
 
-class ModelSettings(Group):
+class TmrModelSettings(Group):
     """Shape of the encoders; the defaults are small, the published model's are in brackets."""
 
     latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
@@ -38,7 +38,7 @@ class ModelSettings(Group):
         return self
 
 
-class TextSettings(Group):
+class TmrTextSettings(Group):
     """The frozen text encoder in front of TMR's own."""
 
     encoder: Annotated[Literal["auto", "clip", "distilbert", "minilm", "stored"], Cli("--text.encoder")] = Field(
@@ -69,7 +69,7 @@ class LossSettings(Group):
     )
 
 
-class TrainSettings(Group):
+class TmrTrainSettings(Group):
     """Batches, augmentation and what is measured."""
 
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=2, le=65536, description="Clips per step.")
@@ -94,8 +94,8 @@ class PretrainTMRSettings(TrainerSettings):
 
     run: RunSettings = RunSettings(num_steps=2000)
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
-    model: ModelSettings = ModelSettings()
-    text: TextSettings = TextSettings()
+    model: TmrModelSettings = TmrModelSettings()
+    text: TmrTextSettings = TmrTextSettings()
     loss: LossSettings = LossSettings()
-    train: TrainSettings = TrainSettings()
+    train: TmrTrainSettings = TmrTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=5e-4, weight_decay=0.01, warmup_steps=100)

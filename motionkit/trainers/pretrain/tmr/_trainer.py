@@ -20,7 +20,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
-from motionkit.trainers.pretrain.tmr._batches import Batch, Batches
+from motionkit.trainers.pretrain.tmr._batches import TmrBatch, TmrBatches
 from motionkit.trainers.pretrain.tmr._data import statistics, text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
@@ -165,9 +165,9 @@ class PretrainTMR:
         settings = self.settings.model_dump(mode="json", include={"dataset", "model", "loss", "train", "seed"})
         return {"training": settings, "retrieval": {name: round(value, 3) for name, value in metrics.items()}}
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> TmrBatches:
         train = self.settings.train
-        return Batches(
+        return TmrBatches(
             self._train_clips,
             batch_size=train.batch_size,
             max_length=self._max_length,
@@ -180,7 +180,7 @@ class PretrainTMR:
     def _validate(self) -> dict[str, float]:
         return retrieval_metrics(self.tmr.eval(), self._val_clips, short=self.settings.train.short)
 
-    def _step(self, batch: Batch, learner: Learner, step: int) -> dict[str, float]:
+    def _step(self, batch: TmrBatch, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.tmr.train()
         parts = self._losses(batch)
@@ -191,7 +191,7 @@ class PretrainTMR:
         named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
         return {"loss/total": float(total.detach())} | moved | {f"loss/{name}": value for name, value in named.items()}
 
-    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+    def _losses(self, batch: TmrBatch) -> dict[str, Tensor]:
         """Return the unweighted parts by the names of `LossSettings`."""
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)
