@@ -50,6 +50,8 @@ def graph_rollout(
     Returns:
         ``x0`` with a graph, and the states of the steps `keep` in ``rest``, detached.
     """
+    # theta acts on x_0 through every step: x_{k+1} = a_k f(x_k, t_k; theta) + b_k x_k. `frozen` calls pass the
+    # gradient on to x_k but not to theta; states before `cut` carry no graph at all.
     last = len(plan) - 1
     frozen = range(length, len(plan)) if chain == "first" else range(0)
     cut = len(plan) - length if chain == "last" else 0
@@ -64,6 +66,7 @@ def graph_rollout(
         with torch.set_grad_enabled(position >= cut):
             again = save_memory and position >= cut
             x0 = checkpoint(call, x, asked, use_reentrant=False) if again else call(x, asked)
+            # The last step returns the prediction itself (c_x0 = 1, c_xt = 0); 0 * x would keep its graph alive.
             x = c_x0 * x0.to(torch.float32) + c_xt * x if position < last else x0.to(torch.float32)
         if sigma:
             x = x + sigma * noise(timestep)

@@ -18,7 +18,7 @@ _GROUPS = ("objective", "rollout", "sampler")
 def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
-    An option that only some algorithms have chooses among those. Then `reward-gradient` is taken if every reward has a
+    An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every reward has a
     gradient, else `grpo`, which needs none.
 
     Args:
@@ -37,7 +37,8 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
     rewards = chosen.get("reward", ())
     without = [reward for reward in rewards if not _has_gradient(reward)]
     wanted = _BLACK_BOX if without else _GRADIENT
-    names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms")}
+    # Only our own: another package is not imported before it is asked for.
+    names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms") if entry.builtin}
     special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
     able = [algorithm for algorithm, own in names.items() if special <= own]
     if not able:

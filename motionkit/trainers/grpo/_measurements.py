@@ -124,6 +124,8 @@ class Measurements:
                 "policy": str(run.directory / "best"),
                 "delta": self._best.values["reward"],
             }
+            if best < self.num_steps:
+                _logger.info("best/ holds the policy of step %d, the best on the prompts on the way", best)
         if self.reported is None:
             return summary
         with self.averaged():

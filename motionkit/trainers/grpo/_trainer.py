@@ -39,7 +39,7 @@ _MANY = 100  # sampling steps up to which all of them are measured
 
 
 class GrpoTrainer:
-    """Trains a diffusion policy with GRPO; see `motionkit.trainers.base.Trainer`.
+    """Trains a diffusion policy with rewards; see `motionkit.trainers.base.Trainer`.
 
     Args:
         settings: All settings.

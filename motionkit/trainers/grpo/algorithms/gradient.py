@@ -187,7 +187,8 @@ class GradientUpdate:
         other = rule.reference.condition(batch.prompts, batch.condition)
         x0 = rule.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=rule.guidance)
         aim = rule.reference.predict(x, timestep, other, batch.lengths, guidance=rule.guidance)
-        moved = x0 - aim  # [N, T, D]
+        moved = x0 - aim  # d, [N, T, D]
+        # [N]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
         signal = rule.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
         square = moved.square().sum(-1).masked_fill(~batch.mask, 0.0).sum(1) / valid_dims(batch.mask, moved.shape[-1])
         rough = rule.settings.anchor * roughness(moved, batch.mask)
@@ -214,6 +215,7 @@ class GradientUpdate:
         # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
         noise = rule.noise.start(-2 - self._number, keys, numbers, tuple(clean.shape[1:]))
         signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
+        # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
 
 
