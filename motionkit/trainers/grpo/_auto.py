@@ -18,8 +18,8 @@ _GROUPS = ("objective", "rollout", "sampler")
 def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Resolve ``auto``; every other name stays.
 
-    An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every reward has a
-    gradient, else `grpo`, which needs none.
+    An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
+    reward has a gradient, else `grpo`, which needs none.
 
     Args:
         name: What the user chose.
