@@ -61,8 +61,9 @@ def failed(result: Result, *words: str) -> None:
 @pytest.mark.parametrize("heldout", [4, 0])
 @pytest.mark.parametrize("company", [(), ("--reward", "tmr-dense")])
 def test_a_reward_without_any_finite_score(tiny: Any, cli: Cli, heldout: int, company: tuple[str, ...]) -> None:
-    words = [word for word in tiny.grpo("run", "--set", f"heldout.prompts={heldout}") if word not in ("tmr-dense",)]
+    words = tiny.grpo("run", "--set", f"heldout.prompts={heldout}")
     at = words.index("--reward")
+    del words[at + 1]
     if not company:
         place = words.index("--reward.weights")
         del words[place : place + 2]

@@ -123,9 +123,10 @@ def test_a_reward_that_fails_in_the_third_step(tiny: Any, cli: Cli, site: Any, w
     module = f"failing_{what}"
     source = SCORING.format(statement=statement)
     site.install(f"failing-{what}", f"[motionkit.rewards]\n{module} = {module}:component\n", **{module: source})
-    words = [word for word in tiny.grpo("run", "--json", steps=9) if word not in ("--reward", "tmr-dense")]
-    weights = words.index("--reward.weights")
-    del words[weights : weights + 2]
+    words = tiny.grpo("run", "--json", steps=9)
+    for option in ("--reward", "--reward.weights"):
+        place = words.index(option)
+        del words[place : place + 2]
     done = cli(*words, "--reward", module)
     assert done.exit_code == 1, done.stderr
     said = f"reward {module!r} of package 'failing-{what}' raised {said}"
