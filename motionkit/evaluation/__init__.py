@@ -5,7 +5,6 @@ from motionkit.evaluation._alarms import (
     PATIENCE,
     RewardAlarms,
     drift_alarms,
-    is_feasible,
     judge_ratio,
 )
 from motionkit.evaluation._fit import require_fit
@@ -33,7 +32,6 @@ __all__ = [
     "drift_alarms",
     "export_model",
     "generate",
-    "is_feasible",
     "judge_ratio",
     "open_judge",
     "open_model",

@@ -106,15 +106,6 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
     return texts
 
 
-def is_feasible(found: Mapping[str, Paired]) -> bool:
-    """Whether a policy may be called better: no alarm is due for physics, movement, diversity or the judge.
-
-    Args:
-        found: As for `drift_alarms`.
-    """
-    return not drift_alarms(found)
-
-
 def judge_ratio(reward: Paired, judge: Paired) -> float | None:
     """Return the judge's gain as a share of the reward's; None while the reward has no certain gain.
 

@@ -14,7 +14,6 @@ from motionkit.evaluation import (
     Paired,
     compare_measured,
     drift_alarms,
-    is_feasible,
     judge_ratio,
 )
 from motionkit.policies.base import DiffusionPolicy
@@ -34,9 +33,9 @@ class Measurements:
     Attributes:
         policy: What is measured.
         averaged: Puts the averaged weights into the policy for the duration.
-        reported: The prompts that the table is about; None measures nothing.
-        watched: Other prompts, measured at the points on the way; None where there are no others.
-        all_steps: The reported prompts with every step of the ancestral sampler; None leaves that out.
+        heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
+            prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
+            ancestral sampler.
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
         stop_on_gap: End the run when the judge no longer follows the reward.
@@ -44,9 +43,7 @@ class Measurements:
 
     policy: DiffusionPolicy
     averaged: Callable[[], AbstractContextManager[None]]
-    reported: HeldOut | None
-    watched: HeldOut | None
-    all_steps: HeldOut | None
+    heldout: Mapping[str, HeldOut]
     points: int
     num_steps: int
     stop_on_gap: bool
@@ -63,7 +60,7 @@ class Measurements:
         Raises:
             MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
         """
-        for name, heldout in self._all().items():
+        for name, heldout in self.heldout.items():
             measured = heldout.measure(self.policy, first=name == "reported")
             self._before[name].tensors = measured.tensors()
             if name == "reported":
@@ -77,14 +74,18 @@ class Measurements:
         Returns:
             Metrics of the watched prompts; empty where the step is no point.
         """
-        heldout = self._all().get(self._curve)
+        heldout = self.heldout.get(self._curve)
         if heldout is None or step not in self._steps():
             return {}
         with self.averaged():
             found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
             reward = found["reward"]
             # The best policy is never chosen on the prompts that are reported.
-            if self.watched and is_feasible(found) and reward.delta > float(self._best.values["reward"]):
+            if (
+                self._curve == "watched"
+                and not drift_alarms(found)
+                and reward.delta > float(self._best.values["reward"])
+            ):
                 self._note(reward=reward.delta, step=step)
                 self.policy.save(run.artifact("best"))
         ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
@@ -98,7 +99,7 @@ class Measurements:
     @property
     def _curve(self) -> str:
         """Which prompts are measured on the way."""
-        return "watched" if self.watched else "reported"
+        return "watched" if "watched" in self.heldout else "reported"
 
     @property
     def must_stop(self) -> bool:
@@ -126,10 +127,11 @@ class Measurements:
             }
             if best < self.num_steps:
                 _logger.info("best/ holds the policy of step %d, the best on the prompts on the way", best)
-        if self.reported is None:
+        reported = self.heldout.get("reported")
+        if reported is None:
             return summary
         with self.averaged():
-            asked = {name: heldout for name, heldout in self._all().items() if name != "watched"}
+            asked = {name: heldout for name, heldout in self.heldout.items() if name != "watched"}
             measured = {name: heldout.measure(self.policy) for name, heldout in asked.items()}
         _keep_shown(run, measured["reported"], "after")
         found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
@@ -141,16 +143,12 @@ class Measurements:
             steps = f"all {len(self.policy.schedule)} steps"
             rows += [_row(f"{name}, {steps}", found["all_steps"][name]) for name in ("reward", "jerk")]
             summary["heldout_all_steps"] = documents["all_steps"]
-        title = f"Held out: {len(self.reported.prompts)} prompts x {self.reported.samples} samples, same noise"
+        title = f"Held out: {len(reported.prompts)} prompts x {reported.samples} samples, same noise"
         columns = ["", "before", "after", "change", "95 % interval", "prompts"]
         return summary | {
             "heldout": documents["reported"],
             "table": {"title": title, "columns": columns, "rows": rows},
         }
-
-    def _all(self) -> dict[str, HeldOut]:
-        every = {"reported": self.reported, "watched": self.watched, "all_steps": self.all_steps}
-        return {name: heldout for name, heldout in every.items() if heldout is not None}
 
     def _start(self, name: str) -> Measured:
         return Measured.from_tensors(self._before[name].tensors)

@@ -96,22 +96,20 @@ class GrpoTrainer:
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
         )
-        self.measurements = self._measurements(dataset)
-
-    def _measurements(self, dataset: TextMotionDataset) -> Measurements:
-        settings, sampler = self.settings.heldout, self.settings.sampler
-        measurements = Measurements(
+        self.measurements = Measurements(
             self.policy,
             self.grpo.averaged,
-            None,
-            None,
-            None,
-            points=settings.points,
-            num_steps=self.settings.run.num_steps,
-            stop_on_gap=settings.stop_on_gap,
+            self._held_out(dataset),
+            points=settings.heldout.points,
+            num_steps=settings.run.num_steps,
+            stop_on_gap=settings.heldout.stop_on_gap,
         )
+
+    def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
+        """Return what is measured, by the names that `Measurements` knows."""
+        settings, sampler = self.settings.heldout, self.settings.sampler
         if settings.prompts == 0:
-            return measurements
+            return {}
         judge = None
         if settings.judge:
             judge, why = open_judge(self.settings.judge, dataset, device=self.device)
@@ -142,13 +140,13 @@ class GrpoTrainer:
         )
         few = visited(self.policy, sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"guidance": sampler.guidance_scale, "rewards": self.grpo.rewards, "judge": judge}
-        measurements.reported = HeldOut(asked, samples=settings.samples, steps=few, **common)
+        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
-            measurements.watched = HeldOut(others, samples=2, steps=few, **common)
+            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
         total = len(self.policy.schedule)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
-            measurements.all_steps = HeldOut(asked, samples=1, steps=None, sampler=DDPM(), **common)
-        return measurements
+            found["all_steps"] = HeldOut(asked, samples=1, steps=None, sampler=DDPM(), **common)
+        return found
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -162,7 +160,7 @@ class GrpoTrainer:
             "timesteps": plan.timesteps.tolist(),
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
-            "heldout_prompts": len(reported.prompts) if (reported := self.measurements.reported) else 0,
+            "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
         }
 

@@ -51,9 +51,8 @@ def make(note: Note, rows: list[tuple[float, float]], *, stop: bool = False, wat
     script: Any = Script(rows)
     reported: Any = SimpleNamespace(measure=Script([(0.5, 0.5)] * 9).measure, prompts=(), samples=2)
     policy: Any = note
-    return Measurements(
-        policy, nullcontext, reported, script if watched else None, None, points=4, num_steps=120, stop_on_gap=stop
-    )
+    heldout = {"reported": reported, **({"watched": script} if watched else {})}
+    return Measurements(policy, nullcontext, heldout, points=4, num_steps=120, stop_on_gap=stop)
 
 
 def walk(measurements: Measurements, note: Any) -> list[int]:
