@@ -205,8 +205,10 @@ class Clock:
 
 def _physics_metrics(batch: Samples) -> dict[str, float]:
     motions = batch.motions
-    skate, jerk = physics_sums(motions.joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-    return {"physics/skate": float(skate.detach().nanmean()), "physics/jerk": float(jerk.detach().nanmean())}
+    joints = motions.joints  # recovered once, with the graph where there is one: the algorithm may need it
+    with torch.no_grad():
+        skate, jerk = physics_sums(joints, batch.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        return {"physics/skate": float(skate.nanmean()), "physics/jerk": float(jerk.nanmean())}
 
 
 @torch.no_grad()
