@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -141,6 +142,10 @@ class Schedule:
         for i in range(1, count):
             steps[i] = min(steps[i], steps[i - 1] - 1)
         return steps if steps[-1] >= 0 else self.spaced(count)
+
+    def visited(self, spacing: Literal["early", "even"], count: int) -> list[int]:
+        """Return the `count` timesteps that a sampler of this spacing visits: `early`, or `spaced` for ``even``."""
+        return self.early(count) if spacing == "early" else self.spaced(count)
 
     def gather(self, table: str, timestep: Tensor, ndim: int) -> Tensor:
         """Read a table at `timestep` ``[N]``, float32 on its device, shaped to broadcast over `ndim` dimensions."""

@@ -31,7 +31,6 @@ from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._measurements import Measurements
 from motionkit.trainers.grpo._settings import GrpoSettings
-from motionkit.trainers.grpo.algorithms.clipped import visited
 
 _logger = logging.getLogger("motionkit.grpo")
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
@@ -138,7 +137,7 @@ class GrpoTrainer:
             allowed=settings.allow_shared,
             what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
         )
-        few = visited(self.policy, sampler.spacing, sampler.inference_timesteps)
+        few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         common: dict[str, Any] = {"guidance": sampler.guidance_scale, "rewards": self.grpo.rewards, "judge": judge}
         found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:

@@ -19,7 +19,7 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
-from motionkit.trainers.grpo.algorithms._options import GradientOptim
+from motionkit.trainers.grpo.algorithms.options import GradientOptim
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

@@ -1,7 +1,7 @@
 """Update rules, one module each, behind `base.Algorithm`: how scored samples become a gradient. Imports no torch."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.grpo.algorithms._options import (
+from motionkit.trainers.grpo.algorithms.options import (
     GradientObjective,
     GradientOptions,
     GrpoObjective,

@@ -12,7 +12,7 @@ from motionkit.rewards.mix import Scored
 from motionkit.rl import ADVANTAGES, mix_credit, shuffled
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._whole import whole_batch
-from motionkit.trainers.grpo.algorithms._options import GrpoObjective
+from motionkit.trainers.grpo.algorithms.options import CreditObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Credit:
 def assign_credit(
     scored: Scored,
     batch: Samples,
-    settings: GrpoObjective,
+    settings: CreditObjective,
     number: int,
     *,
     world: World,

@@ -34,7 +34,7 @@ from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
-from motionkit.trainers.grpo.algorithms._options import GrpoOptions, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options import GrpoOptions, GrpoSampler
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
@@ -225,14 +225,11 @@ def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
     window = range(settings.window_start, settings.window_start + settings.window_size)
     sampler = DDPM() if settings.kind == "ddpm" else DDIM(settings.eta)
     return StepPlan.build(
-        policy.schedule, sampler, steps=visited(policy, settings.spacing, settings.train_timesteps), window=window
+        policy.schedule,
+        sampler,
+        steps=policy.schedule.visited(settings.spacing, settings.train_timesteps),
+        window=window,
     )
-
-
-def visited(policy: DiffusionPolicy, spacing: str, count: int) -> list[int]:
-    """Return the `count` trained timesteps that a sampler of this spacing visits."""
-    schedule = policy.schedule
-    return schedule.early(count) if spacing == "early" else schedule.spaced(count)
 
 
 def _sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:

@@ -31,8 +31,7 @@ from motionkit.rl import (
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._hold import roughness
-from motionkit.trainers.grpo.algorithms._options import GradientOptions
-from motionkit.trainers.grpo.algorithms.clipped import visited
+from motionkit.trainers.grpo.algorithms.options import GradientOptions
 
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
@@ -82,7 +81,7 @@ class RewardGradient:
         self.noise = NoiseSource(seed)
         self.world = world or OneProcess()
         self.shuffle = shuffle
-        steps = visited(policy, sampler.spacing, sampler.train_timesteps)
+        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         if objective.chain != "all" and objective.chain_steps > len(self.plan):
             raise MotionkitError(

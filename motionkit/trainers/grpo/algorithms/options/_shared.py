@@ -1,0 +1,63 @@
+"""Groups of options that several algorithms have. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from motionkit.config import Cli, SamplerSettings
+from motionkit.trainers.grpo._settings import ObjectiveSettings, RolloutSettings
+
+_SAMPLES = 2**17
+"""Samples per update; each takes up to 200 KB."""
+
+
+class GroupRollout(RolloutSettings):
+    """What is sampled before each update: a group of motions per prompt, which are compared to each other."""
+
+    group_size: Annotated[int, Cli("--group-size")] = Field(8, ge=2, le=4096, description="Samples per prompt (G).")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.prompts * self.group_size > _SAMPLES:
+            raise ValueError(f"{self.prompts} prompts x {self.group_size} samples are more than {_SAMPLES} per update")
+        return self
+
+
+class TrainSampler(SamplerSettings):
+    """How the policy is sampled while it trains and while it is measured."""
+
+    train_timesteps: Annotated[int, Cli("--train-timesteps")] = Field(
+        5, ge=1, le=10_000, description="Sampling steps of a rollout: a subset of the trained timesteps."
+    )
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        5, ge=1, le=10_000, description="Sampling steps of the held-out measurement (deterministic DDIM)."
+    )
+    spacing: Literal["early", "even"] = Field(
+        "early", description="Timesteps visited: early is densest at the noisy end, where a motion is decided."
+    )
+    guidance_scale: Annotated[float, Cli("--guidance-scale")] = Field(
+        1.0, ge=0.0, description="Classifier-free guidance of rollouts, training and measurement; 1 is off."
+    )
+
+
+class CreditObjective(ObjectiveSettings):
+    """How the rewards of a group become advantages."""
+
+    advantage: Literal["leave-one-out", "global-std", "group-std"] = Field(
+        "leave-one-out", description="How rewards become advantages."
+    )
+    std_floor: float = Field(0.02, ge=0.0, description="Smallest standard deviation an advantage is divided by.")
+    advantage_clip: float = Field(5.0, gt=0.0, description="Advantages are clipped to this magnitude.")
+    credit: Annotated[Literal["sample", "segment"], Cli("--credit")] = Field(
+        "segment", description="segment: each segment's advantage weighs its own frames; sample: one for all frames."
+    )
+    credit_share: float = Field(
+        0.0, ge=0.0, le=1.0, description="Share of the whole-sample advantage mixed into each segment's."
+    )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
