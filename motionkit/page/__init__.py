@@ -5,9 +5,10 @@ units wide and shown at about that many pixels, in one column on a telephone and
 has one size everywhere. Nothing here knows what is shown: the profile of a dataset and the report of a run use it.
 """
 
+from motionkit.page._curves import Curve, curves
 from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
 from motionkit.page._histogram import histogram
-from motionkit.page._page import html_page, is_made_by
+from motionkit.page._page import drawing, html_page, is_made_by
 from motionkit.page._rose import rose
 from motionkit.page._rows import bars, shares, spans
 from motionkit.page._svg import WIDTH, ticks
@@ -26,12 +27,15 @@ from motionkit.page._wording import (
 __all__ = [
     "UNKNOWN",
     "WIDTH",
+    "Curve",
     "bars",
     "capped",
     "count",
+    "curves",
     "definitions",
     "degrees",
     "details",
+    "drawing",
     "duration",
     "figure",
     "grid",

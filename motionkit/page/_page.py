@@ -27,6 +27,21 @@ def html_page(title: str, body: str, *, made_by: str) -> str:
     )
 
 
+def drawing(chart: str, *, width: int) -> str:
+    """Return one chart as an ``.svg`` file of its own, in the colours of the pages, light and dark.
+
+    Args:
+        chart: The chart.
+        width: Pixels that it is shown at by default.
+    """
+    colours = _STYLE[: _STYLE.index("*{box-sizing")]
+    own = "".join(row for row in _STYLE.splitlines() if row.startswith("svg ")).replace("svg ", "")
+    font = 'text{font-family:system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif}'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" style="background:var(--card)"'
+    opened, rest = chart.removeprefix("<svg").split(">", 1)
+    return f"{head}{opened}><style>{colours}{own}{font}</style>{rest}\n"
+
+
 def is_made_by(path: Path, command: str) -> bool:
     """Return whether a file is a page of `html_page` by this command, which may be replaced by a new one."""
     with path.open("rb") as file:
@@ -75,6 +90,11 @@ svg .bar{fill:var(--bar)}svg .bar:hover{opacity:.7}
 svg .grid{stroke:var(--line);fill:none;stroke-width:1}
 svg .base{stroke:var(--soft);stroke-width:1}
 svg .tick{stroke:var(--ink);stroke-width:2}
+svg .curve{fill:none;stroke:var(--k);stroke-width:1.8}svg .dot{fill:var(--k)}
+svg .lead{stroke:var(--k);stroke-width:.6;opacity:.6}
+svg .c0{--k:#3d6fb4}svg .c1{--k:#c4661a}svg .c2{--k:#2a8c6e}svg .c3{--k:#a0489e}
+svg .c4{--k:#8a7a00}svg .c5{--k:#b3261e}svg .c6{--k:#4c9fc9}svg .c7{--k:#7d6b5d}
+svg .control{--k:var(--soft)}svg .curve.control{stroke-dasharray:4 3}
 svg .mark{stroke:var(--mark);stroke-width:1.8}svg .m1{stroke-dasharray:4 3}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:top}

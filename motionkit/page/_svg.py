@@ -51,12 +51,15 @@ def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") 
     return f'<text{mark} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def svg(height: float, description: str, parts: Sequence[str]) -> str:
+def svg(height: float, description: str, parts: Sequence[str], *, width: float = WIDTH) -> str:
     """Return a whole chart.
 
     Args:
-        height: Its height; the width is `WIDTH`.
+        height: Its height.
         description: What it shows, in words, for screen readers.
         parts: Its elements.
+        width: Its width.
     """
-    return f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(description)}">{"".join(parts)}</svg>'
+    )

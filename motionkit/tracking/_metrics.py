@@ -103,6 +103,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
         "Another retrieval figure; those that end in _chance are what guessing reaches.",
     ),
     ("time/step", "s", "down", "Wall-clock seconds of the step."),
+    ("time/cpu", "s", "down", "CPU seconds of the step, all threads."),
     ("time/rollout", "s", "down", "Seconds of sampling."),
     ("time/reward", "s", "down", "Seconds of scoring."),
     ("time/update", "s", "down", "Seconds of forward, backward and optimiser."),

@@ -82,3 +82,33 @@ def test_a_page_is_known_by_the_command_that_made_it(tmp_path: Path) -> None:
     assert "<dd>2.0 <small>s</small></dd>" in page.read_text()
     assert charts.is_made_by(page, "report")
     assert not charts.is_made_by(page, "profile")
+
+
+def test_curves_end_where_their_values_are_and_names_do_not_overlap() -> None:
+    shown = [charts.Curve(name, [(0.0, 0.0), (10.0, 0.1 + 1e-4 * place)]) for place, name in enumerate("abc")]
+    chart = ElementTree.fromstring(charts.curves(shown, x_label="s", y_label="reward"))
+    lines = [part for part in chart if part.tag == "polyline"]
+    ends = [float((part.get("points") or "").split()[-1].split(",")[1]) for part in lines]
+    assert max(ends) - min(ends) < 1  # the values are nearly equal
+    names = sorted(float(part.get("y") or 0) for part in chart if part.tag == "text" and part.text in {"a", "b", "c"})
+    assert names[1] - names[0] >= 11
+    assert names[2] - names[1] >= 11
+    zero = next(float(part.get("y1") or 0) for part in chart if part.get("class") == "base")
+    start = float((lines[0].get("points") or "").split()[0].split(",")[1])
+    assert start == pytest.approx(zero, abs=0.1)
+
+
+def test_negative_values_lie_below_the_line_of_zero() -> None:
+    shown = [charts.Curve("control", [(0.0, 0.0), (5.0, -0.02)], dashed=True)]
+    chart = ElementTree.fromstring(charts.curves(shown, x_label="s", y_label="reward"))
+    zero = next(float(part.get("y1") or 0) for part in chart if part.get("class") == "base")
+    end = next(float(part.get("cy") or 0) for part in chart if part.tag == "circle")
+    assert end > zero + 50
+
+
+def test_a_drawing_is_a_whole_svg_file() -> None:
+    chart = charts.curves([charts.Curve("one", [(1.0, 2.0)])], x_label="s", y_label="reward")
+    file = ElementTree.fromstring(charts.drawing(chart, width=640))
+    assert file.tag == "{http://www.w3.org/2000/svg}svg"
+    assert file.get("width") == "640"
+    assert any(part.tag.endswith("style") for part in file)

@@ -186,9 +186,10 @@ class GRPO:
 
 
 class Clock:
-    """Wall time of the parts of a step."""
+    """Wall time of the parts of a step, and the CPU time of the whole."""
 
     def __init__(self) -> None:
+        self._cpu = time.process_time()
         self._start = self._last = time.perf_counter()
         self._parts: dict[str, float] = {}
 
@@ -199,8 +200,8 @@ class Clock:
         self._last = now
 
     def metrics(self) -> dict[str, float]:
-        """Return the parts and ``time/step``, in seconds."""
-        return self._parts | {"time/step": self._last - self._start}
+        """Return the parts, ``time/step`` and ``time/cpu``, in seconds."""
+        return self._parts | {"time/step": self._last - self._start, "time/cpu": time.process_time() - self._cpu}
 
 
 def _physics_metrics(batch: Samples) -> dict[str, float]:
