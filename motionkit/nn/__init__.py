@@ -4,6 +4,7 @@ from motionkit.nn._ema import EMA
 from motionkit.nn._keys import native_keys, stock_keys
 from motionkit.nn._lora import (
     adapter_parameters,
+    adapters_merged,
     adapters_off,
     add_adapters,
     has_adapters,
@@ -17,6 +18,7 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "adapter_parameters",
+    "adapters_merged",
     "adapters_off",
     "add_adapters",
     "has_adapters",

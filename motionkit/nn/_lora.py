@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from motionkit.errors import MotionkitError
@@ -98,6 +101,36 @@ def adapters_off(module: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)  # type: ignore[operator]  # as above
         for parameter, flag in flags:
             parameter.requires_grad_(flag)
+
+
+@contextmanager
+def adapters_merged(module: nn.Module) -> Iterator[None]:
+    """Multiply by ``W + (alpha / r) B A`` once inside the block, instead of by W, A and B one after another.
+
+    The function and its gradients are the same up to rounding. At small widths it is faster: fewer passes over the
+    activations, at the price of one gradient of the size of W. At large widths it is slower. `adapters_off` acts
+    inside it; the adapters' dropout does not.
+
+    Args:
+        module: With adapters or without; one without is not changed.
+    """
+    layers = [child for _, child in _layers(module)]
+    for layer in layers:
+        layer.forward = partial(_merged, layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _merged(layer: Any, x: Tensor) -> Tensor:
+    base, weight = layer.base_layer, layer.base_layer.weight
+    if not layer.disable_adapters:
+        for adapter in layer.active_adapters:
+            a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
+            weight = torch.addmm(weight, b, a, alpha=layer.scaling[adapter])  # [out, r] x [r, in]
+    return F.linear(x, weight, base.bias)
 
 
 def adapter_parameters(module: nn.Module) -> list[nn.Parameter]:

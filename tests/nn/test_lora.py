@@ -11,6 +11,7 @@ from motionkit.nn import (
     TransformerDecoder,
     TransformerEncoder,
     adapter_parameters,
+    adapters_merged,
     adapters_off,
     add_adapters,
     has_adapters,
@@ -116,3 +117,38 @@ def test_refusals() -> None:
     add_adapters(net)
     with pytest.raises(MotionkitError, match="already"):
         add_adapters(net)
+
+
+def test_merged_is_the_same_function_with_the_same_gradient() -> None:
+    net = Net()
+    add_adapters(net, r=4, alpha=8.0)
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in adapter_parameters(net):
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
+
+    def found() -> tuple[Tensor, list[Tensor]]:
+        x = X.clone().requires_grad_()
+        out = net(x)
+        wanted = [x, *adapter_parameters(net)]
+        return out.detach(), list(torch.autograd.grad(out[..., 0].sum(), wanted))
+
+    plain, gradients = found()
+    with adapters_off(net):
+        base = net(X)
+    assert not torch.allclose(plain, base, atol=1e-2)
+    with adapters_merged(net):
+        merged, others = found()
+        with adapters_off(net):
+            assert torch.equal(net(X), base)
+    torch.testing.assert_close(merged, plain, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(others, gradients, rtol=1e-3, atol=1e-4)
+    assert torch.equal(found()[0], plain)
+    assert all(parameter.requires_grad for parameter in adapter_parameters(net))
+
+
+def test_merged_leaves_a_network_without_adapters_alone() -> None:
+    net = Net()
+    out = net(X)
+    with adapters_merged(net):
+        assert torch.equal(net(X), out)

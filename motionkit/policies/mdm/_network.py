@@ -138,7 +138,8 @@ class MDMNetwork(nn.Module):
     def _output(self, hidden: Tensor, frames: int) -> Tensor:
         # The head stays in float32 under autocast: the sampler subtracts its output from states of the same size.
         with torch.autocast(hidden.device.type, enabled=False):
-            out: Tensor = self.output_process["poseFinal"](hidden.float())
+            # Contiguous, or the linear layer becomes N small products with a weight copied N times.
+            out: Tensor = self.output_process["poseFinal"](hidden.float().contiguous())
         if self.settings.patch_size > 1:
             # [N, S, p D] -> [N, S p, D].
             out = out.reshape(out.shape[0], -1, self.settings.features)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from motionkit import load_dataset, load_policy, load_reward
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
+from motionkit.metrics import sample_spread
 from motionkit.motion import MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
@@ -19,13 +21,15 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
-from motionkit.trainers.grpo.algorithms.options import GradientOptim
+from motionkit.trainers.grpo.algorithms.gradient import GradientUpdate
+from motionkit.trainers.grpo.algorithms.options import GradientOptim, GradientRollout
 
-from .toy import PROMPTS, Height, TablePolicy, make_policy
+from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
 
 
 def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
     options: dict[str, object] = {
+        "rollout": GradientRollout(samples=1),
         "objective": GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0),
         "optim": GradientOptim(learning_rate=2e-2),
         "lora": LoraSettings(),
@@ -222,3 +226,46 @@ def test_the_learning_rate_falls_along_a_cosine() -> None:
     rates = [grpo.step(PROMPTS)["optim/learning_rate"] for _ in range(10)]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == pytest.approx(0.05 * 2e-2, rel=1e-6)
+
+
+def test_the_spread_of_two_motions_has_its_analytic_value_and_gradient() -> None:
+    draw = torch.Generator().manual_seed(0)
+    motions = torch.randn(4, 6, 5, generator=draw).requires_grad_()
+    mask = mask_of([Prompt(("rise",), (length,), "x") for length in (6, 6, 3, 3)], 6)
+    update = GradientUpdate.__new__(GradientUpdate)
+    update._rule = SimpleNamespace(samples=2)  # type: ignore[assignment]
+    update._batch = SimpleNamespace(rollout=SimpleNamespace(x0=motions), mask=mask)  # type: ignore[assignment]
+    spread = update._spread()
+    (found,) = torch.autograd.grad(spread.sum(), motions)
+    for prompt, length in enumerate((6, 3)):
+        first, second = motions[2 * prompt, :length].detach(), motions[2 * prompt + 1, :length].detach()
+        square = (first - second).square().sum()
+        # The variance of two values is half the square of their difference.
+        assert float(spread[prompt].detach()) == pytest.approx(float((square / (2 * length * 5)).sqrt().log()), rel=1e-5)
+        torch.testing.assert_close(found[2 * prompt, :length], (first - second) / square, rtol=1e-4, atol=1e-6)
+        assert torch.equal(found[2 * prompt + 1], -found[2 * prompt])
+        assert not found[2 * prompt, length:].any()
+
+
+def test_diversity_keeps_the_motions_of_a_prompt_apart() -> None:
+    def spread(diversity: float) -> float:
+        objective = GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0, diversity=diversity)
+        grpo = make(make_policy(), rollout=GradientRollout(samples=2), objective=objective)
+        for _ in range(6):
+            metrics = grpo.step(PROMPTS)
+        assert ("loss/diversity" in metrics) == (diversity > 0)
+        grpo.updates = 0
+        with torch.no_grad():
+            done = grpo._sample(PROMPTS)
+        return float(sample_spread(done.rollout.x0.unflatten(0, (4, 2)), done.mask[::2]).mean())
+
+    assert spread(1.0) > 1.2 * spread(0.0)
+
+
+def test_diversity_needs_two_motions_and_is_off_in_the_control() -> None:
+    def weight(samples: int, *, shuffle: bool = False) -> float:
+        made = make(make_policy(), shuffle=shuffle, rollout=GradientRollout(samples=samples), objective=None)
+        return made.algorithm.diversity  # type: ignore[attr-defined, no-any-return]
+
+    assert weight(2) == GradientObjective().diversity > 0
+    assert weight(1) == weight(2, shuffle=True) == 0.0

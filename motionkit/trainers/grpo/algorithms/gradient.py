@@ -2,10 +2,13 @@
 
 Sources: Clark et al. 2023 (DRaFT, arXiv:2309.17400), Prabhudesai et al. 2023 (AlignProp, arXiv:2310.03739). A sample
 ``x_0 = ODE(x_T; theta)`` is a function of the parameters, so the gradient of ``-mean_i R(x_0^i)`` is exact: there are
-no groups, no advantages and no log-probabilities.
+no advantages and no log-probabilities. A prompt is sampled more than once only to keep its motions apart, by the
+gradient of their spread through the same chain.
 """
 
 from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -14,6 +17,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
 from motionkit.kernels import physics_sums
+from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored
@@ -34,6 +38,7 @@ from motionkit.trainers.grpo.algorithms._hold import roughness
 from motionkit.trainers.grpo.algorithms.options import GradientOptions
 
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
+_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
 _LONG = 10  # steps from which they are
 
@@ -49,7 +54,7 @@ class RewardGradient:
             skate terms are off unless they are set.
         seed: Seed of all noise.
         precision: Not needed; every algorithm is given it.
-        shuffle: Negative control: the sign of each sample's reward is drawn at random, and physics terms are off.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random; physics and diversity are off.
         world: The processes that train together.
 
     Raises:
@@ -58,7 +63,6 @@ class RewardGradient:
 
     graph = True
     passes = 1
-    samples = 1
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class RewardGradient:
         self.reference = reference
         self.rewards = rewards
         self.settings = objective
+        self.samples = options.rollout.samples
         self.guidance = sampler.guidance_scale
         self.noise = NoiseSource(seed)
         self.world = world or OneProcess()
@@ -93,23 +98,31 @@ class RewardGradient:
             0.0 if shuffle else weight if weight is not None else default if physics else 0.0
             for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
         )
+        self.diversity = 0.0 if shuffle or self.samples == 1 else objective.diversity
         size = sum(parameter.numel() for parameter in policy.network.parameters())
         auto = size > _LARGE or len(self.plan) > _LONG
         self.save_memory = auto if objective.save_memory == "auto" else objective.save_memory == "on"
+        # A network small enough to keep its activations is small enough for merging to pay.
+        self._merge = size <= _LARGE and not self.save_memory
+
+    def merged(self) -> AbstractContextManager[None]:
+        """Return where the network is called with adapters merged, if that is faster."""
+        return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on; the state of one step, another each time, is kept for the hold."""
-        done = graph_rollout(
-            predict,
-            self.plan,
-            start,
-            noise,
-            network=self.policy.network,
-            chain=self.settings.chain,
-            length=self.settings.chain_steps,
-            keep=() if number % 2 else (number // 2 % len(self.plan),),
-            save_memory=self.save_memory,
-        )
+        with self.merged():
+            done = graph_rollout(
+                predict,
+                self.plan,
+                start,
+                noise,
+                network=self.policy.network,
+                chain=self.settings.chain,
+                length=self.settings.chain_steps,
+                keep=() if number % 2 else (number // 2 % len(self.plan),),
+                save_memory=self.save_memory,
+            )
         if not done.x0.requires_grad:
             raise MotionkitError(
                 "the policy's prediction has no gradient in its trained parameters.",
@@ -142,11 +155,13 @@ class GradientUpdate:
         self._losses: dict[str, float] = {}
 
     def backward(self) -> bool:
-        """Add the gradient of the negative mean reward, of jerk and skate, and of the hold."""
+        """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
         rule = self._rule
         losses = {"policy": self._negative_reward()}
         if rule.jerk or rule.skate:
             losses["physics"] = self._physics()
+        if rule.diversity:
+            losses["diversity"] = -rule.diversity * self._spread().mean()
         # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
         total = torch.stack(list(losses.values())).sum() / rule.world.size
         total.backward()
@@ -174,6 +189,19 @@ class GradientUpdate:
         known = skate.isfinite() & jerk.isfinite()
         terms = rule.jerk * (jerk + _JERK_FLOOR).log() + rule.skate * skate
         return terms[known].sum() / max(1, int(known.sum()))
+
+    def _spread(self) -> Tensor:
+        """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
+
+        ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is
+        added to the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
+        """
+        samples, batch = self._rule.samples, self._batch
+        motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
+        mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
+        apart = (motions - motions.mean(1, keepdim=True)).square().sum((1, 3)).masked_fill(~mask, 0.0).sum(1)
+        variance = apart / ((samples - 1) * valid_dims(mask, motions.shape[-1]))
+        return 0.5 * (variance + _SPREAD_FLOOR).log()
 
     def _hold(self) -> tuple[Tensor, Tensor]:
         """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state per sample.

@@ -12,9 +12,10 @@ from motionkit.trainers.grpo.algorithms.options._shared import TrainSampler
 
 
 class GradientRollout(RolloutSettings):
-    """What is sampled before each update: one motion per prompt."""
+    """What is sampled before each update."""
 
-    prompts: Annotated[int, Cli("--batch-size")] = Field(16, ge=1, le=16384, description="Prompts per update.")
+    prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=16384, description="Prompts per update.")
+    samples: int = Field(2, ge=1, le=8, description="Motions per prompt; objective.diversity needs two.")
     by_length: bool = Field(True, description="Put prompts of similar length into one update, which saves padding.")
 
 
@@ -41,6 +42,9 @@ class GradientObjective(ObjectiveSettings):
     )
     skate: float | None = Field(
         None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
+    )
+    diversity: float = Field(
+        0.025, ge=0.0, description="Weight of the log of how far the motions of a prompt differ; 0 is off."
     )
 
 
