@@ -195,7 +195,7 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
             named.name = "physics"
             rewards.append((named, 0.1))
         rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
-        return rule.jerk, rule.skate  # type: ignore[attr-defined]
+        return rule.terms.jerk, rule.terms.skate  # type: ignore[attr-defined]
 
     assert weights() == (0.03, 0.02)
     assert weights(physics=True) == (0.0, 0.0)
