@@ -21,7 +21,7 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
-from motionkit.trainers.grpo.algorithms.gradient import GradientUpdate
+from motionkit.trainers.grpo.algorithms._terms import log_spread
 from motionkit.trainers.grpo.algorithms.options import GradientOptim, GradientRollout
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
@@ -199,7 +199,7 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
             named.name = "physics"
             rewards.append((named, 0.1))
         rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
-        return rule.jerk, rule.skate  # type: ignore[attr-defined]
+        return rule.terms.jerk, rule.terms.skate  # type: ignore[attr-defined]
 
     assert weights() == (0.03, 0.02)
     assert weights(physics=True) == (0.0, 0.0)
@@ -232,16 +232,16 @@ def test_the_spread_of_two_motions_has_its_analytic_value_and_gradient() -> None
     draw = torch.Generator().manual_seed(0)
     motions = torch.randn(4, 6, 5, generator=draw).requires_grad_()
     mask = mask_of([Prompt(("rise",), (length,), "x") for length in (6, 6, 3, 3)], 6)
-    update = GradientUpdate.__new__(GradientUpdate)
-    update._rule = SimpleNamespace(samples=2)  # type: ignore[assignment]
-    update._batch = SimpleNamespace(rollout=SimpleNamespace(x0=motions), mask=mask)  # type: ignore[assignment]
-    spread = update._spread()
+    batch = SimpleNamespace(rollout=SimpleNamespace(x0=motions), mask=mask)
+    spread = log_spread(batch, 2)  # type: ignore[arg-type]
     (found,) = torch.autograd.grad(spread.sum(), motions)
     for prompt, length in enumerate((6, 3)):
         first, second = motions[2 * prompt, :length].detach(), motions[2 * prompt + 1, :length].detach()
         square = (first - second).square().sum()
         # The variance of two values is half the square of their difference.
-        assert float(spread[prompt].detach()) == pytest.approx(float((square / (2 * length * 5)).sqrt().log()), rel=1e-5)
+        assert float(spread[prompt].detach()) == pytest.approx(
+            float((square / (2 * length * 5)).sqrt().log()), rel=1e-5
+        )
         torch.testing.assert_close(found[2 * prompt, :length], (first - second) / square, rtol=1e-4, atol=1e-6)
         assert torch.equal(found[2 * prompt + 1], -found[2 * prompt])
         assert not found[2 * prompt, length:].any()
@@ -255,9 +255,8 @@ def test_diversity_keeps_the_motions_of_a_prompt_apart() -> None:
             metrics = grpo.step(PROMPTS)
         assert ("loss/diversity" in metrics) == (diversity > 0)
         grpo.updates = 0
-        with torch.no_grad():
-            done = grpo._sample(PROMPTS)
-        return float(sample_spread(done.rollout.x0.unflatten(0, (4, 2)), done.mask[::2]).mean())
+        done = grpo._sample(PROMPTS)
+        return float(sample_spread(done.rollout.x0.detach().unflatten(0, (4, 2)), done.mask[::2]).mean())
 
     assert spread(1.0) > 1.2 * spread(0.0)
 

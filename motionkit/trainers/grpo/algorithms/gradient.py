@@ -10,41 +10,26 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
-from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored
-from motionkit.rl import (
-    DDIM,
-    NoiseSource,
-    Predict,
-    Rollout,
-    StepNoise,
-    StepPlan,
-    graph_rollout,
-    stable_hash,
-    valid_dims,
-)
+from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo.algorithms._hold import roughness
+from motionkit.trainers.grpo.algorithms._terms import GradientTerms, log_spread, require_gradient, require_graph
 from motionkit.trainers.grpo.algorithms.options import GradientOptions
 
-_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
-_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
 _LONG = 10  # steps from which they are
 
 
 class RewardGradient:
-    """The algorithm ``reward-gradient``; see `motionkit.trainers.grpo.algorithms.Algorithm`.
+    """The algorithm ``reward-gradient``; see `motionkit.trainers.grpo.algorithms.base.Algorithm`.
 
     Args:
         options: How the policy is sampled, and what is minimised beside the negative reward.
@@ -78,14 +63,21 @@ class RewardGradient:
     ) -> None:
         objective, sampler = options.objective, options.sampler
         self.policy = policy
-        self.reference = reference
         self.rewards = rewards
         self.settings = objective
         self.samples = options.rollout.samples
         self.guidance = sampler.guidance_scale
         self.noise = NoiseSource(seed)
-        self.world = world or OneProcess()
-        self.shuffle = shuffle
+        self.terms = GradientTerms(
+            objective,
+            policy=policy,
+            reference=reference,
+            rewards=rewards,
+            guidance=sampler.guidance_scale,
+            seed=seed,
+            shuffle=shuffle,
+            world=world or OneProcess(),
+        )
         steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
         self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         if objective.chain != "all" and objective.chain_steps > len(self.plan):
@@ -93,17 +85,10 @@ class RewardGradient:
                 f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} sampling steps.",
                 fix="set it to fewer, or --train-timesteps to more.",
             )
-        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
-        self.jerk, self.skate = (
-            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
-            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
-        )
         self.diversity = 0.0 if shuffle or self.samples == 1 else objective.diversity
-        size = sum(parameter.numel() for parameter in policy.network.parameters())
-        auto = size > _LARGE or len(self.plan) > _LONG
-        self.save_memory = auto if objective.save_memory == "auto" else objective.save_memory == "on"
+        self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
         # A network small enough to keep its activations is small enough for merging to pay.
-        self._merge = size <= _LARGE and not self.save_memory
+        self._merge = not self.save_memory and not is_large(policy)
 
     def merged(self) -> AbstractContextManager[None]:
         """Return where the network is called with adapters merged, if that is faster."""
@@ -123,13 +108,7 @@ class RewardGradient:
                 keep=() if number % 2 else (number // 2 % len(self.plan),),
                 save_memory=self.save_memory,
             )
-        if not done.x0.requires_grad:
-            raise MotionkitError(
-                "the policy's prediction has no gradient in its trained parameters.",
-                why="it was computed without a graph, and reward-gradient differentiates it.",
-                fix="--algorithm grpo needs no graph of the sampler.",
-                code=1,
-            )
+        require_graph(done.x0, "reward-gradient")
         return done
 
     def update(self, batch: Samples, scored: Scored, number: int) -> GradientUpdate:
@@ -140,15 +119,19 @@ class RewardGradient:
         """
         if number == 0:
             for reward, _ in self.rewards.terms:
-                _require_gradient(reward, batch)
-        return GradientUpdate(self, batch, scored, number)
+                require_gradient(reward, batch.motions, batch.prompts, batch.rollout.x0, "reward-gradient")
+        apart = self.diversity * log_spread(batch, self.samples).mean() if self.diversity else None
+        return GradientUpdate(self.terms, batch, scored, number, apart)
 
 
 class GradientUpdate:
-    """One update of `RewardGradient`; see `motionkit.trainers.grpo.algorithms.Update`."""
+    """One update by the gradient of scores that carry a graph; see `motionkit.trainers.grpo.algorithms.base.Update`."""
 
-    def __init__(self, rule: RewardGradient, batch: Samples, scored: Scored, number: int) -> None:
-        self._rule = rule
+    def __init__(
+        self, terms: GradientTerms, batch: Samples, scored: Scored, number: int, apart: Tensor | None = None
+    ) -> None:
+        self._terms = terms
+        self._apart = apart
         self._batch = batch
         self._scored = scored
         self._number = number
@@ -156,17 +139,17 @@ class GradientUpdate:
 
     def backward(self) -> bool:
         """Add the gradient of the negative mean reward, of jerk, skate and diversity, and of the hold."""
-        rule = self._rule
-        losses = {"policy": self._negative_reward()}
-        if rule.jerk or rule.skate:
-            losses["physics"] = self._physics()
-        if rule.diversity:
-            losses["diversity"] = -rule.diversity * self._spread().mean()
+        terms = self._terms
+        losses = {"policy": terms.negative_reward(self._scored, self._number)}
+        if terms.jerk or terms.skate:
+            losses["physics"] = terms.physics(self._batch.motions)
+        if self._apart is not None:
+            losses["diversity"] = -self._apart
         # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
-        total = torch.stack(list(losses.values())).sum() / rule.world.size
+        total = torch.stack(list(losses.values())).sum() / terms.world.size
         total.backward()
-        losses["anchor"], losses["hold"] = self._hold()
-        torch.add(losses["anchor"], losses["hold"]).div(rule.world.size).backward()
+        losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
+        torch.add(losses["anchor"], losses["hold"]).div(terms.world.size).backward()
         self._losses = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
         return True
 
@@ -174,97 +157,12 @@ class GradientUpdate:
         """Return the losses."""
         return {"loss/total": sum(self._losses.values()), **self._losses}
 
-    def _negative_reward(self) -> Tensor:
-        """Return ``-mean_i R_i`` over the samples that could be scored."""
-        total = self._scored.total[self._scored.finite]
-        if self._rule.shuffle:
-            draws = np.random.default_rng((self._rule.noise.seed, self._number)).choice((-1.0, 1.0), len(total))
-            total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
-        return -total.sum() / max(1, len(total))
 
-    def _physics(self) -> Tensor:
-        """Return ``w_j mean log(jerk) + w_s mean skate`` of the finished motions."""
-        rule, motions = self._rule, self._batch.motions
-        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-        known = skate.isfinite() & jerk.isfinite()
-        terms = rule.jerk * (jerk + _JERK_FLOOR).log() + rule.skate * skate
-        return terms[known].sum() / max(1, int(known.sum()))
-
-    def _spread(self) -> Tensor:
-        """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
-
-        ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is
-        added to the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
-        """
-        samples, batch = self._rule.samples, self._batch
-        motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
-        mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
-        apart = (motions - motions.mean(1, keepdim=True)).square().sum((1, 3)).masked_fill(~mask, 0.0).sum(1)
-        variance = apart / ((samples - 1) * valid_dims(mask, motions.shape[-1]))
-        return 0.5 * (variance + _SPREAD_FLOOR).log()
-
-    def _hold(self) -> tuple[Tensor, Tensor]:
-        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state per sample.
-
-        alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
-        made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
-        """
-        rule, batch = self._rule, self._batch
-        x, timestep = self._visited() if self._number % 2 == 0 else self._anywhere()
-        other = rule.reference.condition(batch.prompts, batch.condition)
-        x0 = rule.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=rule.guidance)
-        aim = rule.reference.predict(x, timestep, other, batch.lengths, guidance=rule.guidance)
-        moved = x0 - aim  # d, [N, T, D]
-        # [N]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
-        signal = rule.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
-        square = moved.square().sum(-1).masked_fill(~batch.mask, 0.0).sum(1) / valid_dims(batch.mask, moved.shape[-1])
-        rough = rule.settings.anchor * roughness(moved, batch.mask)
-        return rough.mean(), (rule.settings.hold * signal * square).mean()
-
-    def _visited(self) -> tuple[Tensor, Tensor]:
-        """Return the kept states of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
-        rest = self._batch.rollout.rest
-        assert rest is not None, "a graph rollout keeps its states"
-        return rest.x_t[0], rest.timesteps.expand(len(self._batch.lengths))
-
-    def _anywhere(self) -> tuple[Tensor, Tensor]:
-        """Return the finished motions noised to a timestep drawn for each: what other samplers visit is held too."""
-        rule, batch = self._rule, self._batch
-        clean = batch.rollout.x0.detach()
-        count, schedule = len(clean), rule.policy.schedule
-        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)
-        numbers = torch.arange(count, device=clean.device)
-        draws = np.random.default_rng((rule.noise.seed, self._number)).integers(
-            len(schedule), size=count * rule.world.size
-        )
-        mine = draws[rule.world.rank * count :][:count]
-        timestep = torch.as_tensor(mine, device=clean.device)
-        # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
-        noise = rule.noise.start(-2 - self._number, keys, numbers, tuple(clean.shape[1:]))
-        signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
-        # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
-        return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+def saves_memory(choice: str, policy: DiffusionPolicy, plan: StepPlan) -> bool:
+    """Return whether each step is computed twice and one is kept in memory; `choice` is ``on``, ``off`` or ``auto``."""
+    return is_large(policy) or len(plan) > _LONG if choice == "auto" else choice == "on"
 
 
-def _require_gradient(reward: Reward, batch: Samples) -> None:
-    """Differentiate a reward in the finished motions once, to see that it can be.
-
-    Raises:
-        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
-    """
-    total = reward.score(batch.motions, batch.prompts).total
-    known = total[total.isfinite()].sum()
-    found = (
-        torch.autograd.grad(known, batch.rollout.x0, retain_graph=True, allow_unused=True)
-        if known.requires_grad
-        else ()
-    )
-    gradient = next((one for one in found if one is not None), None)
-    if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
-        what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
-        raise MotionkitError(
-            f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
-            why="reward-gradient follows the gradient of the reward; nothing can be learnt from this one.",
-            fix="--algorithm grpo uses the values of the reward alone.",
-            code=1,
-        )
+def is_large(policy: DiffusionPolicy) -> bool:
+    """Return whether the network has more parameters than it pays to keep the activations of."""
+    return sum(parameter.numel() for parameter in policy.network.parameters()) > _LARGE

@@ -11,7 +11,12 @@ from motionkit.trainers.grpo.algorithms.options._gradient import (
     GradientRollout,
 )
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._shared import (
+    CreditObjective,
+    GroupRollout,
+    HoldObjective,
+    TrainSampler,
+)
 
 __all__ = [
     "CreditObjective",
@@ -24,5 +29,6 @@ __all__ = [
     "GrpoOptions",
     "GrpoRollout",
     "GrpoSampler",
+    "HoldObjective",
     "TrainSampler",
 ]

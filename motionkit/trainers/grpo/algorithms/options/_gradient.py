@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
-from motionkit.trainers.grpo._settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
-from motionkit.trainers.grpo.algorithms.options._shared import TrainSampler
+from motionkit.trainers.grpo._settings import GrpoOptimSettings, RolloutSettings
+from motionkit.trainers.grpo.algorithms.options._shared import HoldObjective, TrainSampler
 
 
 class GradientRollout(RolloutSettings):
@@ -19,7 +19,7 @@ class GradientRollout(RolloutSettings):
     by_length: bool = Field(True, description="Put prompts of similar length into one update, which saves padding.")
 
 
-class GradientObjective(ObjectiveSettings):
+class GradientObjective(HoldObjective):
     """What is minimised beside the negative reward."""
 
     chain: Literal["all", "first", "last"] = Field(
@@ -30,18 +30,6 @@ class GradientObjective(ObjectiveSettings):
     save_memory: Literal["auto", "on", "off"] = Field(
         "auto",
         description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
-    )
-    anchor: float = Field(
-        5.0, ge=0.0, description="Weight of what keeps predictions as smooth as the reference's; 0 is off."
-    )
-    hold: float = Field(
-        8.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
-    )
-    jerk: float | None = Field(
-        None, ge=0.0, description="Weight of the log of the jerk; default: 0.03, and 0 with a physics reward."
-    )
-    skate: float | None = Field(
-        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
     )
     diversity: float = Field(
         0.025, ge=0.0, description="Weight of the log of how far the motions of a prompt differ; 0 is off."

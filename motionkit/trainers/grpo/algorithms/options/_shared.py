@@ -61,3 +61,20 @@ class CreditObjective(ObjectiveSettings):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         return {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
+
+
+class HoldObjective(ObjectiveSettings):
+    """What is minimised beside the negative reward, by algorithms that follow its gradient."""
+
+    anchor: float = Field(
+        5.0, ge=0.0, description="Weight of what keeps predictions as smooth as the reference's; 0 is off."
+    )
+    hold: float = Field(
+        8.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
+    )
+    jerk: float | None = Field(
+        None, ge=0.0, description="Weight of the log of the jerk; default: 0.03, and 0 with a physics reward."
+    )
+    skate: float | None = Field(
+        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
+    )

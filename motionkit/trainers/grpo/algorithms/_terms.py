@@ -1,0 +1,180 @@
+"""What an algorithm that follows a reward's gradient minimises, whatever the gradient goes through."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import Samples
+from motionkit.kernels import physics_sums
+from motionkit.motion import MotionBatch
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.base import Reward
+from motionkit.rewards.mix import RewardMix, Scored
+from motionkit.rl import NoiseSource, stable_hash, valid_dims
+from motionkit.text import Prompt
+from motionkit.trainers._world import World
+from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo.algorithms._hold import roughness
+from motionkit.trainers.grpo.algorithms.options import HoldObjective
+
+_JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
+_SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
+
+
+class GradientTerms:
+    """Minus the reward, jerk and skate, and the distance to the reference.
+
+    Args:
+        objective: Weights of the terms.
+        policy: The policy that is trained.
+        reference: What the hold is measured to.
+        rewards: The rewards. With a physics reward among them jerk and skate are off unless they are set.
+        guidance: Guidance scale of the rollout.
+        seed: Seed of all noise.
+        shuffle: Negative control: the sign of each sample's reward is drawn at random, and jerk and skate are off.
+        world: The processes that train together.
+
+    Attributes:
+        jerk: Weight of the logarithm of the jerk.
+        skate: Weight of the skate in m/s.
+    """
+
+    def __init__(
+        self,
+        objective: HoldObjective,
+        *,
+        policy: DiffusionPolicy,
+        reference: Reference,
+        rewards: RewardMix,
+        guidance: float,
+        seed: int,
+        shuffle: bool,
+        world: World,
+    ) -> None:
+        self.settings = objective
+        self.policy = policy
+        self.reference = reference
+        self.guidance = guidance
+        self.noise = NoiseSource(seed)
+        self.shuffle = shuffle
+        self.world = world
+        physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
+        self.jerk, self.skate = (
+            0.0 if shuffle else weight if weight is not None else default if physics else 0.0
+            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
+        )
+
+    def negative_reward(self, scored: Scored, number: int) -> Tensor:
+        """Return ``-mean_i R_i`` over the samples that could be scored; `number` is that of the update."""
+        total = scored.total[scored.finite]
+        if self.shuffle:
+            draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
+            total = total * torch.as_tensor(draws, dtype=total.dtype, device=total.device)
+        return -total.sum() / max(1, len(total))
+
+    def physics(self, motions: MotionBatch) -> Tensor:
+        """Return ``w_j mean log(jerk) + w_s mean skate``."""
+        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        known = skate.isfinite() & jerk.isfinite()
+        terms = self.jerk * (jerk + _JERK_FLOOR).log() + self.skate * skate
+        return terms[known].sum() / max(1, int(known.sum()))
+
+    def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
+        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state per sample.
+
+        alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
+        made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
+        """
+        x, timestep = self._visited(batch) if number % 2 == 0 else self._anywhere(batch, number)
+        other = self.reference.condition(batch.prompts, batch.condition)
+        x0 = self.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=self.guidance)
+        aim = self.reference.predict(x, timestep, other, batch.lengths, guidance=self.guidance)
+        moved = x0 - aim  # d, [N, T, D]
+        # [N]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
+        signal = self.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
+        square = moved.square().sum(-1).masked_fill(~batch.mask, 0.0).sum(1) / valid_dims(batch.mask, moved.shape[-1])
+        rough = self.settings.anchor * roughness(moved, batch.mask)
+        return rough.mean(), (self.settings.hold * signal * square).mean()
+
+    def _visited(self, batch: Samples) -> tuple[Tensor, Tensor]:
+        """Return the kept states of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
+        rest = batch.rollout.rest
+        assert rest is not None, "a graph rollout keeps its states"
+        return rest.x_t[0], rest.timesteps.expand(len(batch.lengths))
+
+    def _anywhere(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
+        """Return the finished motions noised to a timestep drawn for each: what other samplers visit is held too."""
+        clean = batch.rollout.x0.detach()
+        count, schedule = len(clean), self.policy.schedule
+        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)
+        numbers = torch.arange(count, device=clean.device)
+        draws = np.random.default_rng((self.noise.seed, number)).integers(len(schedule), size=count * self.world.size)
+        mine = draws[self.world.rank * count :][:count]
+        timestep = torch.as_tensor(mine, device=clean.device)
+        # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
+        noise = self.noise.start(-2 - number, keys, numbers, tuple(clean.shape[1:]))
+        signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
+        # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
+        return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+
+
+def require_graph(x0: Tensor, algorithm: str) -> None:
+    """Refuse predictions without a graph.
+
+    Raises:
+        MotionkitError: `x0` has none (exit code 1).
+    """
+    if not x0.requires_grad:
+        raise MotionkitError(
+            "the policy's prediction has no gradient in its trained parameters.",
+            why=f"it was computed without a graph, and {algorithm} differentiates it.",
+            fix="--algorithm grpo needs no graph of the sampler.",
+            code=1,
+        )
+
+
+def log_spread(batch: Samples, samples: int) -> Tensor:
+    """Return ``log s`` of each of the P prompts, s the spread of its S motions around their mean, ``[P]``.
+
+    ``s^2 = sum_i |x_i - mean_j x_j|^2 / ((S - 1) L D)`` over L valid frames and D normalised features. What is added to
+    the gradient of a motion is along its difference to the others, so that it is as smooth as they are.
+
+    Args:
+        batch: N = P x S samples.
+        samples: S, at least 2.
+    """
+    motions = batch.rollout.x0.unflatten(0, (-1, samples))  # [P, S, T, D]
+    mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
+    apart = (motions - motions.mean(1, keepdim=True)).square().sum((1, 3)).masked_fill(~mask, 0.0).sum(1)
+    variance = apart / ((samples - 1) * valid_dims(mask, motions.shape[-1]))
+    return 0.5 * (variance + _SPREAD_FLOOR).log()
+
+
+def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt], x0: Tensor, algorithm: str) -> None:
+    """Differentiate a reward once, to see that it can be.
+
+    Args:
+        reward: The reward.
+        motions: What it scores, with a graph that leads to `x0`.
+        prompts: What was asked.
+        x0: ``[N, T, D]`` normalised features of the motions.
+        algorithm: Name of the algorithm that needs the gradient.
+
+    Raises:
+        MotionkitError: The gradient is missing, zero or not finite for every sample (exit code 1).
+    """
+    total = reward.score(motions, prompts).total
+    known = total[total.isfinite()].sum()
+    found = torch.autograd.grad(known, x0, retain_graph=True, allow_unused=True) if known.requires_grad else ()
+    gradient = next((one for one in found if one is not None), None)
+    if gradient is None or not bool((gradient.isfinite() & (gradient != 0)).any()):
+        what = "no" if gradient is None else "a zero" if bool(gradient.isfinite().all()) else "no finite"
+        raise MotionkitError(
+            f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
+            why=f"{algorithm} follows the gradient of the reward; nothing can be learnt from this one.",
+            fix="--algorithm grpo uses the values of the reward alone.",
+            code=1,
+        )
