@@ -50,3 +50,12 @@ class MotionBatch:
     def joints(self) -> Tensor:
         """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
         return features_to_joints(self.features, self.skeleton, self.lengths)
+
+    def detach(self) -> MotionBatch:
+        """Return the same motions without a graph; the batch itself where there is none."""
+        if not self.features.requires_grad:
+            return self
+        plain = MotionBatch(self.features.detach(), self.lengths, skeleton=self.skeleton, fps=self.fps)
+        if "joints" in self.__dict__:  # recovered before: need not be recovered again
+            plain.joints = self.joints.detach()
+        return plain

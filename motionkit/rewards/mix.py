@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch
 from motionkit.rewards._scores import checked
-from motionkit.rewards.base import Record, Reward
+from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.text import Prompt
+
+
+@dataclass(frozen=True)
+class Term:
+    """Scores of one reward of a mix.
+
+    Attributes:
+        name: Name of the reward.
+        weight: Its weight.
+        scores: What it returned.
+        gradient: Whether the scores carry a graph.
+    """
+
+    name: str
+    weight: float
+    scores: RewardScores
+    gradient: bool
 
 
 @dataclass(frozen=True)
@@ -26,6 +44,7 @@ class Scored:
         finite: ``[N]`` bool, False where some reward could not be computed.
         metrics: Means of every reward and part, by metric name.
         dead: Names of the rewards that gave no sample a finite score.
+        terms: Scores of each reward.
     """
 
     total: Tensor
@@ -34,6 +53,16 @@ class Scored:
     finite: Tensor
     metrics: dict[str, float]
     dead: tuple[str, ...] = ()
+    terms: tuple[Term, ...] = field(default=(), repr=False)
+
+    def part(self, *, gradient: bool) -> Scored:
+        """Return the sum of the rewards with a gradient alone, or of those without.
+
+        A sample is finite in one part whatever the rewards of the other part gave it. A reward that gave no sample a
+        finite score is left out of its part, as long as the part has another.
+        """
+        terms = tuple(term for term in self.terms if term.gradient is gradient)
+        return _added(terms, self.valid, self.metrics, leave_out=True)
 
 
 class RewardMix:
@@ -41,6 +70,8 @@ class RewardMix:
 
     Args:
         terms: Rewards with their weights, in the order they are summed.
+        gradient: Whether each of them can be differentiated in what it scores. One that cannot is scored without a
+            graph. None takes every reward as it is: one has a gradient where its scores carry a graph.
 
     Example:
         >>> from motionkit import load_reward
@@ -51,8 +82,15 @@ class RewardMix:
         torch.Size([2])
     """
 
-    def __init__(self, terms: Sequence[tuple[Reward, float]]) -> None:
+    def __init__(self, terms: Sequence[tuple[Reward, float]], *, gradient: Sequence[bool] | None = None) -> None:
         self.terms = tuple(terms)
+        self.gradient = None if gradient is None else tuple(gradient)
+
+    @property
+    def without_gradient(self) -> list[str]:
+        """Names of the rewards that cannot be differentiated; none is known of where `gradient` was not given."""
+        able = self.gradient or (True,) * len(self.terms)
+        return [reward.name for (reward, _), gradient in zip(self.terms, able, strict=True) if not gradient]
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -78,38 +116,46 @@ class RewardMix:
         device = samples.device
         counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
         valid = torch.arange(int(counts.max()), device=device) < counts[:, None]
-        found = [
-            (reward.name, weight, checked(reward.score(samples, prompts), reward.name, valid))
-            for reward, weight in self.terms
-        ]
+        plain = samples.detach() if isinstance(samples, MotionBatch) else samples  # other records have no graph
+        able = self.gradient or (True,) * len(self.terms)
+        found: list[Term] = []
+        for (reward, weight), gradient in zip(self.terms, able, strict=True):
+            with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
+                scores = checked(reward.score(samples if gradient else plain, prompts), reward.name, valid)
+            found.append(Term(reward.name, weight, scores, scores.total.requires_grad))
         metrics: dict[str, float] = {}
-        dead: list[str] = []
-        for name, _, scores in found:
-            known = scores.total[scores.total.isfinite()]
-            if len(known) == 0:
-                dead.append(name)
-            metrics[f"reward/{name}/mean"] = float(known.detach().mean()) if len(known) else float("nan")
+        for term in found:
+            known = term.scores.total[term.scores.total.isfinite()]
+            metrics[f"reward/{term.name}/mean"] = float(known.detach().mean()) if len(known) else float("nan")
             metrics |= {
-                f"reward/{name}/{part}": float(value.detach().nanmean()) for part, value in scores.parts.items()
+                f"reward/{term.name}/{part}": float(value.detach().nanmean())
+                for part, value in term.scores.parts.items()
             }
-        without = dead if leave_out and len(dead) < len(found) else []
-        total = torch.zeros(len(prompts), device=device)
-        segments = torch.zeros(valid.shape, device=device)
-        for name, weight, scores in found:
-            if name in without:
-                continue
-            total = total + weight * scores.total
-            own = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
-            segments = segments + weight * own
-        finite = total.isfinite()
-        return Scored(
-            total=torch.where(finite, total, total.new_zeros(())),
-            segments=torch.where(valid & finite[:, None], segments, segments.new_zeros(())),
-            valid=valid,
-            finite=finite,
-            metrics=metrics | {"reward/left_out": float(len(without))},
-            dead=tuple(dead),
-        )
+        return _added(tuple(found), valid, metrics, leave_out=leave_out)
+
+
+def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *, leave_out: bool) -> Scored:
+    dead = [term.name for term in terms if not bool(term.scores.total.isfinite().any())]
+    without = dead if leave_out and len(dead) < len(terms) else []
+    total = torch.zeros(len(valid), device=valid.device)
+    segments = torch.zeros(valid.shape, device=valid.device)
+    for term in terms:
+        if term.name in without:
+            continue
+        scores = term.scores
+        total = total + term.weight * scores.total
+        own = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
+        segments = segments + term.weight * own
+    finite = total.isfinite()
+    return Scored(
+        total=torch.where(finite, total, total.new_zeros(())),
+        segments=torch.where(valid & finite[:, None], segments, segments.new_zeros(())),
+        valid=valid,
+        finite=finite,
+        metrics=metrics | {"reward/left_out": float(len(without))},
+        dead=tuple(dead),
+        terms=terms,
+    )
 
 
 def refuse_dead(names: Sequence[str], scored: str) -> None:

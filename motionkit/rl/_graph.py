@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.rl._plan import StepPlan
-from motionkit.rl._rollout import Predict, Rollout, StepNoise, Visited
+from motionkit.rl._rollout import Predict, Rollout, StepNoise, Visited, stacked
 
 Chain = Literal["all", "first", "last"]
 
@@ -29,6 +29,7 @@ def graph_rollout(
     chain: Chain = "all",
     length: int = 0,
     keep: Collection[int] = (),
+    record: bool = False,
     save_memory: bool = False,
 ) -> Rollout:
     """Sample from noise to motion and leave the graph on.
@@ -44,11 +45,13 @@ def graph_rollout(
             before which nothing is kept.
         length: K of ``first`` and ``last``.
         keep: Positions of steps whose states are returned.
+        record: Keep the steps that add noise, without a graph, for their log-probability.
         save_memory: Keep only the states between the steps, and run each step a second time on the way back: memory is
             that of one step, whatever their number, for one more forward pass.
 
     Returns:
-        ``x0`` with a graph, and the states of the steps `keep` in ``rest``, detached.
+        ``x0`` with a graph; detached, the states of the steps `keep` in ``rest`` and with `record` the noisy steps in
+        ``trajectory``.
     """
     # theta acts on x_0 through every step: x_{k+1} = a_k f(x_k, t_k; theta) + b_k x_k. `frozen` calls pass the
     # gradient on to x_k but not to theta; states before `cut` carry no graph at all.
@@ -57,6 +60,7 @@ def graph_rollout(
     cut = len(plan) - length if chain == "last" else 0
     x = x_start.detach().to(torch.float32)
     states: list[Tensor] = []
+    scored: list[tuple[Tensor, Tensor, Tensor]] = []
     rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
     for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
         asked = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
@@ -66,14 +70,18 @@ def graph_rollout(
         with torch.set_grad_enabled(position >= cut):
             again = save_memory and position >= cut
             x0 = checkpoint(call, x, asked, use_reentrant=False) if again else call(x, asked)
+            x0 = x0.to(torch.float32)
             # The last step returns the prediction itself (c_x0 = 1, c_xt = 0); 0 * x would keep its graph alive.
-            x = c_x0 * x0.to(torch.float32) + c_xt * x if position < last else x0.to(torch.float32)
+            before, x = x, c_x0 * x0 + c_xt * x if position < last else x0
         if sigma:
-            x = x + sigma * noise(timestep)
+            eps = noise(timestep)
+            x = x + sigma * eps
+            if record:
+                scored.append((before.detach(), eps, x0.detach()))
     kept = sorted(keep)
     return Rollout(
         x,
-        None,
+        stacked(scored, plan, x.device) if scored else None,
         Visited(
             torch.stack(states) if states else x.new_zeros(0, *x.shape).detach(),
             plan.timesteps[kept].to(x.device) if kept else torch.zeros(0, dtype=torch.int64, device=x.device),

@@ -199,10 +199,11 @@ def rollout(predict: Predict, plan: StepPlan, x_start: Tensor, noise: StepNoise,
         return Rollout(x, None)
     states = torch.stack([state for state, _ in rest]) if rest else x.new_zeros(0, *x.shape)
     others = torch.tensor([timestep for _, timestep in rest], dtype=torch.int64, device=x.device)
-    return Rollout(x, _stack(kept, plan, x.device), Visited(states, others))
+    return Rollout(x, stacked(kept, plan, x.device), Visited(states, others))
 
 
-def _stack(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:
+def stacked(kept: list[tuple[Tensor, Tensor, Tensor]], plan: StepPlan, device: torch.device) -> Trajectory:
+    """Return the kept ``(x_t, eps, x0_old)`` of the scored steps, ``[N, T, D]`` each, as one record."""
     where = torch.tensor(plan.trainable)
     # S triples of [N, T, D] become three tensors [S, N, T, D].
     x_t, eps, x0_old = (torch.stack(list(tensors)) for tensors in zip(*kept, strict=True))

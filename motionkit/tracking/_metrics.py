@@ -32,6 +32,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     # one step of reinforcement learning
     ("loss/total", "1", "down", "What the optimiser minimised: the sum of the weighted losses."),
     ("loss/policy", "1", "down", "Policy-gradient surrogate alone; near zero by construction when on-policy."),
+    ("loss/reward", "1", "down", "Minus the mean of the rewards that are followed by their gradient."),
     ("loss/kl", "1", "down", "KL penalty as it enters loss/total (coefficient included)."),
     (
         "loss/anchor",

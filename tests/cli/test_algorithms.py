@@ -29,7 +29,7 @@ class Still:
     name = "still"
     def __init__(self, options, **runtime): pass
     def score(self, motions, prompts):
-        return RewardScores(-motions.joints.std((1, 2, 3)))
+        return RewardScores(-torch.from_numpy(motions.joints.numpy()).std((1, 2, 3)))
 
 component = Component("Stands still", Options, __name__ + ":Still")
 '''
@@ -102,20 +102,48 @@ def test_an_option_of_one_algorithm_chooses_it_and_is_refused_by_another(
 ) -> None:
     chosen = cli(*gradient(tiny, "run", *option, "--dry-run"))
     assert chosen.exit_code == 0, chosen.stderr
-    assert "algorithm grpo (only it has " in chosen.stderr
+    assert "algorithm grpo (reward-gradient has no " in chosen.stderr
     refused(cli, gradient(tiny, "run", "--algorithm", "reward-gradient", *option), "--algorithm grpo")
     assert not Path("run").exists()
 
 
-def test_a_reward_without_gradient_needs_grpo(tiny: Tiny, cli: Cli) -> None:
+def still(tiny: Tiny) -> tuple[str, ...]:
+    """The reward in still.py, which declares no gradient, beside TMR."""
     Path("still.py").write_text(REWARD)
-    both = ("--reward", "./still.py:component=0.1", "--reward.weights", str(tiny.tmr))
-    chosen = cli(*gradient(tiny, "run", *both, "--dry-run"))
-    assert chosen.exit_code == 0, chosen.stderr
-    assert "algorithm grpo (./still.py:component has no gradient)" in chosen.stderr
-    words = gradient(tiny, "run", *both, "--algorithm", "reward-gradient")
-    refused(cli, words, "the reward ./still.py:component has no gradient", "--algorithm grpo")
+    return "--reward", "./still.py:component=0.1", "--reward.weights", str(tiny.tmr)
+
+
+def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli: Cli) -> None:
+    more = (*still(tiny), "--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--group-size", "2")
+    result = cli(*gradient(tiny, "run", *more, "--json"))
+    assert result.exit_code == 0, result.stderr
+    assert (
+        "algorithm mixed (./still.py:component has no gradient, tmr-dense has one); --algorithm grpo" in result.stderr
+    )
+    assert json.loads(Path("run/config.json").read_text())["algorithm"] == "mixed"
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    parts = {"loss/policy", "loss/reward", "loss/hold", "loss/physics", "advantage/std", "ratio/mean"}
+    assert parts <= lines[1].keys()
+    assert lines[1]["loss/reward"] == pytest.approx(-lines[1]["reward/tmr-dense/mean"], abs=1e-6)
+    shutil.copytree("run", "again")
+    words = ("grpo", "--resume", "again/checkpoints/step-00000002", "--reward", "tmr-dense", *still(tiny)[:2], "--json")
+    result = cli(*words)
+    assert result.exit_code == 0, result.stderr
+    last = "checkpoints/step-00000004/model.safetensors"
+    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_reward_gradient_refuses_a_reward_without_one(tiny: Tiny, cli: Cli) -> None:
+    words = gradient(tiny, "run", *still(tiny), "--algorithm", "reward-gradient")
+    refused(cli, words, "the reward still has no gradient", "--algorithm mixed follows the gradient of the others")
     assert not Path("run").exists()
+
+
+def test_a_mixture_of_one_kind_says_what_is_cheaper(tiny: Tiny, cli: Cli) -> None:
+    result = cli(*gradient(tiny, "run", "--algorithm", "mixed", "--set", "heldout.prompts=0", steps=1))
+    assert result.exit_code == 0, result.stderr
+    assert "every reward has a gradient: --algorithm reward-gradient does the same" in result.stderr
 
 
 def test_the_control_draws_signs_and_has_no_physics(tiny: Tiny, cli: Cli) -> None:

@@ -10,7 +10,7 @@ from motionkit.config import leaves
 from motionkit.errors import MotionkitError
 
 AUTO = "auto"
-_BLACK_BOX, _GRADIENT = "grpo", "reward-gradient"
+_BLACK_BOX, _GRADIENT, _MIXED = "grpo", "reward-gradient", "mixed"
 _GROUPS = ("objective", "rollout", "sampler")
 """Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
 
@@ -19,7 +19,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
     """Resolve ``auto``; every other name stays.
 
     An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
-    reward has a gradient, else `grpo`, which needs none.
+    reward has a gradient, `mixed` if only some have, and `grpo`, which needs none, if none has.
 
     Args:
         name: What the user chose.
@@ -36,7 +36,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         return name, ""
     rewards = chosen.get("reward", ())
     without = [reward for reward in rewards if not _has_gradient(reward)]
-    wanted = _BLACK_BOX if without else _GRADIENT
+    wanted = _GRADIENT if not without else _MIXED if len(without) < len(rewards) else _BLACK_BOX
     # Only our own: another package is not imported before it is asked for.
     names = {entry.name: _keys(entry.name) for entry in plugins.available("algorithms") if entry.builtin}
     special = {key for key in keys if 0 < sum(key in own for own in names.values()) < len(names)}
@@ -47,10 +47,11 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         )
     if wanted not in able:
         taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
-        only = sorted(key for key in special if key not in names[wanted])
-        return taken, _line(taken, f"only it has {', '.join(only)}" if only else "of the options", able)
+        return taken, _line(taken, f"{wanted} has no {', '.join(sorted(special - names[wanted]))}", "")
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
-    return wanted, _line(wanted, reason, able)
+    if wanted == _MIXED:
+        reason += f", {', '.join(reward for reward in rewards if reward not in without)} has one"
+    return wanted, _line(wanted, reason, _BLACK_BOX if _BLACK_BOX in able else "")
 
 
 def _has_gradient(reward: str) -> bool:
@@ -65,7 +66,6 @@ def _keys(algorithm: str) -> set[str]:
     return {leaf.key for leaf in found if leaf.path[0] in _GROUPS}
 
 
-def _line(taken: str, reason: str, able: Sequence[str]) -> str:
-    others = [name for name in able if name != taken]
-    choose = f"; --algorithm {' or '.join(others)} chooses another" if others else ""
+def _line(taken: str, reason: str, other: str) -> str:
+    choose = f"; --algorithm {other} chooses another" if other and other != taken else ""
     return f"algorithm {taken} ({reason}){choose}"

@@ -38,7 +38,7 @@ class GRPO:
 
     Args:
         policy: Policy to train.
-        rewards: One reward, or several with weights.
+        rewards: One reward, or several with weights; a `RewardMix` can say which of them have a gradient.
         reference: Policy that KL is measured to; the policy as it starts when None.
         algorithm: Update rule by name, or as a settings model holds it, with its options.
         rollout: Options of the algorithm: what is sampled before each update.
@@ -69,7 +69,7 @@ class GRPO:
     def __init__(
         self,
         policy: DiffusionPolicy,
-        rewards: Reward | Sequence[tuple[Reward, float]],
+        rewards: Reward | Sequence[tuple[Reward, float]] | RewardMix,
         *,
         reference: DiffusionPolicy | None = None,
         algorithm: str | Chosen = "grpo",
@@ -87,7 +87,9 @@ class GRPO:
     ) -> None:
         self.world = world or OneProcess()
         self.policy = policy
-        self.rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
+        if not isinstance(rewards, RewardMix):
+            rewards = RewardMix(rewards if isinstance(rewards, Sequence) else [(rewards, 1.0)])
+        self.rewards = rewards
         lora, control = lora or GrpoLoraSettings(), control or ControlSettings()
         if lora.enabled:
             policy.adapt(r=lora.r, alpha=lora.alpha, dropout=lora.dropout, targets=lora.targets, seed=seed)

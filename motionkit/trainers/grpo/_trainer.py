@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from motionkit.evaluation import (
     shared_sources,
 )
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDPM
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
@@ -75,10 +76,11 @@ class GrpoTrainer:
         named = {
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
+        able = [plugins.get(chosen.kind, chosen.name).gradient for chosen in settings.reward]
         self.inputs = inputs_of({"policy": self.policy, **named})
         self.grpo = GRPO(
             self.policy,
-            self.rewards,
+            RewardMix(self.rewards, gradient=able),
             reference=reference,
             algorithm=settings.algorithm,
             optim=settings.optim,
@@ -89,8 +91,6 @@ class GrpoTrainer:
             precision=settings.precision,
             updates=settings.run.num_steps,
         )
-        if self.grpo.algorithm.graph:
-            _require_gradients(settings.reward)
         self.shared: list[str] = []
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
@@ -211,19 +211,3 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
     )
     reference.network.requires_grad_(False)
     return policy, reference
-
-
-def _require_gradients(rewards: Sequence[Chosen]) -> None:
-    """Refuse rewards that declare no gradient, for an algorithm that needs one.
-
-    Raises:
-        MotionkitError: Names them.
-    """
-    without = [chosen.name for chosen in rewards if not plugins.get(chosen.kind, chosen.name).gradient]
-    if without:
-        raise MotionkitError(
-            f"the reward {' and the reward '.join(without)} has no gradient.",
-            why="the chosen algorithm differentiates every reward, and a plugin has to declare that it can be "
-            "(Component(gradient=True)).",
-            fix="--algorithm grpo needs no gradient.",
-        )

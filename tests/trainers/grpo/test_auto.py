@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from motionkit.errors import MotionkitError
 from motionkit.trainers.grpo._auto import decide
 
+BLACK_BOX = "from motionkit.config import Group\nfrom motionkit.plugins import Component\n" + (
+    'component = Component("Black box", Group, "still:Still")\n'
+)
 BROKEN = "raise RuntimeError('never imported for auto')\n"
 
 
@@ -19,14 +23,31 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         ((), ("tmr-dense", "physics"), "reward-gradient"),
         (("optim.learning_rate", "rollout.prompts"), ("tmr-dense",), "reward-gradient"),
         (("rollout.group_size",), ("tmr-dense",), "grpo"),
+        (("objective.kl_coef",), ("tmr-dense", "./still.py:component"), "grpo"),
+        ((), ("tmr-dense", "./still.py:component"), "mixed"),
+        ((), ("./still.py:component", "physics", "tmr-dense"), "mixed"),
+        (("rollout.group_size", "sampler.window_size"), ("tmr-dense", "./still.py:component"), "mixed"),
+        ((), ("./still.py:component",), "grpo"),
         (("objective.chain",), ("tmr-dense",), "reward-gradient"),
         ((), ("tmr-dense", "nosuch"), "reward-gradient"),  # the slot of the reward says that there is none
     ],
 )
-def test_options_choose_before_rewards_do(keys: tuple[str, ...], rewards: tuple[str, ...], taken: str) -> None:
+def test_options_choose_before_rewards_do(
+    keys: tuple[str, ...], rewards: tuple[str, ...], taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("still.py").write_text(BLACK_BOX)
     found, line = decide("auto", set(keys), {"reward": rewards})
     assert found == taken
     assert line.startswith(f"algorithm {taken} (")
+
+
+def test_the_line_says_which_reward_decided() -> None:
+    gradient = {"reward": ("tmr-dense",)}
+    line = decide("auto", set(), gradient)[1]
+    assert line.endswith("(every reward has a gradient); --algorithm grpo chooses another")
+    line = decide("auto", {"objective.clip_range"}, gradient)[1]
+    assert line == "algorithm grpo (reward-gradient has no objective.clip_range)"
 
 
 def test_a_name_stays() -> None:

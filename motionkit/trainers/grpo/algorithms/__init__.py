@@ -8,6 +8,9 @@ from motionkit.trainers.grpo.algorithms.options import (
     GrpoOptions,
     GrpoRollout,
     GrpoSampler,
+    MixedObjective,
+    MixedOptions,
+    MixedRollout,
 )
 
 grpo = Component(
@@ -20,6 +23,11 @@ reward_gradient = Component(
     options=GradientOptions,
     factory="motionkit.trainers.grpo.algorithms.gradient:RewardGradient",
 )
+mixed = Component(
+    summary="Rewards with a gradient by their gradient, the others by the policy gradient, summed",
+    options=MixedOptions,
+    factory="motionkit.trainers.grpo.algorithms.mixture:Mixed",
+)
 
 __all__ = [
     "GradientObjective",
@@ -28,6 +36,10 @@ __all__ = [
     "GrpoOptions",
     "GrpoRollout",
     "GrpoSampler",
+    "MixedObjective",
+    "MixedOptions",
+    "MixedRollout",
     "grpo",
+    "mixed",
     "reward_gradient",
 ]

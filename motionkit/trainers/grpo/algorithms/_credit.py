@@ -9,7 +9,7 @@ from torch import Tensor
 
 from motionkit.evaluation import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
-from motionkit.rl import ADVANTAGES, mix_credit, shuffled
+from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, shuffled
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._whole import whole_batch
 from motionkit.trainers.grpo.algorithms.options import CreditObjective
@@ -64,11 +64,48 @@ def assign_credit(
             values = torch.where(valid, mix_credit(values, whole.values, settings.credit_share), 0.0)
     if shuffle_seed is not None:
         values = shuffled(values, shuffle_seed, number, valid=valid)
-    metrics = {
+    own = values[world.rank * count : (world.rank + 1) * count]
+    return Credit(own if own.ndim == 1 else own[:, :columns], bounds, _measured(values, counted))
+
+
+def reward_credit(
+    scored: Scored,
+    batch: Samples,
+    number: int,
+    *,
+    antithetic: bool,
+    world: World,
+    shuffle_seed: int | None = None,
+) -> Credit:
+    """Return advantages in units of the reward, one per sample: nothing is divided by their spread, nothing clipped.
+
+    Their policy gradient has the mean of the gradient of the expected reward, so that it can be added to another one.
+
+    Args:
+        scored: Scores of N samples.
+        batch: The samples, for their groups.
+        number: Number of the update; with `shuffle_seed` it decides the permutation.
+        antithetic: Samples 2i and 2i+1 of a group have opposite noise.
+        world: The processes that share the batch.
+        shuffle_seed: Permute the advantages over the batch (negative control); None leaves them in place.
+    """
+    count, size = len(scored.total), int((batch.groups == 0).sum())
+    scored, groups = whole_batch(scored, batch.groups, world)
+    estimate = leave_one_out(scored.total, groups, valid=scored.finite, clip=None, scale="none")
+    values = estimate.values
+    if antithetic:
+        # The mean of the other G - 1 samples is independent of a sample's noise eps but for its mirror image, whose
+        # share 1 / (G - 1) adds E[r(-eps) eps] = -E[r(eps) eps]: the estimate is G / (G - 1) times too large.
+        place = torch.arange(len(values), device=values.device) % size
+        values = torch.where((place ^ 1) < size, values * (size - 1) / size, values)
+    if shuffle_seed is not None:
+        values = shuffled(values, shuffle_seed, number)
+    return Credit(values[world.rank * count : (world.rank + 1) * count], None, _measured(values, estimate))
+
+
+def _measured(values: Tensor, counted: Advantages) -> dict[str, float]:
+    return {
         "advantage/mean": float(values.mean()),
         "advantage/std": float(values.std()),
         "group/zero_variance": float(counted.zero_variance) / max(1, int(counted.groups)),
     }
-    own = values[world.rank * count : (world.rank + 1) * count]
-    values = own if own.ndim == 1 else own[:, :columns]
-    return Credit(values, bounds, metrics)

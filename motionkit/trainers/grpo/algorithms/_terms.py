@@ -88,7 +88,7 @@ class GradientTerms:
         alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
         made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
         """
-        x, timestep = self._visited(batch) if number % 2 == 0 else self._anywhere(batch, number)
+        x, timestep = self._visited(batch, number) if number % 2 == 0 else self._anywhere(batch, number)
         other = self.reference.condition(batch.prompts, batch.condition)
         x0 = self.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=self.guidance)
         aim = self.reference.predict(x, timestep, other, batch.lengths, guidance=self.guidance)
@@ -99,11 +99,12 @@ class GradientTerms:
         rough = self.settings.anchor * roughness(moved, batch.mask)
         return rough.mean(), (self.settings.hold * signal * square).mean()
 
-    def _visited(self, batch: Samples) -> tuple[Tensor, Tensor]:
-        """Return the kept states of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
+    def _visited(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
+        """Return the states of one kept step of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
         rest = batch.rollout.rest
-        assert rest is not None, "a graph rollout keeps its states"
-        return rest.x_t[0], rest.timesteps.expand(len(batch.lengths))
+        assert rest is not None, "the rollout keeps states"
+        position = number // 2 % len(rest.timesteps)  # of all steps, or of the one that was kept
+        return rest.x_t[position], rest.timesteps[position].expand(len(batch.lengths))
 
     def _anywhere(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
         """Return the finished motions noised to a timestep drawn for each: what other samplers visit is held too."""
@@ -119,6 +120,23 @@ class GradientTerms:
         signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
+
+
+def require_declared(rewards: RewardMix, algorithm: str) -> None:
+    """Refuse rewards that are known to have no gradient.
+
+    Raises:
+        MotionkitError: Names them.
+    """
+    if without := rewards.without_gradient:
+        some = len(without) < len(rewards.terms)
+        follows = "mixed follows the gradient of the others and uses the values of this one"
+        raise MotionkitError(
+            f"the reward {' and the reward '.join(without)} has no gradient.",
+            why=f"{algorithm} differentiates every reward, and a plugin has to declare that it can be "
+            "(Component(gradient=True)).",
+            fix=f"--algorithm {follows}." if some else "--algorithm grpo needs no gradient.",
+        )
 
 
 def require_graph(x0: Tensor, algorithm: str) -> None:

@@ -21,7 +21,13 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo.algorithms._terms import GradientTerms, log_spread, require_gradient, require_graph
+from motionkit.trainers.grpo.algorithms._terms import (
+    GradientTerms,
+    log_spread,
+    require_declared,
+    require_gradient,
+    require_graph,
+)
 from motionkit.trainers.grpo.algorithms.options import GradientOptions
 
 _LARGE = 5_000_000  # parameters from which a step's activations are computed twice rather than kept
@@ -43,7 +49,7 @@ class RewardGradient:
         world: The processes that train together.
 
     Raises:
-        MotionkitError: The chain is longer than the rollout.
+        MotionkitError: A reward has no gradient, or the chain is longer than the rollout.
     """
 
     graph = True
@@ -61,6 +67,7 @@ class RewardGradient:
         shuffle: bool = False,
         world: World | None = None,
     ) -> None:
+        require_declared(rewards, "reward-gradient")
         objective, sampler = options.objective, options.sampler
         self.policy = policy
         self.rewards = rewards
@@ -147,7 +154,8 @@ class GradientUpdate:
             losses["diversity"] = -self._apart
         # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
         total = torch.stack(list(losses.values())).sum() / terms.world.size
-        total.backward()
+        if total.requires_grad:  # there may be no reward to follow, and no physics
+            total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
         torch.add(losses["anchor"], losses["hold"]).div(terms.world.size).backward()
         self._losses = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}

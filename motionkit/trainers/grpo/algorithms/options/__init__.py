@@ -11,6 +11,7 @@ from motionkit.trainers.grpo.algorithms.options._gradient import (
     GradientRollout,
 )
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedOptions, MixedRollout
 from motionkit.trainers.grpo.algorithms.options._shared import (
     CreditObjective,
     GroupRollout,
@@ -30,5 +31,8 @@ __all__ = [
     "GrpoRollout",
     "GrpoSampler",
     "HoldObjective",
+    "MixedObjective",
+    "MixedOptions",
+    "MixedRollout",
     "TrainSampler",
 ]

@@ -1,0 +1,38 @@
+"""Options of the algorithm `mixed`. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Cli, Group, RunSettings
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientOptim
+from motionkit.trainers.grpo.algorithms.options._grpo import GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._shared import HoldObjective
+
+
+class MixedRollout(GrpoRollout):
+    """What is sampled before each update: small groups, since most of the gradient needs none."""
+
+    group_size: Annotated[int, Cli("--group-size")] = Field(4, ge=2, le=4096, description="Samples per prompt (G).")
+    by_length: bool = Field(True, description="Put prompts of similar length into one update, which saves padding.")
+
+
+class MixedObjective(HoldObjective):
+    """What is minimised beside the negative rewards."""
+
+    save_memory: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
+    )
+
+
+class MixedOptions(Group):
+    """Options of the algorithm `mixed`."""
+
+    run: RunSettings = RunSettings(num_steps=300)
+    rollout: MixedRollout = MixedRollout()
+    sampler: GrpoSampler = GrpoSampler()
+    objective: MixedObjective = MixedObjective()
+    optim: GradientOptim = GradientOptim()
