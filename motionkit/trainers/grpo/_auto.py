@@ -48,7 +48,8 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
     if wanted not in able:
         taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
         only = sorted(key for key in special if key not in names[wanted])
-        return taken, _line(taken, f"only it has {', '.join(only)}" if only else "of the options", able)
+        reason = f"{wanted} has no {', '.join(only)}" if len(able) > 1 else f"only it has {', '.join(only)}"
+        return taken, _line(taken, reason if only else "of the options", able)
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     return wanted, _line(wanted, reason, able)
 

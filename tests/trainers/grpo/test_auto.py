@@ -19,7 +19,13 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         ((), ("tmr-dense", "physics"), "reward-gradient"),
         (("optim.learning_rate", "rollout.prompts"), ("tmr-dense",), "reward-gradient"),
         (("rollout.group_size",), ("tmr-dense",), "grpo"),
+        (("rollout.group_size", "objective.credit"), ("tmr-dense",), "grpo"),
+        (("objective.clip_range",), ("tmr-dense",), "grpo"),
         (("objective.chain",), ("tmr-dense",), "reward-gradient"),
+        (("objective.nft_beta",), ("tmr-dense",), "nft"),
+        (("objective.dpo_beta", "rollout.group_size"), ("tmr-dense",), "dpo"),
+        (("objective.temperature",), ("tmr-dense",), "rwr"),
+        (("objective.noisiest", "objective.kl_coef"), ("tmr-dense",), "awm"),
         ((), ("tmr-dense", "nosuch"), "reward-gradient"),  # the slot of the reward says that there is none
     ],
 )
@@ -27,6 +33,15 @@ def test_options_choose_before_rewards_do(keys: tuple[str, ...], rewards: tuple[
     found, line = decide("auto", set(keys), {"reward": rewards})
     assert found == taken
     assert line.startswith(f"algorithm {taken} (")
+
+
+def test_the_line_says_what_decided() -> None:
+    lines = [
+        decide("auto", {key}, {"reward": ("tmr-dense",)})[1] for key in ("rollout.group_size", "objective.clip_range")
+    ]
+    assert lines[0].startswith("algorithm grpo (reward-gradient has no rollout.group_size); --algorithm ")
+    assert " awm" in lines[0]
+    assert lines[1] == "algorithm grpo (only it has objective.clip_range)"
 
 
 def test_a_name_stays() -> None:

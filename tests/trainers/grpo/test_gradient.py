@@ -19,7 +19,7 @@ from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
-from motionkit.trainers.grpo.algorithms.options import GradientOptim
+from motionkit.trainers.grpo.algorithms.options import CosineOptim
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 
@@ -27,7 +27,7 @@ from .toy import PROMPTS, Height, TablePolicy, make_policy
 def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
     options: dict[str, object] = {
         "objective": GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0),
-        "optim": GradientOptim(learning_rate=2e-2),
+        "optim": CosineOptim(learning_rate=2e-2),
         "lora": LoraSettings(),
         "ema": EmaSettings(),
         **groups,

@@ -59,6 +59,7 @@ class RewardGradient:
     graph = True
     passes = 1
     samples = 1
+    averaged = False
 
     def __init__(
         self,

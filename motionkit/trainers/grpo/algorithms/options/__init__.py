@@ -4,19 +4,29 @@ The groups of an algorithm take the place of the settings' groups of the same na
 options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``objective.clip_range``.
 """
 
-from motionkit.trainers.grpo.algorithms.options._gradient import (
-    GradientObjective,
-    GradientOptim,
-    GradientOptions,
-    GradientRollout,
-)
+from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective, AwmOptions
+from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective, DpoOptions
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientOptions, GradientRollout
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._matching import MatchingObjective, MatchingOptions, MatchingRollout
+from motionkit.trainers.grpo.algorithms.options._nft import NftObjective, NftOptions
+from motionkit.trainers.grpo.algorithms.options._rwr import RwrObjective, RwrOptions
+from motionkit.trainers.grpo.algorithms.options._shared import (
+    CosineOptim,
+    CreditObjective,
+    GroupRollout,
+    SegmentObjective,
+    TrainSampler,
+)
 
 __all__ = [
+    "AwmObjective",
+    "AwmOptions",
+    "CosineOptim",
     "CreditObjective",
+    "DpoObjective",
+    "DpoOptions",
     "GradientObjective",
-    "GradientOptim",
     "GradientOptions",
     "GradientRollout",
     "GroupRollout",
@@ -24,5 +34,13 @@ __all__ = [
     "GrpoOptions",
     "GrpoRollout",
     "GrpoSampler",
+    "MatchingObjective",
+    "MatchingOptions",
+    "MatchingRollout",
+    "NftObjective",
+    "NftOptions",
+    "RwrObjective",
+    "RwrOptions",
+    "SegmentObjective",
     "TrainSampler",
 ]

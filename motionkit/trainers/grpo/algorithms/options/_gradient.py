@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
-from motionkit.trainers.grpo._settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
-from motionkit.trainers.grpo.algorithms.options._shared import TrainSampler
+from motionkit.trainers.grpo._settings import ObjectiveSettings, RolloutSettings
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, TrainSampler
 
 
 class GradientRollout(RolloutSettings):
@@ -44,12 +44,6 @@ class GradientObjective(ObjectiveSettings):
     )
 
 
-class GradientOptim(GrpoOptimSettings):
-    """AdamW; the learning rate falls along a cosine."""
-
-    schedule: Literal["constant", "cosine"] = Field("cosine", description="Learning rate after the warm-up.")
-
-
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
@@ -57,4 +51,4 @@ class GradientOptions(Group):
     rollout: GradientRollout = GradientRollout()
     sampler: TrainSampler = TrainSampler()
     objective: GradientObjective = GradientObjective()
-    optim: GradientOptim = GradientOptim()
+    optim: CosineOptim = CosineOptim()
