@@ -144,7 +144,7 @@ def test_dpo_starts_at_log_two_with_half_beta_times_the_gradient_of_the_differen
     assert metrics["loss/policy"] == pytest.approx(math.log(2), rel=1e-6)
     assert (metrics["pair/accuracy"], metrics["pair/left_out"]) == (0.0, 0.0)
     ((batch, scored),) = kept
-    noised = grpo.algorithm.noised(batch, 0, shared=True)  # type: ignore[attr-defined]
+    noised = grpo.algorithm.noised(batch, 0)  # type: ignore[attr-defined]
     difference = torch.zeros(())
     gaps = []
     for group in range(4):
@@ -271,14 +271,20 @@ def test_states_are_noised_samples_at_the_timesteps_of_the_window() -> None:
         noise.append(eps)
         timesteps.append(states.timestep.view(4, 32))
     eps, times = torch.stack(noise), torch.stack(timesteps)
-    assert abs(float(eps.mean())) < 5 / eps.numel() ** 0.5
-    assert float(eps.std()) == pytest.approx(1.0, abs=0.002)
-    # No two states of an update share noise.
+    assert abs(float(eps.mean())) < 5 / (eps.numel() / 8) ** 0.5
+    assert float(eps.std()) == pytest.approx(1.0, abs=0.004)
+    # The samples of a group share the noise and the timestep of a draw; groups and draws do not.
     flat = eps[0].flatten(1)
-    assert float((flat @ flat.T / flat.shape[1]).fill_diagonal_(0).abs().max()) < 0.1
-    assert set(times.flatten().tolist()) == set(range(40, 50))
-    counts = torch.bincount(times.flatten() - 40).float()
-    assert float((counts - 256).square().sum() / 256) < 27.9  # chi-square of 9 degrees of freedom, 1 in 1000
+    alike = (flat @ flat.T / flat.shape[1]).view(16, 8, 16, 8).permute(0, 2, 1, 3)  # [draw and group, twice, 8, 8]
+    together = alike[torch.arange(16), torch.arange(16)]
+    assert float(together.min()) > 0.9
+    apart = alike.clone()
+    apart[torch.arange(16), torch.arange(16)] = 0
+    assert float(apart.abs().max()) < 0.1
+    groups = times.view(20, 4, 4, 8)
+    assert bool((groups == groups[..., :1]).all())
+    counts = torch.bincount(groups[..., 0].flatten() - 40).float()
+    assert float((counts - 32).square().sum() / 32) < 27.9  # chi-square of 9 degrees of freedom, 1 in 1000
     # The draws of one sample lie 2 or 3 of the 10 timesteps apart.
     assert sorted({int(gap) for gap in torch.remainder(times[:, 1:] - times[:, :-1], 10).flatten()}) == [2, 3]
 
@@ -359,20 +365,32 @@ def test_the_average_samples_where_it_is_asked_for() -> None:
 
 
 def test_nft_is_pulled_back_to_the_policy_that_samples() -> None:
-    """Without information in the rewards, away from the average that samples; and not at all at that policy."""
+    """Without information in the rewards its gradient is that of ``beta |f - f_old|^2 / v``; at f_old it is none."""
     for averaged in (True, False):
-        grpo = make("nft", make_policy(), rollout={"averaged": averaged}, ema=0.9)
+        grpo = make("nft", make_policy(), rollout={"averaged": averaged}, options={"nft_beta": 0.5}, ema=0.9)
         for _ in range(3):
             grpo.step(PROMPTS)
         grpo.rewards.terms = ((Changed(torch.ones_like), 1.0),)
-        live = torch.cat([parameter.detach().flatten().clone() for _, parameter in grpo.learner.trained])
+        kept, sampler = watched(grpo), make_policy()
         with grpo.averaged():
-            aim = torch.cat([parameter.detach().flatten().clone() for _, parameter in grpo.learner.trained])
-        metrics = frozen(grpo).step(PROMPTS)
-        if averaged:
-            assert float(gradient(grpo) @ (live - aim)) > 0.1 * float(gradient(grpo).norm() * (live - aim).norm())
-        else:
+            sampler.load_tensors({name: value.clone() for name, value in grpo.policy.tensors().items()})
+        metrics = unclipped(grpo).step(PROMPTS)
+        if not averaged:
             assert metrics["grad/norm"] == 0.0
+            continue
+        found = gradient(grpo)
+        ((batch, _),) = kept
+        noised = grpo.algorithm.noised(batch, 3)  # type: ignore[attr-defined]
+        states = noised.at(torch.arange(32).repeat(2), torch.arange(2).repeat_interleave(32))
+        mask, lengths = batch.mask.repeat(2, 1)[..., None], batch.lengths.repeat(2)
+        with torch.no_grad():
+            f_old = sampler.predict(states.x, states.timestep, batch.condition.select(states.sample), lengths)
+        f = noised.predict(states)
+        pull = ((f - f_old) * mask).square().sum((1, 2))
+        error = ((f - noised.clean[states.sample]) * mask).square().sum((1, 2)).detach()
+        slopes = torch.autograd.grad(0.5 * (pull / error).mean(), [p for _, p in grpo.learner.trained])
+        expected = torch.cat([slope.flatten() for slope in slopes])
+        assert float((found - expected).norm() / expected.norm()) < 1e-4
 
 
 def test_an_average_that_is_not_there_is_refused() -> None:

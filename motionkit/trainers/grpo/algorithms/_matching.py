@@ -78,7 +78,7 @@ class Matching:
         """Sample by the deterministic sampler; only the finished samples are kept."""
         return rollout(predict, self.plan, start, noise, record=False)
 
-    def noised(self, batch: Samples, number: int, *, shared: bool = False, hold: bool = False) -> Noised:
+    def noised(self, batch: Samples, number: int, *, hold: bool = False) -> Noised:
         """Return the states of an update: those that are matched, or those that are held."""
         return Noised(
             batch,
@@ -86,11 +86,9 @@ class Matching:
             self.reference,
             seed=self.noise.seed,
             number=number,
-            group_size=self.samples,
             window=(0, len(self.policy.schedule)) if hold else self.window,
             draws=self.passes if hold else self.passes * self.settings.draws,
             guidance=self.guidance,
-            shared=shared,
             stream="hold" if hold else "match",
         )
 

@@ -35,8 +35,9 @@ class States:
 class Noised:
     """Noised states of a batch, ``x_t = sqrt(abar_t) x + sqrt(1 - abar_t) eps`` (Ho et al. 2020, eq. 4).
 
-    A state depends on the seed, the update, the prompt, the number of the sample in its group and the number of the
-    draw: not on micro-batches or processes.
+    All samples of a group get the same timestep and noise in a draw. Only the samples then tell their losses apart, so
+    that their differences, which is what a group is for, hold less noise. A draw depends on the seed, the update, the
+    prompt and its own number: not on micro-batches or processes.
 
     Args:
         batch: Finished samples; what is not finite in them counts as 0.
@@ -44,11 +45,9 @@ class Noised:
         reference: What it is compared to.
         seed: Run seed.
         number: Number of the update.
-        group_size: Samples per prompt.
         window: First timestep and the one after the last.
-        draws: Draws per sample in the whole update. Their timesteps lie evenly over the window, from a random start.
+        draws: Draws in the whole update. Their timesteps lie evenly over the window, from a random start.
         guidance: Guidance scale of predictions.
-        shared: All samples of a group get the same timestep and noise.
         stream: What the states are for; each purpose has noise of its own.
 
     Attributes:
@@ -63,34 +62,27 @@ class Noised:
         *,
         seed: int,
         number: int,
-        group_size: int,
         window: tuple[int, int],
         draws: int,
         guidance: float,
-        shared: bool = False,
         stream: Literal["match", "hold"] = "match",
     ) -> None:
         x0 = batch.rollout.x0.detach()
         self.clean = torch.where(batch.mask[..., None] & x0.isfinite(), x0, 0.0)
         self._batch, self._policy, self._reference = batch, policy, reference
         self._other = reference.condition(batch.prompts, batch.condition)
-        self._seed, self._number, self._group_size = seed, number, group_size
+        self._seed, self._number = seed, number
         self._window, self._draws, self._guidance = window, draws, guidance
         self._eps, self._time = _STREAMS[stream]
         self._prompts = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=x0.device)
-        place = torch.arange(len(x0), device=x0.device) % group_size
-        self._places = torch.zeros_like(place) if shared else place
 
     def at(self, sample: Tensor, draw: Tensor) -> States:
         """Return the states of draw ``draw[m]`` of sample ``sample[m]``, both ``[M]`` int64."""
-        prompts, places = self._prompts[sample], self._places[sample]
-        first, end = self._window
-        start = noise_key(self._seed, self._number, self._time, prompts, places)
+        prompts, (first, end) = self._prompts[sample], self._window
+        start = noise_key(self._seed, self._number, self._time, prompts, torch.zeros_like(draw))
         apart = torch.div(draw * (end - first), self._draws, rounding_mode="floor")
         timestep = first + torch.remainder(torch.remainder(start, end - first) + apart, end - first)
-        # Draw d of sample i has the key of sample i + d G, which no sample has.
-        keys = noise_key(self._seed, self._number, self._eps, prompts, places + draw * self._group_size)
-        eps = gaussian(keys, tuple(self.clean.shape[1:]))
+        eps = gaussian(noise_key(self._seed, self._number, self._eps, prompts, draw), tuple(self.clean.shape[1:]))
         return States(self._policy.schedule.noised(self.clean[sample], timestep, eps), timestep, sample)
 
     def predict(self, states: States) -> Tensor:

@@ -76,7 +76,7 @@ class DPO(Matching):
             self,
             batch,
             number,
-            partial(preference, self.noised(batch, number, shared=True), pairs, settings.dpo_beta),
+            partial(preference, self.noised(batch, number), pairs, settings.dpo_beta),
             units=len(pairs.best),
             total=max(1.0, kept),
             metrics={"pair/gap": gap / max(1.0, kept), "pair/left_out": 1 - kept / max(1.0, asked)},
@@ -115,7 +115,7 @@ def preference(noised: Noised, pairs: Pairs, beta: float, unit: Tensor, draw: Te
     """Return the loss of pairs.
 
     Args:
-        noised: Where the states come from, shared by the samples of a group.
+        noised: Where the states come from.
         pairs: All pairs.
         beta: Beta of DPO.
         unit: ``[M]`` numbers of pairs.
