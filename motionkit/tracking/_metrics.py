@@ -67,6 +67,15 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("grad/left_out", "1", "down", "Updates of the step that were left out because their gradient was not finite."),
     ("optim/learning_rate", "1", "none", "Learning rate of the step."),
     ("group/zero_variance", "1", "down", "Share of groups whose samples all scored the same."),
+    ("match/error", "1", "none", "Mean squared error of predictions to noised samples, normalised features."),
+    (
+        "pair/gap",
+        "1",
+        "none",
+        "Reward of the better sample minus that of the worse, mean over the pairs that are kept.",
+    ),
+    ("pair/left_out", "1", "down", "Share of pairs whose rewards are too close to tell which is better."),
+    ("pair/accuracy", "1", "up", "Share of pairs that the policy tells apart better than the reference does."),
     # physics of motions, everywhere
     ("physics/skate", "m/s", "down", "Horizontal foot speed while in contact, mean over samples."),
     ("physics/jerk", "m/s^3", "none", "Third derivative of joint positions; neither far above nor below real motion."),

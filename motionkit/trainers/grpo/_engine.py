@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
 from motionkit.config import Chosen, Group, LoraSettings, choose_one
+from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.policies.base import DiffusionPolicy
@@ -100,9 +101,11 @@ class GRPO:
             algorithm = choose_one(
                 "algorithms", algorithm, {name: group for name, group in groups.items() if group is not None}
             )
+        own = getattr(algorithm.options, "objective", None)
+        self.reference = Reference(policy, reference, sync_every=getattr(own, "sync_every", 0))
         self.algorithm: Algorithm = algorithm.build(
             policy=policy,
-            reference=Reference(policy, reference),
+            reference=self.reference,
             rewards=self.rewards,
             seed=seed,
             precision=precision,
@@ -119,6 +122,12 @@ class GRPO:
             ema=(ema or EmaSettings()).decay,
             world=self.world,
         )
+        if self.algorithm.averaged and self.learner.ema is None:
+            raise MotionkitError(
+                "there is no moving average to sample from.",
+                why="rollout.averaged is true and ema.decay is 0.",
+                fix="set ema.decay to 0.97, or rollout.averaged to false.",
+            )
         self.noise = self.algorithm.noise
         self.updates = 0
 
@@ -134,8 +143,10 @@ class GRPO:
         """
         require_eval(self.policy.network)
         clock = Clock()
+        self.reference.follow(self.updates)
         with torch.set_grad_enabled(self.algorithm.graph):
-            batch = self._sample(prompts)
+            with self._sampling():
+                batch = self._sample(prompts)
             clock.lap("rollout")
             scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
             physics = _physics_metrics(batch)
@@ -144,7 +155,8 @@ class GRPO:
         metrics = mean_over(scored.metrics | physics, self.world)
         metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
         clock.lap("reward")
-        update = self.algorithm.update(batch, scored, self.updates)
+        with self._sampling():
+            update = self.algorithm.update(batch, scored, self.updates)
         left_out = 0.0
         for _ in range(self.algorithm.passes):
             self.learner.zero_grad()
@@ -170,13 +182,17 @@ class GRPO:
             walk=lambda predict, start, noise: self.algorithm.rollout(predict, start, noise, self.updates),
         )
 
+    def _sampling(self) -> AbstractContextManager[None]:
+        """Put the weights that sample into the policy: the trained ones, or their average."""
+        return self.learner.averaged() if self.algorithm.averaged else nullcontext()
+
     def averaged(self) -> AbstractContextManager[None]:
         """Put the moving average into the policy for the duration; nothing happens without one."""
         return self.learner.averaged()
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds: model, optimiser, average and the number of updates."""
-        return {**self.learner.parts(), "grpo": self}
+        """Return what a checkpoint holds: model, optimiser, average, reference and the number of updates."""
+        return {**self.learner.parts(), "reference": self.reference, "grpo": self}
 
     def state(self) -> State:
         """Return the number of updates."""

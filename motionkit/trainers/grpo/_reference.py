@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.nn import adapters_off, has_adapters, merged_state
+from motionkit.nn import adapter_parameters, adapters_off, has_adapters, merged_state
 from motionkit.policies.base import Condition, DiffusionPolicy
 from motionkit.text import Prompt
+from motionkit.trainers._state import State
 
 
 class Reference:
     """Predictions of the reference policy at the states of a rollout.
 
     Three kinds, in the order they are preferred: another policy that was given; the trained network with its adapters
-    off, which costs no memory; a frozen copy of the network as it starts.
+    off, which costs no memory; a frozen copy of the network as it starts. With `sync_every` it follows the policy in
+    steps, which costs a copy of what is trained: the adapters, or the network.
 
     Args:
         policy: The policy that is trained, before its first update.
         other: A reference of its own.
+        sync_every: Updates between two copies of the policy; 0 keeps the reference as it starts.
 
     Raises:
-        MotionkitError: `other` has another feature space, schedule, size or text model.
+        MotionkitError: `other` has another feature space, schedule, size or text model, or cannot follow the policy.
     """
 
-    def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None) -> None:
+    def __init__(self, policy: DiffusionPolicy, other: DiffusionPolicy | None = None, *, sync_every: int = 0) -> None:
         self._policy = policy
         self._given = other
+        self._every = sync_every
         self._frozen: DiffusionPolicy | None = None
+        self._adapters: list[Tensor] = []  # copies of the policy's adapters; none before the first copy
+        if other is not None and sync_every:
+            raise MotionkitError(
+                "a reference that was given cannot follow the policy.",
+                why="objective.sync_every puts a copy of the policy in its place.",
+                fix="leave out --reference, or set objective.sync_every to 0.",
+            )
         if other is not None:
             _require_same_space(policy, other)
         elif not has_adapters(policy.network):
@@ -48,8 +60,44 @@ class Reference:
         other = self._given or self._frozen
         if other is not None:
             return other.predict(x, timestep, condition, lengths, guidance=guidance)
-        with adapters_off(self._policy.network):
+        with self._swapped() if self._adapters else adapters_off(self._policy.network):
             return self._policy.predict(x, timestep, condition, lengths, guidance=guidance)
+
+    @torch.no_grad()
+    def follow(self, number: int) -> None:
+        """Become a copy of the policy if it is time to, before update `number` (from 0)."""
+        if not self._every or number == 0 or number % self._every:
+            return
+        if self._frozen is not None:
+            self._frozen.network.load_state_dict(self._policy.network.state_dict())
+        else:
+            self._adapters = [parameter.detach().clone() for parameter in adapter_parameters(self._policy.network)]
+
+    @contextmanager
+    def _swapped(self) -> Iterator[None]:
+        """Put the copied adapters into the policy's network inside the block."""
+        own = adapter_parameters(self._policy.network)
+        kept = [parameter.data for parameter in own]
+        for parameter, value in zip(own, self._adapters, strict=True):
+            parameter.data = value
+        try:
+            yield
+        finally:
+            for parameter, value in zip(own, kept, strict=True):
+                parameter.data = value
+
+    def state(self) -> State:
+        """Return the copy; nothing when the reference never follows."""
+        if self._every and self._frozen is not None:
+            return State(self._frozen.network.state_dict())
+        return State({f"{place:05d}": value for place, value in enumerate(self._adapters)})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        if self._every and self._frozen is not None:
+            self._frozen.network.load_state_dict(dict(state.tensors))
+        else:
+            self._adapters = [state.tensors[name].clone() for name in sorted(state.tensors)]
 
 
 def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None:

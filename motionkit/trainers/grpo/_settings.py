@@ -39,7 +39,13 @@ class RolloutSettings(Group):
 
 
 class ObjectiveSettings(Group):
-    """What is maximised: an algorithm's own."""
+    """What is maximised; an algorithm adds its own."""
+
+    sync_every: int = Field(
+        0,
+        ge=0,
+        description="Updates after which the reference becomes a copy of the policy, again and again; 0: never.",
+    )
 
 
 class GrpoOptimSettings(OptimSettings):

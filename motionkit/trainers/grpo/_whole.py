@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -41,6 +43,13 @@ def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
     """Return the mean of each metric over the processes; all have the same names."""
     if world.size == 1:
         return metrics
-    names = sorted(metrics)
-    total = world.sum(torch.tensor([metrics[name] for name in names], dtype=torch.float64))
-    return dict(zip(names, (total / world.size).tolist(), strict=True))
+    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
+
+
+def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
+    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
+    if world.size == 1:
+        return dict(sums)
+    names = sorted(sums)
+    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
+    return dict(zip(names, total.tolist(), strict=True))

@@ -28,7 +28,13 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         ((), ("./still.py:component", "physics", "tmr-dense"), "mixed"),
         (("rollout.group_size", "sampler.window_size"), ("tmr-dense", "./still.py:component"), "mixed"),
         ((), ("./still.py:component",), "grpo"),
+        (("rollout.group_size", "objective.credit"), ("tmr-dense",), "grpo"),
+        (("objective.clip_range",), ("tmr-dense",), "grpo"),
         (("objective.chain",), ("tmr-dense",), "reward-gradient"),
+        (("objective.nft_beta",), ("tmr-dense",), "nft"),
+        (("objective.dpo_beta", "rollout.group_size"), ("tmr-dense",), "dpo"),
+        (("objective.temperature",), ("tmr-dense",), "rwr"),
+        (("objective.noisiest", "objective.kl_coef"), ("tmr-dense",), "awm"),
         ((), ("tmr-dense", "nosuch"), "reward-gradient"),  # the slot of the reward says that there is none
     ],
 )
@@ -42,12 +48,13 @@ def test_options_choose_before_rewards_do(
     assert line.startswith(f"algorithm {taken} (")
 
 
-def test_the_line_says_which_reward_decided() -> None:
-    gradient = {"reward": ("tmr-dense",)}
-    line = decide("auto", set(), gradient)[1]
-    assert line.endswith("(every reward has a gradient); --algorithm grpo chooses another")
-    line = decide("auto", {"objective.clip_range"}, gradient)[1]
-    assert line == "algorithm grpo (reward-gradient has no objective.clip_range)"
+def test_the_line_says_what_decided() -> None:
+    def line(*keys: str) -> str:
+        return decide("auto", set(keys), {"reward": ("tmr-dense",)})[1]
+
+    assert line() == "algorithm reward-gradient (every reward has a gradient); --algorithm grpo chooses another"
+    assert line("rollout.group_size") == "algorithm grpo (reward-gradient has no rollout.group_size)"
+    assert line("objective.nft_beta") == "algorithm nft (only it has objective.nft_beta)"
 
 
 def test_a_name_stays() -> None:

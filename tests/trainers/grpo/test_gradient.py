@@ -22,7 +22,7 @@ from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
 from motionkit.trainers.grpo.algorithms._terms import log_spread
-from motionkit.trainers.grpo.algorithms.options import GradientOptim, GradientRollout
+from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientRollout
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
 
@@ -31,7 +31,7 @@ def make(policy: object = None, reward: object = None, *, shuffle: bool = False,
     options: dict[str, object] = {
         "rollout": GradientRollout(samples=1),
         "objective": GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0),
-        "optim": GradientOptim(learning_rate=2e-2),
+        "optim": CosineOptim(learning_rate=2e-2),
         "lora": LoraSettings(),
         "ema": EmaSettings(),
         **groups,

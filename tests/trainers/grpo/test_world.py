@@ -17,6 +17,7 @@ from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
 from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoRollout, GrpoSampler
 
+from .matching import make
 from .toy import PROMPTS, Height, make_policy
 
 
@@ -119,6 +120,40 @@ def test_two_processes_do_what_one_does(objective: GrpoObjective, shuffle: bool)
     one, two = (flat(member) for member in members)
     assert torch.equal(one, two)
     # Not to the last bit: Adam turns the rounding of gradients that are 0 (the bias of keys) into small moves.
+    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shuffle"),
+    [
+        ("awm", {"kl_coef": 0.1}, False),
+        ("awm", {}, True),
+        ("nft", {"inner_epochs": 2, "credit": "sample"}, False),
+        ("rwr", {}, False),
+        ("dpo", {"min_gap": 0.05, "sync_every": 1}, False),
+        ("dpo", {"credit": "sample"}, True),
+    ],
+)
+def test_two_processes_match_finished_samples_as_one_does(name: str, options: dict[str, object], shuffle: bool) -> None:
+    """The processes' prompts have different numbers of segments, and frames."""
+
+    def build(world: World) -> GRPO:
+        own = {"anchor": 20.0, "hold": 8.0, **options}
+        return make(name, make_policy(), options=own, rate=1e-2, world=world, shuffle=shuffle)
+
+    alone = build(OneProcess())
+    start = flat(alone)
+    expected = train(alone, 2)
+    meeting = Meeting(2)
+    members = [build(ThreadWorld(rank, meeting)) for rank in range(2)]
+    for metrics in train_together(members, 2):
+        for mine, theirs in zip(metrics, expected, strict=True):
+            assert mine.keys() == theirs.keys()
+            for metric in theirs:
+                if not metric.startswith("time/"):
+                    assert mine[metric] == pytest.approx(theirs[metric], rel=2e-3, abs=1e-5), metric
+    one, two = (flat(member) for member in members)
+    assert torch.equal(one, two)
     assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
 
 

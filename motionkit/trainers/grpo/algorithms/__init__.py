@@ -2,15 +2,24 @@
 
 from motionkit.plugins import Component
 from motionkit.trainers.grpo.algorithms.options import (
+    AwmObjective,
+    AwmOptions,
+    DpoObjective,
+    DpoOptions,
     GradientObjective,
     GradientOptions,
     GrpoObjective,
     GrpoOptions,
     GrpoRollout,
     GrpoSampler,
+    MatchingRollout,
     MixedObjective,
     MixedOptions,
     MixedRollout,
+    NftObjective,
+    NftOptions,
+    RwrObjective,
+    RwrOptions,
 )
 
 grpo = Component(
@@ -28,18 +37,47 @@ mixed = Component(
     options=MixedOptions,
     factory="motionkit.trainers.grpo.algorithms.mixture:Mixed",
 )
+awm = Component(
+    summary="Advantage weighted matching: finished samples are noised and predicted again, more or less of them",
+    options=AwmOptions,
+    factory="motionkit.trainers.grpo.algorithms.weighted:AWM",
+)
+nft = Component(
+    summary="DiffusionNFT: towards good and away from bad samples, between two implicit policies",
+    options=NftOptions,
+    factory="motionkit.trainers.grpo.algorithms.contrast:NFT",
+)
+rwr = Component(
+    summary="Reward-weighted regression on the policy's own samples",
+    options=RwrOptions,
+    factory="motionkit.trainers.grpo.algorithms.regression:RWR",
+)
+dpo = Component(
+    summary="Diffusion-DPO on the best and the worst sample of each group",
+    options=DpoOptions,
+    factory="motionkit.trainers.grpo.algorithms.preference:DPO",
+)
 
 __all__ = [
+    "AwmObjective",
+    "DpoObjective",
     "GradientObjective",
     "GradientOptions",
     "GrpoObjective",
     "GrpoOptions",
     "GrpoRollout",
     "GrpoSampler",
+    "MatchingRollout",
     "MixedObjective",
     "MixedOptions",
     "MixedRollout",
+    "NftObjective",
+    "RwrObjective",
+    "awm",
+    "dpo",
     "grpo",
     "mixed",
+    "nft",
     "reward_gradient",
+    "rwr",
 ]

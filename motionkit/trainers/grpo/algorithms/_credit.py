@@ -9,7 +9,7 @@ from torch import Tensor
 
 from motionkit.evaluation import Samples, segment_bounds
 from motionkit.rewards.mix import Scored
-from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, shuffled
+from motionkit.rl import ADVANTAGES, Advantages, leave_one_out, mix_credit, segment_frames, shuffled
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._whole import whole_batch
 from motionkit.trainers.grpo.algorithms.options import CreditObjective
@@ -109,3 +109,21 @@ def _measured(values: Tensor, counted: Advantages) -> dict[str, float]:
         "advantage/std": float(values.std()),
         "group/zero_variance": float(counted.zero_variance) / max(1, int(counted.groups)),
     }
+
+
+def frame_weights(values: Tensor, bounds: Tensor | None, mask: Tensor) -> Tensor:
+    """Spread one value per sample or segment over its frames.
+
+    Args:
+        values: ``[N]``, or ``[N, K]`` with `bounds`.
+        bounds: ``[N, K, 2]`` int64 frame ranges of the segments, or None.
+        mask: ``[N, T]`` bool, True = valid.
+
+    Returns:
+        ``[N, T]``; 0 at padding and on frames of no segment.
+    """
+    if bounds is None:
+        return values[:, None] * mask
+    # [N, K, T]: which frames a segment owns.
+    owned = segment_frames(bounds, mask.shape[1]) & mask[:, None]
+    return torch.einsum("nk,nkt->nt", values, owned.to(values.dtype))

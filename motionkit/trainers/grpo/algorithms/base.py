@@ -40,6 +40,7 @@ class Algorithm(Protocol):
         graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
         samples: Samples per prompt.
+        averaged: Whether the moving average of the weights samples, not the trained weights themselves.
         noise: Where the noise of rollouts comes from.
         guidance: Classifier-free guidance scale of rollouts.
     """
@@ -48,6 +49,7 @@ class Algorithm(Protocol):
     graph: bool
     passes: int
     samples: int
+    averaged: bool
     noise: NoiseSource
     guidance: float
 
@@ -63,7 +65,7 @@ class Algorithm(Protocol):
         ...
 
     def update(self, batch: Samples, scored: Scored, number: int) -> Update:
-        """Turn rewards into credit, or take them with their graph.
+        """Turn rewards into credit, or take them with their graph; called with the weights that sampled.
 
         Args:
             batch: Samples, with what `rollout` kept.

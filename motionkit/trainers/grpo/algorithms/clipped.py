@@ -32,6 +32,7 @@ from motionkit.rl import (
 )
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
 from motionkit.trainers.grpo.algorithms.options import GrpoOptions, GrpoSampler
@@ -59,6 +60,7 @@ class Clipped:
     """
 
     graph = False
+    averaged = False
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class ClippedUpdate:
                 micro_batch=rule.micro_batch,
                 world=rule.world,
             )
-            self._sums |= _sum_over({"anchor": hold}, rule.world)
+            self._sums |= sum_over({"anchor": hold}, rule.world)
         return True
 
     def _surrogate(self, *, audit: bool) -> dict[str, float]:
@@ -171,7 +173,7 @@ class ClippedUpdate:
             sums["loss"] += float(terms.loss.detach())
             for name, value in terms.sums.items():
                 sums[name] += float(value)
-        return _sum_over(sums, rule.world)
+        return sum_over(sums, rule.world)
 
     def _reference(self, chunk: Tensor) -> Tensor:
         """Return the reference's predictions at the pairs `chunk`, ``[M, T, D]``."""
@@ -217,7 +219,7 @@ class ClippedUpdate:
             # Noise levels differ in log-probability by more than policies do: only the difference carries over.
             ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
             sums["reference_ratio_per_dim"] += float(ratio)
-        return _sum_over(sums, rule.world)
+        return sum_over(sums, rule.world)
 
 
 def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
@@ -230,14 +232,6 @@ def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
         steps=policy.schedule.visited(settings.spacing, settings.train_timesteps),
         window=window,
     )
-
-
-def _sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
-    """Return the sums of all processes, each of which holds its share of the means."""
-    if world.size == 1:
-        return dict(sums)
-    total = world.sum(torch.tensor(list(sums.values()), dtype=torch.float64))
-    return dict(zip(sums, total.tolist(), strict=True))
 
 
 def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:

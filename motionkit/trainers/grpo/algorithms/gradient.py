@@ -54,6 +54,7 @@ class RewardGradient:
 
     graph = True
     passes = 1
+    averaged = False
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ class Mixed:
 
     graph = True
     passes = 1
+    averaged = False
 
     def __init__(
         self,

@@ -4,25 +4,31 @@ The groups of an algorithm take the place of the settings' groups of the same na
 options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``objective.clip_range``.
 """
 
-from motionkit.trainers.grpo.algorithms.options._gradient import (
-    GradientObjective,
-    GradientOptim,
-    GradientOptions,
-    GradientRollout,
-)
+from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective, AwmOptions
+from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective, DpoOptions
+from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientOptions, GradientRollout
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._matching import MatchingObjective, MatchingOptions, MatchingRollout
 from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedOptions, MixedRollout
+from motionkit.trainers.grpo.algorithms.options._nft import NftObjective, NftOptions
+from motionkit.trainers.grpo.algorithms.options._rwr import RwrObjective, RwrOptions
 from motionkit.trainers.grpo.algorithms.options._shared import (
+    CosineOptim,
     CreditObjective,
     GroupRollout,
     HoldObjective,
+    SegmentObjective,
     TrainSampler,
 )
 
 __all__ = [
+    "AwmObjective",
+    "AwmOptions",
+    "CosineOptim",
     "CreditObjective",
+    "DpoObjective",
+    "DpoOptions",
     "GradientObjective",
-    "GradientOptim",
     "GradientOptions",
     "GradientRollout",
     "GroupRollout",
@@ -31,8 +37,16 @@ __all__ = [
     "GrpoRollout",
     "GrpoSampler",
     "HoldObjective",
+    "MatchingObjective",
+    "MatchingOptions",
+    "MatchingRollout",
     "MixedObjective",
     "MixedOptions",
     "MixedRollout",
+    "NftObjective",
+    "NftOptions",
+    "RwrObjective",
+    "RwrOptions",
+    "SegmentObjective",
     "TrainSampler",
 ]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
-from motionkit.trainers.grpo._settings import GrpoOptimSettings, RolloutSettings
-from motionkit.trainers.grpo.algorithms.options._shared import HoldObjective, TrainSampler
+from motionkit.trainers.grpo._settings import RolloutSettings
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, HoldObjective, TrainSampler
 
 
 class GradientRollout(RolloutSettings):
@@ -36,12 +36,6 @@ class GradientObjective(HoldObjective):
     )
 
 
-class GradientOptim(GrpoOptimSettings):
-    """AdamW; the learning rate falls along a cosine."""
-
-    schedule: Literal["constant", "cosine"] = Field("cosine", description="Learning rate after the warm-up.")
-
-
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
@@ -49,4 +43,4 @@ class GradientOptions(Group):
     rollout: GradientRollout = GradientRollout()
     sampler: TrainSampler = TrainSampler()
     objective: GradientObjective = GradientObjective()
-    optim: GradientOptim = GradientOptim()
+    optim: CosineOptim = CosineOptim()

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
-from motionkit.trainers.grpo.algorithms.options._gradient import GradientOptim
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._shared import HoldObjective
+from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, HoldObjective
 
 
 class MixedRollout(GrpoRollout):
@@ -35,4 +34,4 @@ class MixedOptions(Group):
     rollout: MixedRollout = MixedRollout()
     sampler: GrpoSampler = GrpoSampler()
     objective: MixedObjective = MixedObjective()
-    optim: GradientOptim = GradientOptim()
+    optim: CosineOptim = CosineOptim()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from motionkit.config import Cli, SamplerSettings
-from motionkit.trainers.grpo._settings import ObjectiveSettings, RolloutSettings
+from motionkit.trainers.grpo._settings import GrpoOptimSettings, ObjectiveSettings, RolloutSettings
 
 _SAMPLES = 2**17
 """Samples per update; each takes up to 200 KB."""
@@ -43,7 +43,15 @@ class TrainSampler(SamplerSettings):
     )
 
 
-class CreditObjective(ObjectiveSettings):
+class SegmentObjective(ObjectiveSettings):
+    """Which frames a reward acts on."""
+
+    credit: Annotated[Literal["sample", "segment"], Cli("--credit")] = Field(
+        "segment", description="segment: each segment's advantage weighs its own frames; sample: one for all frames."
+    )
+
+
+class CreditObjective(SegmentObjective):
     """How the rewards of a group become advantages."""
 
     advantage: Literal["leave-one-out", "global-std", "group-std"] = Field(
@@ -51,9 +59,6 @@ class CreditObjective(ObjectiveSettings):
     )
     std_floor: float = Field(0.02, ge=0.0, description="Smallest standard deviation an advantage is divided by.")
     advantage_clip: float = Field(5.0, gt=0.0, description="Advantages are clipped to this magnitude.")
-    credit: Annotated[Literal["sample", "segment"], Cli("--credit")] = Field(
-        "segment", description="segment: each segment's advantage weighs its own frames; sample: one for all frames."
-    )
     credit_share: float = Field(
         0.0, ge=0.0, le=1.0, description="Share of the whole-sample advantage mixed into each segment's."
     )
@@ -78,3 +83,9 @@ class HoldObjective(ObjectiveSettings):
     skate: float | None = Field(
         None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
     )
+
+
+class CosineOptim(GrpoOptimSettings):
+    """AdamW; the learning rate falls along a cosine."""
+
+    schedule: Literal["constant", "cosine"] = Field("cosine", description="Learning rate after the warm-up.")
