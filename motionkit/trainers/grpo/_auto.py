@@ -47,8 +47,9 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         )
     if wanted not in able:
         taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
-        only = sorted(key for key in special if key not in names[wanted])
-        return taken, _line(taken, f"only it has {', '.join(only)}" if only else "of the options", able)
+        lacking = ", ".join(sorted(key for key in special if key not in names[wanted]))
+        reason = f"only it has {lacking}" if able == [taken] else f"{wanted} has no {lacking}"
+        return taken, _line(taken, reason, able)
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     return wanted, _line(wanted, reason, able)
 

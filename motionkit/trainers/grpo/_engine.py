@@ -28,7 +28,7 @@ from motionkit.trainers.grpo._settings import (
     GrpoOptimSettings,
 )
 from motionkit.trainers.grpo._whole import mean_over, whole_batch
-from motionkit.trainers.grpo.algorithms.base import Algorithm
+from motionkit.trainers.grpo.algorithms.base import Algorithm, HasParts
 
 
 class GRPO:
@@ -173,8 +173,9 @@ class GRPO:
         return self.learner.averaged()
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds: model, optimiser, average and the number of updates."""
-        return {**self.learner.parts(), "grpo": self}
+        """Return what a checkpoint holds: model, optimiser, average, the algorithm's own and the number of updates."""
+        own = self.algorithm.parts() if isinstance(self.algorithm, HasParts) else {}
+        return {**self.learner.parts(), **own, "grpo": self}
 
     def state(self) -> State:
         """Return the number of updates."""

@@ -2,6 +2,8 @@
 
 from motionkit.plugins import Component
 from motionkit.trainers.grpo.algorithms.options import (
+    FlowOptions,
+    FlowSampler,
     GradientObjective,
     GradientOptions,
     GrpoObjective,
@@ -15,6 +17,11 @@ grpo = Component(
     options=GrpoOptions,
     factory="motionkit.trainers.grpo.algorithms.clipped:Clipped",
 )
+flow_grpo = Component(
+    summary="GRPO on the stochastic flow of a diffusion model: Flow-GRPO, DanceGRPO or CPS",
+    options=FlowOptions,
+    factory="motionkit.trainers.grpo.algorithms.flow:FlowGrpo",
+)
 reward_gradient = Component(
     summary="Back-propagation of the reward through the sampler, for rewards that have a gradient",
     options=GradientOptions,
@@ -22,12 +29,15 @@ reward_gradient = Component(
 )
 
 __all__ = [
+    "FlowOptions",
+    "FlowSampler",
     "GradientObjective",
     "GradientOptions",
     "GrpoObjective",
     "GrpoOptions",
     "GrpoRollout",
     "GrpoSampler",
+    "flow_grpo",
     "grpo",
     "reward_gradient",
 ]

@@ -4,6 +4,7 @@ The groups of an algorithm take the place of the settings' groups of the same na
 options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``objective.clip_range``.
 """
 
+from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions, FlowSampler
 from motionkit.trainers.grpo.algorithms.options._gradient import (
     GradientObjective,
     GradientOptim,
@@ -11,10 +12,17 @@ from motionkit.trainers.grpo.algorithms.options._gradient import (
     GradientRollout,
 )
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._shared import (
+    CreditObjective,
+    GroupRollout,
+    TrainSampler,
+    WindowSampler,
+)
 
 __all__ = [
     "CreditObjective",
+    "FlowOptions",
+    "FlowSampler",
     "GradientObjective",
     "GradientOptim",
     "GradientOptions",
@@ -25,4 +33,5 @@ __all__ = [
     "GrpoRollout",
     "GrpoSampler",
     "TrainSampler",
+    "WindowSampler",
 ]
