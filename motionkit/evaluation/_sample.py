@@ -75,7 +75,7 @@ def sample(
     done = walk(
         lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
         noise.start(step, keys, numbers, shape),
-        noise.steps(step, keys, numbers, shape),
+        noise.steps(step, keys, numbers, shape, lengths),
     )
     return Samples(
         prompts=[prompt for prompt in prompts for _ in range(samples)],

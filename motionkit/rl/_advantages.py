@@ -85,10 +85,30 @@ def leave_one_out(
     return _advantages(scores, groups, valid, "leave_one_out", scale, std_floor, clip)
 
 
+def group_mean(
+    scores: Tensor, groups: Tensor, *, valid: Tensor | None = None, std_floor: float = 0.0, clip: float | None = 5.0
+) -> Advantages:
+    """Centre by the group's mean and divide by nothing: Dr. GRPO (Liu et al. 2025, arXiv:2503.20783).
+
+    A standard deviation per group gives prompts that are too easy or too hard more weight. Dr. GRPO also drops the
+    division of a response's loss by its own length, with which long wrong answers cost less per token. There is nothing
+    of that kind to drop here: the prompt sets a motion's length, which all samples of a group share, so the policy
+    cannot choose it. (A term's log-ratio is divided by the root of its number of values, see `Objective`.)
+
+    Advantages keep the units of the reward, `std_floor` has no effect; other arguments as `group_std`.
+
+    Example:
+        >>> group_mean(torch.tensor([1.0, 2.0, 6.0]), torch.tensor([0, 0, 0])).values
+        tensor([-2., -1.,  3.])
+    """
+    return _advantages(scores, groups, valid, "mean", "none", std_floor, clip)
+
+
 ADVANTAGES: dict[str, Callable[..., Advantages]] = {
     "group-std": group_std,
     "global-std": global_std,
     "leave-one-out": leave_one_out,
+    "dr-grpo": group_mean,
 }
 """By the name a user types; all take ``(scores, groups, *, valid, std_floor, clip)``."""
 

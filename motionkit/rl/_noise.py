@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.rl._low_pass import LowPass
 from motionkit.rl._rollout import StepNoise
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -22,6 +23,7 @@ _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 _ALL = (1 << 64) - 1
 _INITIAL = -1
+_GROUP = -1  # number of a sample that no prompt has: the noise that all samples of a prompt share
 _LANE = 64  # normals come in blocks of 64 cosines, 64 sines: a longer motion only appends blocks, never changes one
 _CHUNK = 1 << 17  # hashes worked on at a time on the CPU, so that the dozen passes stay in cache
 
@@ -126,6 +128,9 @@ class NoiseSource:
             (sample 2k + 1 starts at minus sample 2k's).
         antithetic: Sample 2k + 1 gets minus the step noise of sample 2k. Every sample keeps its own right
             distribution.
+        low_pass: Samples of a prompt differ in the slow part of the step noise alone, and share the rest:
+            ``eps_i = P e_i + (I - P) e_group``. Of an antithetic pair the slow parts are opposite. Every sample keeps
+            its own standard normal distribution, since P is a projection.
 
     Example:
         >>> noise = NoiseSource(seed=0)
@@ -139,6 +144,7 @@ class NoiseSource:
     seed: int
     initial: Literal["independent", "group", "antithetic"] = "independent"
     antithetic: bool = False
+    low_pass: LowPass | None = None
 
     def __post_init__(self) -> None:
         if self.initial not in ("independent", "group", "antithetic"):
@@ -169,9 +175,30 @@ class NoiseSource:
         drawn = gaussian(noise_key(self.seed, step, timestep, prompts, ids), shape)
         return _flip_odd(drawn, samples) if self.antithetic else drawn
 
-    def steps(self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...]) -> StepNoise:
-        """Return what `rollout` takes: ``noise(timestep) -> [N, T, D]``."""
-        return lambda timestep: self.at(step, prompts, samples, timestep, shape)
+    def steps(
+        self, step: int, prompts: Tensor, samples: Tensor, shape: tuple[int, ...], lengths: Tensor | None = None
+    ) -> StepNoise:
+        """Return what `rollout` takes: ``noise(timestep) -> [N, T, D]``.
+
+        Args:
+            step: As in `start`, as are the other arguments.
+            prompts: ``[N]``.
+            samples: ``[N]``.
+            shape: ``(T, D)``.
+            lengths: ``[N]`` int64 valid frames, which a low-pass needs.
+        """
+
+        def draw(timestep: int) -> Tensor:
+            own = self.at(step, prompts, samples, timestep, shape)
+            if self.low_pass is None:
+                return own
+            if lengths is None:
+                raise AssertionError("a low-pass needs the lengths of the samples")
+            key = noise_key(self.seed, step, timestep, prompts, torch.full_like(samples, _GROUP))
+            common = gaussian(key, shape)
+            return self.low_pass(own, lengths) + (common - self.low_pass(common, lengths))
+
+        return draw
 
 
 def _flip_odd(drawn: Tensor, samples: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -72,6 +72,7 @@ class Objective:
         total: int,
         bounds: Tensor | None = None,
         x0_reference: Tensor | None = None,
+        explored: Callable[[Tensor], Tensor] | None = None,
     ) -> Terms:
         """Score M pairs.
 
@@ -83,6 +84,8 @@ class Objective:
             total: Pairs of the whole update (all micro-batches): what the means divide by.
             bounds: ``[M, K, 2]`` int64 frame ranges of the segments.
             x0_reference: ``[M, T, D]`` reference predictions at the same states, for the KL.
+            explored: Projection P of ``[M, T, D]`` on the part of the noise in which the samples of a group differ,
+                where they share the rest: log-ratios are those of this part, with ``P eps`` and ``P d``.
 
         Raises:
             MotionkitError: The states carry a graph (their gradient would cancel the policy's), a KL is asked
@@ -91,7 +94,7 @@ class Objective:
         self._check(rows, x0_reference)
         dims = valid_dims(mask, x0.shape[-1])
         linear, quadratic = self._coefficients(rows)
-        along, square = step_products(x0, rows.x0_old, rows.eps, mask)
+        along, square = self._products(rows, x0, mask, explored)
         # frames [M, T]: the log-ratio by frame, linear <eps, d> + quadratic |d|^2.
         # On policy d = 0, where the quadratic term has neither value nor gradient.
         frames = linear[:, None] * along
@@ -115,6 +118,19 @@ class Objective:
             sums["kl_nats"] = nats.detach().sum()
             sums["logp_reference_per_dim"] = (before + _reference(rows, x0_reference, mask) / dims).sum()
         return Terms(loss, {name: value / total for name, value in sums.items()}, exact)
+
+    def _products(
+        self, rows: Transitions, x0: Tensor, mask: Tensor, explored: Callable[[Tensor], Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``<P eps, d>`` and ``|P d|^2`` by frame, ``[M, T]``; P is the identity without `explored`."""
+        if explored is None:
+            return step_products(x0, rows.x0_old, rows.eps, mask)
+        # <P eps, d> rather than <P eps, P d>: the same sum, but no frame's prediction counts in another frame.
+        along, square = step_products(x0, rows.x0_old, explored(rows.eps), mask)
+        if not self.surrogate.on_policy:
+            moved = explored(x0.to(rows.x0_old.dtype) - rows.x0_old)
+            square = frame_sum(moved.square(), mask)
+        return along, square
 
     def _coefficients(self, rows: Transitions) -> tuple[Tensor, Tensor]:
         s = rows.sensitivity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -13,11 +13,30 @@ from motionkit.errors import MotionkitError
 from motionkit.rl._schedule import Schedule
 
 
+class Coefficients(NamedTuple):
+    """Reverse steps ``x <- c_x0 * x0_hat + c_xt * x + sigma * eps``, one per element, float64.
+
+    Attributes:
+        c_x0: Weight of the prediction.
+        c_xt: Weight of the current state.
+        sigma: Standard deviation of the noise that is added.
+    """
+
+    c_x0: Tensor
+    c_xt: Tensor
+    sigma: Tensor
+
+
 class Sampler(Protocol):
     """How one reverse step from alpha-bar `now` to alpha-bar `then` is taken."""
 
-    def sigma(self, now: Tensor, then: Tensor) -> Tensor:
-        """Return the standard deviation of the noise a step adds (float64, elementwise, at most sqrt(1 - then))."""
+    def step(self, now: Tensor, then: Tensor) -> Coefficients:
+        """Return the coefficients of steps, elementwise.
+
+        Args:
+            now: ``[K]`` float64 alpha-bar before each step, in 0..1.
+            then: ``[K]`` float64 alpha-bar after it, larger than `now`, at most 1.
+        """
         ...
 
 
@@ -35,21 +54,30 @@ class DDIM:
         if not 0.0 <= self.eta <= 1.0:
             raise MotionkitError(f"eta must be between 0 (ODE) and 1 (ancestral), got {self.eta}.")
 
-    def sigma(self, now: Tensor, then: Tensor) -> Tensor:
-        """Return ``eta sqrt((1 - then) / (1 - now) * (1 - now / then))``."""
-        return self.eta * ((1 - then) / (1 - now) * (1 - now / then)).sqrt()
+    def step(self, now: Tensor, then: Tensor) -> Coefficients:
+        """Add the noise ``sigma = eta sqrt((1 - then) / (1 - now) * (1 - now / then))``."""
+        sigma = self.eta * ((1 - then) / (1 - now) * (1 - now / then)).sqrt()
+        # Eq. 12 in x0 form: x' = sqrt(then) x0 + sqrt(1 - then - sigma^2) eps_hat + sigma eps
+        # with eps_hat = (x - sqrt(now) x0) / sqrt(1 - now), sorted by x0 and x.
+        c_xt = ((1 - then - sigma**2).clamp(min=0) / (1 - now)).sqrt()
+        return Coefficients(then.sqrt() - c_xt * now.sqrt(), c_xt, sigma)
 
 
 @dataclass(frozen=True)
 class DDPM:
     """Ho et al. 2020 ancestral sampling with the small (posterior) variance, on the alphas of the visited steps.
 
-    In exact arithmetic this is ``DDIM(eta=1)``; here the step is written in the posterior's own coefficients.
+    In exact arithmetic this is ``DDIM(eta=1)``; the posterior's own coefficients have fewer cancellations.
     """
 
-    def sigma(self, now: Tensor, then: Tensor) -> Tensor:
-        """Return the root of the posterior variance ``beta (1 - then) / (1 - now)``, ``beta = 1 - now / then``."""
-        return ((1 - now / then) * (1 - then) / (1 - now)).sqrt()
+    def step(self, now: Tensor, then: Tensor) -> Coefficients:
+        """Return mean and variance of the posterior (Ho et al. 2020, eq. 7), with ``beta = 1 - now / then``."""
+        beta = 1 - now / then
+        return Coefficients(
+            beta * then.sqrt() / (1 - now),
+            (1 - then) * (now / then).sqrt() / (1 - now),
+            (beta * (1 - then) / (1 - now)).sqrt(),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +116,7 @@ class StepPlan:
 
         Args:
             schedule: The trained schedule.
-            sampler: `DDPM`, `DDIM` or anything with their `sigma`; `DDPM` when None.
+            sampler: `DDPM`, `DDIM` or another `Sampler`; `DDPM` when None.
             steps: How many evenly spaced timesteps to visit, or which ones; all of them when None.
             window: Positions (0 = noisiest) where noise is added; every other step is the deterministic ODE step.
                 None means every position; the last one never adds noise.
@@ -118,18 +146,12 @@ class StepPlan:
         now = schedule.alphas_cumprod[index]
         then = torch.cat([now[1:], torch.ones(1, dtype=torch.float64)])
         noisy = torch.tensor([position in inside and position < count - 1 for position in range(count)])
-        chosen = DDPM() if sampler is None else sampler
-        sigma = torch.where(noisy, chosen.sigma(now, then), torch.zeros_like(now))
-        # DDIM (arXiv 2010.02502, eq. 12) in x0 form: x' = sqrt(then) x0 + sqrt(1 - then - sigma^2) eps_hat + sigma eps
-        # with eps_hat = (x - sqrt(now) x0) / sqrt(1 - now), sorted by x0 and x.
-        c_xt = ((1 - then - sigma**2).clamp(min=0) / (1 - now)).sqrt()
-        c_x0 = then.sqrt() - c_xt * now.sqrt()
-        if isinstance(chosen, DDPM):
-            # The posterior's own form where noise is added: the same numbers with fewer cancellations.
-            beta = 1 - now / then
-            # Ho et al. 2020, eq. 7.
-            c_x0 = torch.where(noisy, beta * then.sqrt() / (1 - now), c_x0)
-            c_xt = torch.where(noisy, (1 - then) * (now / then).sqrt() / (1 - now), c_xt)
+        drawn = (DDPM() if sampler is None else sampler).step(now, then)
+        plain = DDIM(0.0).step(now, then)
+        sigma = torch.where(noisy, drawn.sigma, 0.0)
+        # Without noise every step is the ODE's.
+        silent = sigma == 0
+        c_x0, c_xt = torch.where(silent, plain.c_x0, drawn.c_x0), torch.where(silent, plain.c_xt, drawn.c_xt)
         # The last step returns the prediction itself, exactly.
         c_x0[-1], c_xt[-1] = 1.0, 0.0
         scored = sigma > 0

@@ -63,6 +63,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("audit/first_ratio_per_dim", "nats/dim", "none", "Largest |mean log-ratio| before the first update; 0 if sound."),
     ("kl/nats_per_dim", "nats/dim", "down", "Closed-form KL to the reference, mean over valid dimensions and steps."),
     ("kl/nats", "nats", "down", "Closed-form KL to the reference per timestep, summed over valid dimensions."),
+    ("kl/coefficient", "1", "none", "Weight of the KL in the update, where it is adapted to a target."),
     ("grad/norm", "1", "none", "Norm of the gradient before clipping."),
     ("grad/left_out", "1", "down", "Updates of the step that were left out because their gradient was not finite."),
     ("optim/learning_rate", "1", "none", "Learning rate of the step."),

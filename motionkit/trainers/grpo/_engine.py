@@ -29,7 +29,7 @@ from motionkit.trainers.grpo._settings import (
     GrpoOptimSettings,
 )
 from motionkit.trainers.grpo._whole import mean_over, whole_batch
-from motionkit.trainers.grpo.algorithms.base import Algorithm
+from motionkit.trainers.grpo.algorithms.base import Algorithm, HasParts
 
 
 class GRPO:
@@ -191,8 +191,9 @@ class GRPO:
         return self.learner.averaged()
 
     def parts(self) -> dict[str, Stateful]:
-        """Return what a checkpoint holds: model, optimiser, average, reference and the number of updates."""
-        return {**self.learner.parts(), "reference": self.reference, "grpo": self}
+        """Return what a checkpoint holds: model, optimiser, average, reference, what the algorithm keeps, a counter."""
+        own = self.algorithm.parts() if isinstance(self.algorithm, HasParts) else {}
+        return {**self.learner.parts(), "reference": self.reference, **own, "grpo": self}
 
     def state(self) -> State:
         """Return the number of updates."""

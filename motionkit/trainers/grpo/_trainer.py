@@ -22,7 +22,7 @@ from motionkit.evaluation import (
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix
-from motionkit.rl import DDPM
+from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
@@ -36,6 +36,7 @@ from motionkit.trainers.grpo._settings import GrpoSettings
 _logger = logging.getLogger("motionkit.grpo")
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
 _MANY = 100  # sampling steps up to which all of them are measured
+_ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
 
 class GrpoTrainer:
@@ -66,6 +67,7 @@ class GrpoTrainer:
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
+        _require_steps(len(self.policy.schedule), settings)
         prompts = list(
             dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
         )
@@ -91,6 +93,8 @@ class GrpoTrainer:
             precision=settings.precision,
             updates=settings.run.num_steps,
         )
+        plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
+        self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
         self.shared: list[str] = []
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
@@ -157,6 +161,7 @@ class GrpoTrainer:
             "prompts": len(self.cursor.prompts),
             "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
             "timesteps": plan.timesteps.tolist(),
+            **({"sampler_noise": round(self.excess, 3)} if plan.trainable else {}),
             "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
@@ -166,6 +171,12 @@ class GrpoTrainer:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
         self.policy.save(run.artifact("policy"), tensors=False)
+        if self.excess > _ROUGH:
+            _logger.warning(
+                "fine detail of rollouts is %.1f times as rough as the data's, by noise that the sampler has no steps "
+                "left to remove; rewards of smoothness will score it, less noise or an earlier window avoids it",
+                self.excess,
+            )
         if self.shared:
             _logger.warning("%s", describe_shared(self.shared))
             run.annotate(heldout_shared_motions=self.shared)
@@ -211,3 +222,20 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
     )
     reference.network.requires_grad_(False)
     return policy, reference
+
+
+def _require_steps(total: int, settings: GrpoSettings) -> None:
+    """Refuse more sampling steps than the policy was trained with.
+
+    Raises:
+        MotionkitError: Names the flag.
+    """
+    names = ("train_timesteps", *(("inference_timesteps",) if settings.heldout.prompts else ()))
+    for name in names:
+        asked, flag = getattr(settings.sampler, name, 0), f"--{name.replace('_', '-')}"
+        if asked > total:
+            raise MotionkitError(
+                f"{flag} is {asked}, and the policy was trained with {total} steps.",
+                why="a rollout visits trained timesteps only, each at most once.",
+                fix=f"{flag} {total}, or less.",
+            )

@@ -6,6 +6,8 @@ from motionkit.trainers.grpo.algorithms.options import (
     AwmOptions,
     DpoObjective,
     DpoOptions,
+    FlowOptions,
+    FlowSampler,
     GradientObjective,
     GradientOptions,
     GrpoObjective,
@@ -26,6 +28,11 @@ grpo = Component(
     summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",
     options=GrpoOptions,
     factory="motionkit.trainers.grpo.algorithms.clipped:Clipped",
+)
+flow_grpo = Component(
+    summary="GRPO on the stochastic flow of a diffusion model: Flow-GRPO, DanceGRPO or CPS",
+    options=FlowOptions,
+    factory="motionkit.trainers.grpo.algorithms.flow:FlowGrpo",
 )
 reward_gradient = Component(
     summary="Back-propagation of the reward through the sampler, for rewards that have a gradient",
@@ -61,6 +68,8 @@ dpo = Component(
 __all__ = [
     "AwmObjective",
     "DpoObjective",
+    "FlowOptions",
+    "FlowSampler",
     "GradientObjective",
     "GradientOptions",
     "GrpoObjective",
@@ -75,6 +84,7 @@ __all__ = [
     "RwrObjective",
     "awm",
     "dpo",
+    "flow_grpo",
     "grpo",
     "mixed",
     "nft",

@@ -168,7 +168,8 @@ def log_spread(batch: Samples, samples: int) -> Tensor:
     mask = batch.mask[::samples]  # [P, T]: motions of one prompt are equally long
     apart = (motions - motions.mean(1, keepdim=True)).square().sum((1, 3)).masked_fill(~mask, 0.0).sum(1)
     variance = apart / ((samples - 1) * valid_dims(mask, motions.shape[-1]))
-    return 0.5 * (variance + _SPREAD_FLOOR).log()
+    spread: Tensor = 0.5 * (variance + _SPREAD_FLOOR).log()
+    return spread
 
 
 def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt], x0: Tensor, algorithm: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan
+from motionkit.trainers._state import Stateful
 
 
 class Update(Protocol):
@@ -36,7 +37,7 @@ class Algorithm(Protocol):
     The engine samples along `plan`, scores the motions, asks for an `Update`, and descends once per pass.
 
     Attributes:
-        plan: The reverse steps of a rollout.
+        plan: The reverse steps of a rollout; of the first one, where they change.
         graph: Whether gradients stay on while sampling and scoring.
         passes: Most optimiser steps per batch.
         samples: Samples per prompt.
@@ -72,4 +73,13 @@ class Algorithm(Protocol):
             scored: Their rewards.
             number: Updates completed before this one.
         """
+        ...
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """An algorithm with a state of its own."""
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it, by names that the learner does not use."""
         ...

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import (
     DDIM,
     DDPM,
+    LowPass,
     NoiseSource,
     Objective,
     Precision,
@@ -30,12 +33,15 @@ from motionkit.rl import (
     audit_ratio,
     rollout,
 )
+from motionkit.trainers._state import Stateful
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
-from motionkit.trainers.grpo.algorithms.options import GrpoOptions, GrpoSampler
+from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
+from motionkit.trainers.grpo.algorithms._window import Plans
+from motionkit.trainers.grpo.algorithms.options import FlowOptions, GrpoOptions, GrpoSampler, WindowSampler
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
@@ -54,9 +60,10 @@ class Clipped:
         precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
         shuffle: Permute the advantages, as a negative control.
         world: The processes that train together.
+        plans: The steps of each update; those of the options of `grpo` when None.
 
     Raises:
-        MotionkitError: The window leaves nothing to train.
+        MotionkitError: The window leaves nothing to train, or does not fit.
     """
 
     graph = False
@@ -64,7 +71,7 @@ class Clipped:
 
     def __init__(
         self,
-        options: GrpoOptions,
+        options: GrpoOptions | FlowOptions,
         *,
         policy: DiffusionPolicy,
         reference: Reference,
@@ -73,6 +80,7 @@ class Clipped:
         precision: str = "fp32",
         shuffle: bool = False,
         world: World | None = None,
+        plans: Plans | None = None,
     ) -> None:
         objective, sampler, rollout = options.objective, options.sampler, options.rollout
         self.policy = policy
@@ -80,30 +88,39 @@ class Clipped:
         self.settings = objective
         self.guidance = sampler.guidance_scale
         self.samples = rollout.group_size
+        self.low_pass = LowPass(rollout.low_pass, policy.fps) if rollout.low_pass else None
         self.noise = NoiseSource(
-            seed, initial="group" if rollout.shared_noise else "independent", antithetic=rollout.antithetic
+            seed,
+            initial="group" if rollout.shared_noise else "independent",
+            antithetic=rollout.antithetic,
+            low_pass=self.low_pass,
         )
         self.micro_batch = rollout.micro_batch
         self.precision: Precision = "bfloat16" if precision == "bf16" else "float32"
         self.shuffle_seed = seed if shuffle else None
         self.world = world or OneProcess()
         self.passes = objective.inner_epochs
-        self.plan = step_plan(policy, sampler)
-        self.plan.require_trainable()
+        self.plans = plans or _plans(policy, sampler)
+        self.plan = self.plans.at(0)
+        self.kl = KLCoefficient(objective.kl_coef, objective.kl_target)
+        high = objective.clip_range if objective.clip_high is None else objective.clip_high
         self.surrogate = Objective(
             ratio_norm=objective.ratio_norm,
-            kl_coef=objective.kl_coef,
-            surrogate=Surrogate(objective.clip_range, objective.clip_range, on_policy=objective.inner_epochs == 1),
+            surrogate=Surrogate(objective.clip_range, high, on_policy=objective.inner_epochs == 1),
         )
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample and keep all visited states."""
-        return rollout(predict, self.plan, start, noise)
+        return rollout(predict, self.plans.at(number), start, noise)
 
     def update(self, batch: Samples, scored: Scored, number: int) -> ClippedUpdate:
         """Compute the advantages of a batch."""
         credit = assign_credit(scored, batch, self.settings, number, world=self.world, shuffle_seed=self.shuffle_seed)
         return ClippedUpdate(self, batch, credit, number)
+
+    def parts(self) -> dict[str, Stateful]:
+        """Return what a checkpoint holds of it: the coefficient of the KL where that is adapted."""
+        return {"kl": self.kl} if self.kl.adaptive else {}
 
 
 class ClippedUpdate:
@@ -117,6 +134,7 @@ class ClippedUpdate:
         self._trajectory, self._rest = batch.rollout.trajectory, batch.rollout.rest
         self._credit = credit
         self._number = number
+        self._objective = replace(rule.surrogate, kl_coef=rule.kl.value)
         self._condition = rule.reference.condition(batch.prompts, batch.condition)
         self._audit: float | None = None
         self._sums: dict[str, float] = {}
@@ -157,14 +175,15 @@ class ClippedUpdate:
             rows = self._trajectory.pairs(chunk)
             lengths, condition = batch.lengths[rows.sample], batch.condition.select(rows.sample)
             x0 = rule.policy.predict(rows.x_t, rows.timestep, condition, lengths, guidance=rule.guidance)
-            terms = rule.surrogate(
+            terms = self._objective(
                 rows,
                 x0,
                 credit.values[rows.sample],
                 batch.mask[rows.sample],
                 total=total,
                 bounds=None if credit.bounds is None else credit.bounds[rows.sample],
-                x0_reference=self._reference(chunk) if rule.settings.kl_coef > 0 else None,
+                x0_reference=self._reference(chunk) if self._objective.kl_coef > 0 else None,
+                explored=None if rule.low_pass is None else partial(rule.low_pass, lengths=lengths),
             )
             if audit:
                 table = audit_ratio(terms.log_ratio_per_dim, rows.sensitivity, rows.timestep, rule.precision)
@@ -184,14 +203,17 @@ class ClippedUpdate:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return the means of the last pass."""
-        sums = dict(self._sums)
-        if self._rule.settings.kl_coef == 0:
+        """Return the means of the last pass, from which the coefficient of the KL is adapted."""
+        sums, kl = dict(self._sums), self._rule.kl
+        adapted = {"kl/coefficient": kl.value} if kl.adaptive else {}
+        if kl.adaptive:
+            kl.adapt(sums["kl_per_dim"])
+        if self._objective.kl_coef == 0:
             sums |= self._divergence()
             sampled = sums["logp_current_per_dim"] - sums["log_ratio_per_dim"]
             sums["logp_reference_per_dim"] = sampled + sums["reference_ratio_per_dim"]
         audit = {} if self._audit is None else {"audit/first_ratio_per_dim": self._audit}
-        return _loss_metrics(sums) | self._credit.metrics | audit
+        return _loss_metrics(sums) | self._credit.metrics | audit | adapted
 
     @torch.no_grad()
     def _divergence(self) -> dict[str, float]:
@@ -223,15 +245,14 @@ class ClippedUpdate:
 
 
 def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
-    """Return the rollout's reverse steps: stochastic in the window, deterministic outside."""
-    window = range(settings.window_start, settings.window_start + settings.window_size)
-    sampler = DDPM() if settings.kind == "ddpm" else DDIM(settings.eta)
-    return StepPlan.build(
-        policy.schedule,
-        sampler,
-        steps=policy.schedule.visited(settings.spacing, settings.train_timesteps),
-        window=window,
-    )
+    """Return the first update's reverse steps: stochastic in the window, deterministic outside."""
+    return _plans(policy, settings).at(0)
+
+
+def _plans(policy: DiffusionPolicy, settings: WindowSampler) -> Plans:
+    if not isinstance(settings, GrpoSampler):
+        raise AssertionError("other options than those of grpo come with their plans")
+    return Plans(policy.schedule, DDPM() if settings.kind == "ddpm" else DDIM(settings.eta), settings)
 
 
 def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:

@@ -6,6 +6,7 @@ options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``obj
 
 from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective, AwmOptions
 from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective, DpoOptions
+from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions, FlowSampler
 from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientOptions, GradientRollout
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms.options._matching import MatchingObjective, MatchingOptions, MatchingRollout
@@ -19,6 +20,7 @@ from motionkit.trainers.grpo.algorithms.options._shared import (
     HoldObjective,
     SegmentObjective,
     TrainSampler,
+    WindowSampler,
 )
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "CreditObjective",
     "DpoObjective",
     "DpoOptions",
+    "FlowOptions",
+    "FlowSampler",
     "GradientObjective",
     "GradientOptions",
     "GradientRollout",
@@ -49,4 +53,5 @@ __all__ = [
     "RwrOptions",
     "SegmentObjective",
     "TrainSampler",
+    "WindowSampler",
 ]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group
-from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, WindowSampler
 
 
 class GrpoRollout(GroupRollout):
@@ -18,24 +18,24 @@ class GrpoRollout(GroupRollout):
     shared_noise: bool = Field(
         True, description="All samples of a group start from the same x_T, so that only trained steps tell them apart."
     )
+    low_pass: float = Field(
+        0.0,
+        ge=0.0,
+        description="Explore below this many Hz only: samples of a group share all faster step noise; 0 is off.",
+    )
     micro_batch: int = Field(64, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
 
 
-class GrpoSampler(TrainSampler):
+class GrpoSampler(WindowSampler):
     """How the policy is sampled while it trains and while it is measured."""
 
     kind: Literal["ddim", "ddpm"] = Field("ddim", description="Reverse process of the rollouts.")
     eta: float = Field(1.0, ge=0.0, le=1.0, description="DDIM noise inside the window; outside it is 0.")
-    window_start: int = Field(0, ge=0, description="First rollout step that is stochastic and trained.")
-    window_size: int = Field(2, ge=0, description="How many rollout steps are stochastic and trained.")
-    noise_scale: Annotated[float, Cli("--noise-scale")] = Field(
-        0.7, gt=0.0, description="SDE noise of flow-grpo; has no effect in grpo."
-    )
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {"noise_scale": "it is the SDE noise of flow-grpo; grpo takes its noise from sampler.eta"}
-        return found | ({"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {})
+        found = {"eta": "it is the noise of ddim, and sampler.kind is ddpm"} if self.kind == "ddpm" else {}
+        return {**super().idle(), **found}
 
 
 class GrpoObjective(CreditObjective):
@@ -47,8 +47,16 @@ class GrpoObjective(CreditObjective):
     clip_range: Annotated[float, Cli("--clip-range")] = Field(
         0.2, gt=0.0, description="Clip range of the normalised ratio; acts from the second inner epoch on."
     )
+    clip_high: float | None = Field(
+        None, gt=0.0, description="Clip range upwards, where it differs (DAPO: 0.28); default: clip_range."
+    )
     kl_coef: Annotated[float, Cli("--kl-coef")] = Field(
         0.0, ge=0.0, description="Weight of the closed-form KL to the reference, per dimension."
+    )
+    kl_target: float = Field(
+        0.0,
+        ge=0.0,
+        description="KL to the reference (nats per dim) that kl_coef is adapted to, by halving and doubling; 0 is off.",
     )
     anchor: float = Field(
         20.0,
@@ -66,7 +74,8 @@ class GrpoObjective(CreditObjective):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        found = {"kl_stop": "it acts from the second of objective.inner_epochs on"} if self.inner_epochs == 1 else {}
+        later = "it acts from the second of objective.inner_epochs on"
+        found = {"kl_stop": later, "clip_high": later} if self.inner_epochs == 1 else {}
         return {**super().idle(), **found}
 
 

@@ -43,6 +43,37 @@ class TrainSampler(SamplerSettings):
     )
 
 
+class WindowSampler(TrainSampler):
+    """Which steps of a rollout are stochastic, hence trained."""
+
+    window: Literal["fixed", "sliding", "snr"] = Field(
+        "fixed",
+        description="Steps that are stochastic and trained: always the same, moving from noisy to clean, or the "
+        "noisiest ones up to a share of the information.",
+    )
+    window_start: int = Field(0, ge=0, description="First rollout step that is stochastic and trained.")
+    window_size: int = Field(2, ge=0, description="How many rollout steps are stochastic and trained.")
+    window_shift: int = Field(1, ge=1, description="Steps that a sliding window moves at a time.")
+    window_every: int = Field(25, ge=1, description="Updates after which a sliding window moves.")
+    window_share: float = Field(
+        0.05, gt=0.0, le=1.0, description="Share of the summed squared sensitivity that window snr trains at most."
+    )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        acting = {
+            "fixed": ("window_start", "window_size"),
+            "sliding": ("window_start", "window_size", "window_shift", "window_every"),
+            "snr": ("window_share",),
+        }
+        every = dict.fromkeys(name for names in acting.values() for name in names)
+        return {
+            name: f"it has no effect with sampler.window {self.window}"
+            for name in every
+            if name not in acting[self.window]
+        }
+
+
 class SegmentObjective(ObjectiveSettings):
     """Which frames a reward acts on."""
 
@@ -54,8 +85,8 @@ class SegmentObjective(ObjectiveSettings):
 class CreditObjective(SegmentObjective):
     """How the rewards of a group become advantages."""
 
-    advantage: Literal["leave-one-out", "global-std", "group-std"] = Field(
-        "leave-one-out", description="How rewards become advantages."
+    advantage: Literal["leave-one-out", "global-std", "group-std", "dr-grpo"] = Field(
+        "leave-one-out", description="How rewards become advantages; dr-grpo divides by no standard deviation."
     )
     std_floor: float = Field(0.02, ge=0.0, description="Smallest standard deviation an advantage is divided by.")
     advantage_clip: float = Field(5.0, gt=0.0, description="Advantages are clipped to this magnitude.")
@@ -65,7 +96,9 @@ class CreditObjective(SegmentObjective):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        return {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
+        found = {} if self.credit == "segment" else {"credit_share": "it acts with objective.credit segment only"}
+        undivided = {"std_floor": "advantage dr-grpo divides by no standard deviation"}
+        return found | (undivided if self.advantage == "dr-grpo" else {})
 
 
 class HoldObjective(ObjectiveSettings):
