@@ -25,6 +25,7 @@ from motionkit.rl import DDPM
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import restore
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
@@ -91,6 +92,7 @@ class GrpoTrainer:
         )
         if self.grpo.algorithm.graph:
             _require_gradients(settings.reward)
+        settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
         self.shared: list[str] = []
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
