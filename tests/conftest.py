@@ -56,9 +56,14 @@ def shared() -> Path:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    """Keep torch to one thread: tests are tiny, and results must not depend on the machine's cores."""
-    if (torch := sys.modules.get("torch")) is not None and torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
+    """Keep torch to one thread: tests are tiny, and results must not depend on the machine's cores.
+
+    A run in this process may have chosen oneDNN; that is put back as well.
+    """
+    if (torch := sys.modules.get("torch")) is not None:
+        if torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
 
 
 @pytest.fixture

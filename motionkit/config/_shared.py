@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +15,7 @@ from motionkit.config._resolve import Settings
 Tracker = Literal["tensorboard", "wandb", "clearml", "mlflow"]
 LoraTarget = Literal["attn", "ffn", "text"]
 Precision = Literal["fp32", "bf16"]
+Matmul = Literal["auto", "onednn", "default"]
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:[0-9]{1,3})?")
 
@@ -147,9 +148,16 @@ class TrainerSettings(Settings):
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
         0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."
     )
+    cpu_matmul: Annotated[Matmul, Cli("--cpu-matmul", panel="Run")] = Field(
+        "auto", description="Library of float32 matrix products on a CPU; auto: onednn for wide networks on AMD's."
+    )
     track: Annotated[tuple[Tracker, ...], BeforeValidator(split_commas), Cli("--track", panel="Run")] = Field(
         (), description="Experiment tracker beside metrics.jsonl, repeatable: tensorboard, wandb, clearml, mlflow."
     )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.device in ("auto", "cpu") else {"cpu_matmul": f"the run is on {self.device}"}
 
     @field_validator("device", mode="before")
     @classmethod

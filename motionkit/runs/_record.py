@@ -81,6 +81,7 @@ class RunRecord(_Document):
         seed: The seed.
         device: The device, as asked for or in words.
         status: How the last attempt ended, or ``running``.
+        cpu_matmul: Library of float32 matrix products on the CPU, ``onednn`` or ``default``.
         versions: Of Python and the packages that decide numbers, by name; and the platform.
         plugins: Versions of the packages that bring plugins, by name.
         git: ``commit`` of the work tree the command was started in; None outside of one.
@@ -106,6 +107,7 @@ class RunRecord(_Document):
     seed: int | None = None
     device: str | None = None
     status: Status = "running"
+    cpu_matmul: Literal["onednn", "default"] | None = None
     versions: dict[str, str] = {}
     plugins: dict[str, str] = {}
     git: dict[str, Any] | None = None

@@ -11,13 +11,15 @@ import torch
 
 from motionkit.config import TrainerSettings
 from motionkit.policies.device import resolve_device
+from motionkit.trainers._matmul import matmul_in_use, set_up_matmul
 
 
 def describe_device(device: torch.device) -> str:
-    """Return a device in words: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``."""
+    """Return a device in words: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``, ``cpu (8 threads, oneDNN)``."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"cpu ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
+    library = ", oneDNN" if matmul_in_use() == "onednn" else ""
+    return f"cpu ({torch.get_num_threads()} threads{library})" if device.type == "cpu" else str(device)
 
 
 def seed_everything(seed: int) -> None:
@@ -28,16 +30,17 @@ def seed_everything(seed: int) -> None:
 
 
 def set_up(settings: TrainerSettings) -> torch.device:
-    """Apply the shared settings `threads`, `seed` and `device`; call it first in `Trainer.prepare`.
+    """Apply the shared settings `threads`, `seed`, `device` and `cpu_matmul`; call it first in `Trainer.prepare`.
 
     Numbers of a run on the CPU depend on the number of threads in the last bit, so it is fixed when given.
 
     Raises:
-        MotionkitError: The device is not on this machine.
+        MotionkitError: The device is not on this machine, or `cpu_matmul` has no use; see `set_up_matmul`.
     """
     if settings.threads:
         torch.set_num_threads(settings.threads)
     device = resolve_device(settings.device)
+    set_up_matmul(settings, device)
     if device.type == "cuda":
         # cuBLAS needs it for bit-repeatable products; it is read when the first handle is made.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -13,6 +13,7 @@ from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
 from motionkit.plugins import Component
 from motionkit.runs import Run, open_run, write_bytes_atomic
+from motionkit.trainers._matmul import matmul_in_use
 from motionkit.trainers.base import Trainer
 
 PAGE = "report.html"
@@ -74,6 +75,7 @@ def run_trainer(
     )
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1):
+        run.annotate(cpu_matmul=matmul_in_use())
         parts = dict(trainer.train(run))
         table = parts.pop("table", None)
         document = run.finish(parts)

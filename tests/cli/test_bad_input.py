@@ -132,6 +132,13 @@ def test_missing_checkpoint(tiny: Any, refused: Callable[..., None]) -> None:
     refused(tiny.grpo("run", "--judge.weights", "nowhere"), "nowhere does not exist")
 
 
+def test_a_library_of_matrix_products(tiny: Any, refused: Callable[..., None]) -> None:
+    refused(tiny.grpo("run", "--cpu-matmul", "mkl"), "--cpu-matmul 'mkl'", "'auto', 'onednn' or 'default'")
+    words = tiny.grpo("run", "--cpu-matmul", "onednn")
+    words[words.index("--device") + 1] = "cuda"
+    refused(words, "--cpu-matmul 'onednn'", "has no effect: the run is on cuda")
+
+
 def test_truncated_checkpoint(tiny: Any, cli: Cli, refused: Callable[..., None]) -> None:
     assert cli("export", tiny.mdm, "mdm").exit_code == 0
     file = next(Path("mdm").glob("*.pt"))

@@ -18,6 +18,7 @@ from typer.testing import Result
 
 from motionkit import load_policy, starter
 from motionkit.tracking import definition
+from motionkit.trainers import _matmul
 
 Cli = Callable[..., Result]
 
@@ -177,6 +178,39 @@ def test_resume_of_a_finished_run_equals_a_longer_one(straight: tuple[Path, Resu
     assert [line["step"] for line in metrics(Path("run"))] == [0, 1, 2, 3]
     record = json.loads(Path("run/run.json").read_text())
     assert [part["start_step"] for part in record["attempts"]] == [0, 1]
+
+
+def test_resume_keeps_the_library_of_matrix_products(tiny: Any, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of the reward, which takes any rounding: this CPU may have AMX."""
+    monkeypatch.setattr(_matmul, "_rounding", lambda: 0.0)
+    monkeypatch.setattr(_matmul, "_predict", lambda *_: torch.ones(1))
+
+    def prefer(onednn: bool) -> None:
+        monkeypatch.setattr(_matmul, "prefers_onednn", lambda width, tokens: onednn)
+
+    def words(out: str, steps: int) -> list[str]:
+        given = tiny.grpo(out, "--algorithm", "reward-gradient", "--set", "optim.schedule=constant", steps=steps)
+        for option, count in (("--group-size", 2), ("sampler.window_size=2", 1)):
+            place = given.index(option) - (count == 1)
+            del given[place : place + 2]
+        return given
+
+    def library(run: str) -> str:
+        return str(json.loads(Path(run, "run.json").read_text())["cpu_matmul"])
+
+    prefer(True)
+    assert cli(*words("straight", 2)).exit_code == 0
+    assert cli(*words("run", 1)).exit_code == 0
+    prefer(False)
+    assert cli(*words("other", 1)).exit_code == 0
+    assert (library("straight"), library("run"), library("other")) == ("onednn", "onednn", "default")
+    refused = cli("grpo", "--resume", "run", "--num-steps", 2, "--cpu-matmul", "default")
+    assert refused.exit_code == 2
+    assert "cpu_matmul was onednn, is default" in refused.stderr
+    resumed = cli("grpo", "--resume", "run", "--num-steps", 2)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert library("run") == "onednn"
+    assert_same_bits(last(Path("run")), last(Path("straight")))
 
 
 def test_ctrl_c_saves_and_resume_comes_to_the_same_bits(tiny: Any, cli: Cli) -> None:

@@ -12,7 +12,7 @@ from motionkit.config._tree import from_text
 
 FLAGS = [
     *("--out", "--name", "--num-steps", "--overwrite", "--resume"),
-    *("--device", "--seed", "--precision", "--threads", "--track"),
+    *("--cpu-matmul", "--device", "--seed", "--precision", "--threads", "--track"),
     *("--learning-rate", "--lora", "--lora.r", "--lora.alpha", "--lora.dropout", "--lora.targets"),
 ]
 

@@ -26,6 +26,7 @@ from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import restore
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
@@ -95,6 +96,7 @@ class GrpoTrainer:
         )
         plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
+        settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
         self.shared: list[str] = []
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length

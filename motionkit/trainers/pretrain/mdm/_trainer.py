@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
+from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.runs import Run
@@ -18,6 +19,7 @@ from motionkit.text import Prompt, TextRecord, proof
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
+from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
@@ -76,6 +78,8 @@ class PretrainMDM:
         _scale_text(self.policy, self._train_clips)
         if settings.init:
             self._start_from(settings.init, dataset)
+        asked = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
+        settle_matmul(settings, cast(DiffusionPolicy, self.policy), asked, samples=settings.train.batch_size)
 
     def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
         options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
@@ -204,8 +208,8 @@ class PretrainMDM:
         }
 
 
-def _first_prompt(clip: TextClip) -> Prompt:
-    return Prompt((clip.captions[0],), (1,))
+def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
+    return Prompt((clip.captions[0],), (min(frames, len(clip.features)),))
 
 
 @torch.no_grad()
