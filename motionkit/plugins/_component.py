@@ -31,7 +31,7 @@ class Component:
         gives: What the heavy half is, a word of its kind's row in `KINDS`: a policy gives ``diffusion`` (the default),
             ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
         reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
-        gradient: Whether a reward can be differentiated in what it scores, so that `reward-gradient` can use it.
+        gradient: Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
         page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
             becomes ``report.html`` in the run folder.
     """

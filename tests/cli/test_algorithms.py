@@ -31,8 +31,36 @@ class Still:
     def score(self, motions, prompts):
         return RewardScores(-torch.from_numpy(motions.joints.numpy()).std((1, 2, 3)))
 
+class Zero(Still):
+    name = "zero"
+    def score(self, motions, prompts):
+        return RewardScores(0.0 * motions.features.sum((1, 2)))
+
+class NotFinite(Still):
+    name = "bad"
+    def score(self, motions, prompts):
+        return RewardScores((0.0 * motions.features).abs().sqrt().sum((1, 2)))  # d sqrt(0) is not finite
+
 component = Component("Stands still", Options, __name__ + ":Still")
+zero = Component("No slope", Options, __name__ + ":Zero", gradient=True)
+bad = Component("No finite slope", Options, __name__ + ":NotFinite", gradient=True)
 '''
+
+CLOSED = """
+import torch
+from motionkit import plugins
+from motionkit.plugins import Component
+
+mdm = plugins.get("policies", "mdm")
+
+def closed(options, **runtime):
+    policy = mdm.build(options, **runtime)
+    honest = policy.predict
+    policy.predict = torch.no_grad()(lambda *args, **given: honest(*args, **given))
+    return policy
+
+component = Component("Keeps no graph", mdm.options, __name__ + ":closed", gives="diffusion")
+"""
 
 
 def gradient(tiny: Tiny, out: Path | str, *more: object, steps: int = 4) -> list[str]:
@@ -134,10 +162,52 @@ def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli:
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_reward_gradient_refuses_a_reward_without_one(tiny: Tiny, cli: Cli) -> None:
-    words = gradient(tiny, "run", *still(tiny), "--algorithm", "reward-gradient")
-    refused(cli, words, "the reward still has no gradient", "--algorithm mixed follows the gradient of the others")
+@pytest.mark.parametrize("name", ["reward-gradient", "easytune"])
+def test_a_reward_without_gradient_is_refused_by_name(name: str, tiny: Tiny, cli: Cli) -> None:
+    words = gradient(tiny, "run", *still(tiny), "--algorithm", name)
+    refused(
+        cli, words, "the reward still has no gradient", name, "--algorithm mixed follows the gradient of the others"
+    )
+    weights = words.index("--reward.weights")
+    alone = [*words[:1], *words[3:weights], *words[weights + 2 :]]  # without tmr-dense
+    weights = alone.index("--reward.weights")
+    refused(
+        cli, alone[:weights] + alone[weights + 2 :], "the reward still has no gradient", "--algorithm grpo needs no"
+    )
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("name", ["reward-gradient", "easytune", "mixed"])
+def test_a_gradient_that_is_not_there_stops_the_first_step(name: str, tiny: Tiny, cli: Cli) -> None:
+    box = still(tiny)[:2] if name == "mixed" else ()
+    Path("still.py").write_text(REWARD)
+    Path("closed.py").write_text(CLOSED)
+    more = ("--algorithm", name, "--set", "heldout.prompts=0")
+    for reward, what in (("zero", "a zero"), ("bad", "no finite")):
+        words = gradient(tiny, reward, *more, *box, "--reward", f"./still.py:{reward}")
+        result = cli(*words)
+        assert result.exit_code == 1, result.stderr
+        assert f"the reward {reward} has {what} gradient in any of the" in " ".join(result.stderr.split())
+        assert f"why {name} follows the gradient" in " ".join(result.stderr.split())
+        assert "--algorithm grpo" in result.stderr
+    result = cli(*gradient(tiny, "closed", *more, "--policy", "./closed.py:component"))
+    assert result.exit_code == 1, result.stderr
+    assert "the policy's prediction has no gradient in its trained parameters" in " ".join(result.stderr.split())
+
+
+def test_easytune_from_start_to_end(tiny: Tiny, cli: Cli) -> None:
+    more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "objective.step_weight=signal")
+    result = cli(*gradient(tiny, "run", *more, "--json"))
+    assert result.exit_code == 0, result.stderr
+    assert "algorithm easytune (reward-gradient has no objective.step_weight)" in result.stderr
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
+    shutil.copytree("run", "again")
+    result = cli("grpo", "--resume", "again/checkpoints/step-00000002", "--json")
+    assert result.exit_code == 0, result.stderr
+    last = "checkpoints/step-00000004/model.safetensors"
+    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_a_mixture_of_one_kind_says_what_is_cheaper(tiny: Tiny, cli: Cli) -> None:

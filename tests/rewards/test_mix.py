@@ -114,3 +114,68 @@ def test_dead_rewards_are_named() -> None:
     ) as error:
         refuse_dead(("near", "far"), "two motions")
     assert error.value.code == 1
+
+
+class Mean(Fixed):
+    """Mean feature, and what it was given."""
+
+    def __init__(self, name: str, total: float | None = None) -> None:
+        self.name, self.total = name, total  # type: ignore[assignment]
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        self.seen = motions
+        total = motions.features.mean((1, 2)) + motions.joints.mean((1, 2, 3))
+        return RewardScores(total if self.total is None else torch.full_like(total, self.total))
+
+
+def live() -> MotionBatch:
+    features = torch.randn(2, 8, 263, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    return MotionBatch(features, torch.tensor([8, 8]), skeleton=HUMANML, fps=20.0)
+
+
+def test_a_reward_without_gradient_is_scored_without_a_graph_whatever_the_order() -> None:
+    open_, closed = Mean("open"), Mean("closed")
+    motions = live()
+    scored = RewardMix([(closed, 2.0), (open_, 0.5)], gradient=[False, True]).score(motions, PROMPTS)
+    assert [term.gradient for term in scored.terms] == [False, True]
+    assert open_.seen is motions
+    assert not closed.seen.features.requires_grad
+    assert not closed.seen.joints.requires_grad
+    assert motions.joints.requires_grad, "the joints of the graph are not those of the black box"
+    (slope,) = torch.autograd.grad(scored.total.sum(), motions.features, retain_graph=True)
+    (alone,) = torch.autograd.grad(0.5 * open_.score(motions, PROMPTS).total.sum(), motions.features)
+    torch.testing.assert_close(slope, alone)
+
+
+def test_without_being_told_a_reward_is_what_its_scores_are() -> None:
+    scored = RewardMix([(Mean("open"), 1.0), (Fixed([1.0, 2.0]), 1.0)]).score(live(), PROMPTS)
+    assert [term.gradient for term in scored.terms] == [True, False]
+    assert RewardMix([(Mean("open"), 1.0), (Mean("closed"), 1.0)]).without_gradient == []
+    told = RewardMix([(Mean("open"), 1.0), (Mean("closed"), 1.0)], gradient=[True, False])
+    assert told.without_gradient == ["closed"]
+
+
+def test_parts_add_up_and_are_spoilt_alone() -> None:
+    named = Fixed([0.3, 0.4], [[0.1, 0.5], [0.4, 0.0]])
+    named.name = "named"
+    scored = RewardMix([(Mean("open"), 0.5), (named, 2.0)], gradient=[True, False]).score(live(), PROMPTS)
+    able, other = scored.part(gradient=True), scored.part(gradient=False)
+    torch.testing.assert_close(able.total + other.total, scored.total)
+    torch.testing.assert_close(able.segments + other.segments, scored.segments)
+    torch.testing.assert_close(other.total, torch.tensor([0.6, 0.8]))
+    assert able.total.requires_grad
+    assert not other.total.requires_grad
+    # A sample that one part has no score for keeps its score in the other; a reward of nothing but NaN is left out.
+    half = Fixed([NAN, 1.0])
+    dead = Fixed([NAN, NAN])
+    half.name, dead.name = "half", "dead"
+    mix = RewardMix([(Mean("open"), 1.0), (half, 1.0), (dead, 1.0)], gradient=[True, False, False])
+    scored = mix.score(live(), PROMPTS, leave_out=True)
+    assert scored.finite.tolist() == [False, True]
+    assert scored.part(gradient=True).finite.tolist() == [True, True]
+    assert scored.part(gradient=False).finite.tolist() == [False, True]
+    assert scored.part(gradient=False).total.tolist() == [0.0, 1.0]
+    nothing = RewardMix([(Mean("open"), 1.0), (dead, 1.0)], gradient=[True, False]).score(live(), PROMPTS)
+    assert nothing.part(gradient=False).finite.tolist() == [False, False]
+    assert nothing.part(gradient=True).finite.all()
+    assert nothing.dead == ("dead",)

@@ -117,3 +117,23 @@ def test_saving_memory_runs_each_step_twice_and_keeps_one() -> None:
     # Only the states between the steps, 2 KB each, are kept for every step.
     assert many - few < 40 * 3 * 4 * 16 * 8 * 4
     assert many < held(False, 40) / 10
+
+
+def test_the_noisy_steps_are_kept_as_the_plain_sampler_keeps_them() -> None:
+    plan = StepPlan.build(Schedule.cosine(50), DDIM(1.0), steps=5, window=[0, 2])
+    draw = torch.Generator().manual_seed(0)
+    start = torch.randn(2, 3, 4, generator=draw)
+    eps = {int(t): torch.randn(2, 3, 4, generator=draw) for t in plan.timesteps}
+    network = Gain(0.7)
+    kept = graph_rollout(network, plan, start, eps.__getitem__, network=network, record=True)
+    with torch.no_grad():
+        plain = rollout(network, plan, start, eps.__getitem__)
+    assert kept.x0.requires_grad
+    assert torch.equal(kept.x0, plain.x0)
+    assert kept.trajectory is not None
+    assert plain.trajectory is not None
+    for name in ("x_t", "eps", "x0_old", "timesteps", "c_x0", "c_xt", "sigma", "sensitivity"):
+        one, other = getattr(kept.trajectory, name), getattr(plain.trajectory, name)
+        assert not one.requires_grad
+        assert torch.equal(one, other), name
+    assert graph_rollout(network, plan, start, eps.__getitem__, network=network).trajectory is None

@@ -6,6 +6,8 @@ from motionkit.trainers.grpo.algorithms.options import (
     AwmOptions,
     DpoObjective,
     DpoOptions,
+    EasyTuneObjective,
+    EasyTuneOptions,
     FlowOptions,
     FlowSampler,
     GradientObjective,
@@ -44,6 +46,11 @@ mixed = Component(
     options=MixedOptions,
     factory="motionkit.trainers.grpo.algorithms.mixture:Mixed",
 )
+easytune = Component(
+    summary="Gradient of the reward at each sampling step alone, for networks whose whole chain needs too much memory",
+    options=EasyTuneOptions,
+    factory="motionkit.trainers.grpo.algorithms.stepwise:EasyTune",
+)
 awm = Component(
     summary="Advantage weighted matching: finished samples are noised and predicted again, more or less of them",
     options=AwmOptions,
@@ -68,6 +75,8 @@ dpo = Component(
 __all__ = [
     "AwmObjective",
     "DpoObjective",
+    "EasyTuneObjective",
+    "EasyTuneOptions",
     "FlowOptions",
     "FlowSampler",
     "GradientObjective",
@@ -84,6 +93,7 @@ __all__ = [
     "RwrObjective",
     "awm",
     "dpo",
+    "easytune",
     "flow_grpo",
     "grpo",
     "mixed",

@@ -100,13 +100,14 @@ class Mixed:
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on; the noisy steps are kept, and the state of one step for the hold."""
+        plan = self.clipped.plans.at(number)
         done = graph_rollout(
             predict,
-            self.plan,
+            plan,
             start,
             noise,
             network=self.policy.network,
-            keep=() if number % 2 else (number // 2 % len(self.plan),),
+            keep=() if number % 2 else (number // 2 % len(plan),),
             record=True,
             save_memory=self.save_memory,
         )

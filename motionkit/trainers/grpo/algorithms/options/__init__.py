@@ -22,6 +22,7 @@ from motionkit.trainers.grpo.algorithms.options._shared import (
     TrainSampler,
     WindowSampler,
 )
+from motionkit.trainers.grpo.algorithms.options._stepwise import EasyTuneObjective, EasyTuneOptions
 
 __all__ = [
     "AwmObjective",
@@ -30,6 +31,8 @@ __all__ = [
     "CreditObjective",
     "DpoObjective",
     "DpoOptions",
+    "EasyTuneObjective",
+    "EasyTuneOptions",
     "FlowOptions",
     "FlowSampler",
     "GradientObjective",
