@@ -226,6 +226,17 @@ def test_a_reward_that_only_says_that_it_has_a_gradient_is_refused() -> None:
     assert error.value.why.startswith("mixed follows")
 
 
+def test_a_sliding_window_takes_both_halves_along() -> None:
+    window = GrpoSampler(spacing="even", train_timesteps=4, window="sliding", window_size=1, window_every=1)
+    grpo = make(sampler=window)
+    visited = grpo.algorithm.plan.timesteps.tolist()
+    for number in (0, 1):
+        grpo.updates = number
+        trajectory = grpo._sample(PROMPTS).rollout.trajectory
+        assert trajectory is not None
+        assert trajectory.timesteps.tolist() == [visited[number]]
+
+
 def test_a_window_without_noise_is_refused() -> None:
     with pytest.raises(MotionkitError, match="nothing to train"):
         make(sampler=GrpoSampler(window_size=0))
