@@ -21,6 +21,7 @@ from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
 from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoSampler, MixedObjective, MixedRollout
 
+from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 
 OFF = MixedObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
@@ -194,6 +195,18 @@ def test_both_rewards_rise_and_those_of_the_control_do_not() -> None:
     for which in (0, 1):
         gained, drawn = (sum(pair[which] for pair in pairs) for pairs in (real, control))
         assert abs(drawn) < 0.3 * gained, (real, control)
+
+
+def test_two_processes_do_what_one_does() -> None:
+    alone = make(make_policy())
+    start = flat(alone)
+    train(alone, 2)
+    meeting = Meeting(2)
+    members = [make(make_policy(), world=ThreadWorld(rank, meeting)) for rank in range(2)]
+    train_together(members, 2)
+    one, two = (flat(member) for member in members)
+    assert torch.equal(one, two)
+    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
 
 
 def test_four_and_four_updates_are_eight() -> None:

@@ -20,6 +20,7 @@ from motionkit.trainers.grpo.algorithms.options import CosineOptim, TrainSampler
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain
+from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 
 OFF = EasyTuneObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
@@ -145,6 +146,18 @@ def test_it_learns_and_random_signs_do_not(step_weight: str) -> None:
     control = [gain(make(seed=seed, objective=objective, shuffle=True)) for seed in range(3)]
     assert min(real) > 0.12, real
     assert abs(sum(control)) < 0.3 * sum(real), (real, control)
+
+
+def test_two_processes_do_what_one_does() -> None:
+    alone = make(make_policy())
+    start = flat(alone)
+    train(alone, 2)
+    meeting = Meeting(2)
+    members = [make(make_policy(), world=ThreadWorld(rank, meeting)) for rank in range(2)]
+    train_together(members, 2)
+    one, two = (flat(member) for member in members)
+    assert torch.equal(one, two)
+    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
 
 
 def test_four_and_four_updates_are_eight() -> None:
