@@ -5,9 +5,9 @@ policy's own), for each segment or for the whole motion. Both get the same times
 
     -log sigmoid(-beta ((e_w - e_w_ref) - (e_l - e_l_ref)) / v),    e = mean_f |f(x_t, t) - x|_f^2
 
-with v the present mean error of the pair, so that beta means the same for all timesteps and lengths. The loss stops to
-push a pair once the policy tells it apart better than the reference, by about v / beta. With ``objective.sync_every``
-the reference follows the policy.
+with v the present mean error of the pair, so that beta means the same for all timesteps and lengths. A pair that the
+policy tells apart better than the reference, by more than about v / beta, is left alone: the policy stays near the
+reference. With ``objective.sync_every`` the reference follows the policy.
 """
 
 from __future__ import annotations
