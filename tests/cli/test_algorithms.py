@@ -67,7 +67,8 @@ def run(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Res
 def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Result]) -> None:
     out, result = run
     assert result.exit_code == 0, result.stderr
-    assert "algorithm reward-gradient (every reward has a gradient); --algorithm grpo chooses" in result.stderr
+    said = "algorithm reward-gradient (every reward has a gradient); --algorithm flow-grpo or grpo chooses another"
+    assert said in result.stderr
     config = json.loads((out / "config.json").read_text())
     assert config["algorithm"] == "reward-gradient"
     assert "group_size" not in config["rollout"]
@@ -102,8 +103,9 @@ def test_an_option_of_one_algorithm_chooses_it_and_is_refused_by_another(
 ) -> None:
     chosen = cli(*gradient(tiny, "run", *option, "--dry-run"))
     assert chosen.exit_code == 0, chosen.stderr
-    assert "algorithm grpo (only it has " in chosen.stderr
-    refused(cli, gradient(tiny, "run", "--algorithm", "reward-gradient", *option), "--algorithm grpo")
+    assert "algorithm grpo (reward-gradient has no " in chosen.stderr
+    words = gradient(tiny, "run", "--algorithm", "reward-gradient", *option)
+    refused(cli, words, "of algorithm flow-grpo and grpo", "--algorithm flow-grpo or grpo")
     assert not Path("run").exists()
 
 
@@ -123,3 +125,50 @@ def test_the_control_draws_signs_and_has_no_physics(tiny: Tiny, cli: Cli) -> Non
     assert result.exit_code == 0, result.stderr
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert "loss/physics" not in lines[-1]
+
+
+def flow(tiny: Tiny, out: Path | str, *more: object) -> list[str]:
+    """Flow-GRPO on a policy of ten steps."""
+    words = ("--algorithm", "flow-grpo", "--train-timesteps", 8, "--inference-timesteps", 10, *more)
+    return tiny.grpo(out, *words, steps=4)
+
+
+def test_flow_grpo_from_end_to_end_and_resumed(tiny: Tiny, cli: Cli) -> None:
+    more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "sampler.window=sliding")
+    more += ("--set", "sampler.window_every=1", "--set", "objective.kl_target=0.001", "--json")
+    result = cli(*flow(tiny, "run", *more))
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["heldout"]["reward"]["n"] == 4
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert lines[1]["audit/first_ratio_per_dim"] <= 1e-6
+    assert "kl/coefficient" in lines[1]
+    shutil.copytree("run", "again")
+    assert cli("grpo", "--resume", "again/checkpoints/step-00000002", "--json").exit_code == 0
+    last = "checkpoints/step-00000004/model.safetensors"
+    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(tiny: Tiny, cli: Cli) -> None:
+    words = flow(tiny, "run", "--noise-scale", 0.5, "--dry-run", "--json")
+    at = words.index("--algorithm")
+    result = cli(*words[:at], *words[at + 2 :])
+    assert result.exit_code == 0, result.stderr
+    assert "algorithm flow-grpo (only it has sampler.noise_scale)" in result.stderr
+    assert 0 < json.loads(result.stdout)["plan"]["sampler_noise"] < 1.5
+
+
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        (("--inference-timesteps", 40), ("--inference-timesteps is 40", "trained with 10 steps")),
+        (("--train-timesteps", 11), ("--train-timesteps is 11", "trained with 10 steps")),
+        (("--set", "sampler.window_size=7"), ("a window of 7 steps", "sampler.ode_steps")),
+        (("--set", "sampler.window=snr"), ("sampler.window_size = 2", "sampler.window fixed or sliding only")),
+        (("--set", "sampler.kind=cps", "--noise-scale", 1.5), ("noise_scale", "at most 1")),
+        (("--set", "rollout.low_pass=12"), ("12 Hz", "rollout.low_pass")),
+    ],
+)
+def test_what_flow_grpo_cannot_do(words: tuple[object, ...], texts: tuple[str, ...], tiny: Tiny, cli: Cli) -> None:
+    refused(cli, flow(tiny, "run", *words), *texts)
+    assert not Path("run").exists()

@@ -47,8 +47,9 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         )
     if wanted not in able:
         taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
-        lacking = ", ".join(sorted(key for key in special if key not in names[wanted]))
-        reason = f"only it has {lacking}" if able == [taken] else f"{wanted} has no {lacking}"
+        own = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
+        lacking = sorted(key for key in special if key not in names[wanted])
+        reason = f"only it has {', '.join(own)}" if own else f"{wanted} has no {', '.join(lacking)}"
         return taken, _line(taken, reason, able)
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     return wanted, _line(wanted, reason, able)

@@ -19,6 +19,9 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         ((), ("tmr-dense", "physics"), "reward-gradient"),
         (("optim.learning_rate", "rollout.prompts"), ("tmr-dense",), "reward-gradient"),
         (("rollout.group_size",), ("tmr-dense",), "grpo"),
+        (("sampler.noise_scale",), ("tmr-dense",), "flow-grpo"),
+        (("sampler.noise_scale", "rollout.group_size"), ("tmr-dense",), "flow-grpo"),
+        (("sampler.window",), ("tmr-dense",), "grpo"),
         (("objective.chain",), ("tmr-dense",), "reward-gradient"),
         ((), ("tmr-dense", "nosuch"), "reward-gradient"),  # the slot of the reward says that there is none
     ],
