@@ -106,7 +106,7 @@ def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:
 
     for name, slot in slots_of(models[command]).items() if command in models else ():
         if slot.spread and (owners := owners_of(slot, flag=option)):
-            return f"it is an option of {name} {' and '.join(owners)}.", f"{dotted((name,))} {owners[0]}"
+            return f"it is an option of {name} {' and '.join(owners)}.", f"{dotted((name,))} {' or '.join(owners)}"
     return None
 
 

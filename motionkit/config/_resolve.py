@@ -231,7 +231,7 @@ class Draft(Generic[S]):
                     if split_choice(slot, self.layers[index].table.get(name))[0] is None:
                         self.picks.warnings.append(idle(key, origin, self.picks.of[name][0]))
                     return
-                fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {owners[0]}"
+                fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {' or '.join(owners)}"
         known = [leaf.key for leaf in leaves(self.model)]
         shown = "" if isinstance(value, Mapping) else repr(value)
         self._problems.append(Problem(key, "unknown setting", origin, shown, fix or suggest(key, known)))

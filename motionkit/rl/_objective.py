@@ -47,7 +47,9 @@ class Objective:
         ratio_norm: How steps are made comparable. With ``d = x0 - x0_old`` the log-ratio ``s <eps, d> - s^2/2 |d|^2``
             is left alone (``none``), divided by the step's sensitivity s (``snr``: every step weighs the same, where
             x0-prediction otherwise puts 84 % of the information into the last three steps), or turned into
-            ``c_x0 <eps, d>`` (``guard``: GRPO-Guard, zero mean by construction).
+            ``c_x0 <eps, d>`` (``guard``: the ratio of GRPO-Guard, Wang et al. 2025, arXiv:2510.22319, zero mean by
+            construction; its code also divides each step's loss by the step's length in flow time, which is left out
+            here: ``snr`` makes the steps equal).
         kl_coef: Weight of the KL to the reference, in nats per valid value and step.
         surrogate: Policy loss of the log-ratios.
     """

@@ -256,3 +256,50 @@ def test_sampling_from_an_average_that_is_not_kept_is_refused(tiny: Tiny, cli: C
     words = ("--algorithm", "nft", "--set", "rollout.averaged=true", "--set", "ema.decay=0")
     refused(cli, gradient(tiny, "run", *words), "no moving average to sample from", "ema.decay")
     assert not Path("run").exists()
+
+
+def flow(tiny: Tiny, out: Path | str, *more: object) -> list[str]:
+    """Flow-GRPO on a policy of ten steps."""
+    words = ("--algorithm", "flow-grpo", "--train-timesteps", 8, "--inference-timesteps", 10, *more)
+    return tiny.grpo(out, *words, steps=4)
+
+
+def test_flow_grpo_from_end_to_end_and_resumed(tiny: Tiny, cli: Cli) -> None:
+    more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "sampler.window=sliding")
+    more += ("--set", "sampler.window_every=1", "--set", "objective.kl_target=0.001", "--json")
+    result = cli(*flow(tiny, "run", *more))
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["heldout"]["reward"]["n"] == 4
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert lines[1]["audit/first_ratio_per_dim"] <= 1e-6
+    assert "kl/coefficient" in lines[1]
+    shutil.copytree("run", "again")
+    assert cli("grpo", "--resume", "again/checkpoints/step-00000002", "--json").exit_code == 0
+    last = "checkpoints/step-00000004/model.safetensors"
+    one, other = (safetensors.torch.load_file(Path(folder) / last) for folder in ("run", "again"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_noise_scale_chooses_flow_grpo_and_the_plan_says_what_noise_stays(tiny: Tiny, cli: Cli) -> None:
+    words = flow(tiny, "run", "--noise-scale", 0.5, "--dry-run", "--json")
+    at = words.index("--algorithm")
+    result = cli(*words[:at], *words[at + 2 :])
+    assert result.exit_code == 0, result.stderr
+    assert "algorithm flow-grpo (only it has sampler.noise_scale)" in result.stderr
+    assert 0 < json.loads(result.stdout)["plan"]["sampler_noise"] < 1.5
+
+
+@pytest.mark.parametrize(
+    ("words", "texts"),
+    [
+        (("--inference-timesteps", 40), ("--inference-timesteps is 40", "trained with 10 steps")),
+        (("--train-timesteps", 11), ("--train-timesteps is 11", "trained with 10 steps")),
+        (("--set", "sampler.window_size=7"), ("a window of 7 steps", "sampler.ode_steps")),
+        (("--set", "sampler.window=snr"), ("sampler.window_size = 2", "sampler.window fixed or sliding only")),
+        (("--set", "sampler.kind=cps", "--noise-scale", 1.5), ("noise_scale", "at most 1")),
+        (("--set", "rollout.low_pass=12"), ("12 Hz", "rollout.low_pass")),
+    ],
+)
+def test_what_flow_grpo_cannot_do(words: tuple[object, ...], texts: tuple[str, ...], tiny: Tiny, cli: Cli) -> None:
+    refused(cli, flow(tiny, "run", *words), *texts)
+    assert not Path("run").exists()

@@ -285,7 +285,10 @@ def test_an_old_flag_is_answered_with_the_new_one(old: str, new: str, tiny: Any,
 
 
 def test_an_option_that_cannot_act_is_refused(tiny: Any, refused: Callable[..., None]) -> None:
-    refused(tiny.grpo("run", "--noise-scale", 0.3), "noise_scale", "flow-grpo")
+    named = ("--algorithm", "grpo")
+    refused(tiny.grpo("run", *named, "--noise-scale", 0.3), "--noise-scale", "--algorithm flow-grpo")
+    share = ("--set", "sampler.window_share=0.2")
+    refused(tiny.grpo("run", *named, *share), "window_share", "sampler.window snr only")
     refused(tiny.grpo("run", "--device", "cuda:99"), "cuda:99 is not on this machine", "--device auto")
 
 

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.rl import LowPass, NoiseSource
+from motionkit.rl import LowPass, NoiseSource, Objective, Surrogate, length_mask
+
+from .toys import transitions
 
 LOW = LowPass(3.0, fps=20.0)
 LENGTHS = torch.tensor([40, 40, 29, 29, 17, 17])
@@ -70,6 +72,35 @@ def test_every_sample_alone_is_standard_normal(antithetic: bool) -> None:
         torch.testing.assert_close(covariance, torch.eye(length), rtol=0, atol=1.5 * error)
         assert flat.mean(0).abs().max() < error
         assert (flat**4).mean().item() == pytest.approx(3.0, abs=0.1)
+
+
+@pytest.mark.parametrize("on_policy", [True, False])
+def test_the_log_ratio_is_that_of_the_part_that_was_explored(on_policy: bool) -> None:
+    """Density of the slow part of the next state under both policies, by hand."""
+    generator = torch.Generator().manual_seed(0)
+    x_t, eps, old, new = (torch.randn(6, *SHAPE, generator=generator, dtype=torch.float64) for _ in range(4))
+    new = old + 0.1 * new
+    low = LowPass(3.0, fps=20.0)
+    mask = length_mask(LENGTHS, SHAPE[0])
+    sigma, c_x0 = 0.7, 0.4
+    scale = torch.full((6,), c_x0, dtype=torch.float64)
+    rows = transitions(x_t, eps, old, sensitivity=scale / sigma, c_x0=scale)
+
+    def slow(values: torch.Tensor) -> torch.Tensor:
+        return low(values.float(), LENGTHS).double()
+
+    objective = Objective(ratio_norm="none", surrogate=Surrogate(on_policy=on_policy))
+    terms = objective(rows, new, torch.ones(6), mask, total=6, explored=slow)
+    after = slow(rows.mean(old) + sigma * eps)
+    log = [-(after - slow(rows.mean(x0))).square().sum((1, 2)) / (2 * sigma**2) for x0 in (new, old)]
+    along = (c_x0 / sigma * slow(eps) * (new - old)).sum((1, 2))
+    expected = (
+        log[0] - log[1]
+        if not on_policy
+        else along - (c_x0 / sigma) ** 2 / 2 * ((new - old).square() * mask[..., None]).sum((1, 2))
+    )
+    found = terms.log_ratio_per_dim * mask.sum(1) * SHAPE[1]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_without_a_frequency_nothing_changes() -> None:

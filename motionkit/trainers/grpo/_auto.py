@@ -47,8 +47,10 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
         )
     if wanted not in able:
         taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
-        only = ", ".join(sorted(special - names[wanted]))
-        return taken, _line(taken, f"{wanted} has no {only}" if len(able) > 1 else f"only it has {only}", "")
+        own = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
+        lacking = sorted(special - names[wanted])
+        reason = f"only it has {', '.join(own)}" if own else f"{wanted} has no {', '.join(lacking)}"
+        return taken, _line(taken, reason, "")
     reason = f"{', '.join(without)} has no gradient" if without else "every reward has a gradient"
     if wanted == _MIXED:
         reason += f", {', '.join(reward for reward in rewards if reward not in without)} has one"

@@ -62,15 +62,16 @@ class WindowSampler(TrainSampler):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
         acting = {
-            "fixed": ("window_start", "window_size"),
-            "sliding": ("window_start", "window_size", "window_shift", "window_every"),
-            "snr": ("window_share",),
+            "window_start": ("fixed", "sliding"),
+            "window_size": ("fixed", "sliding"),
+            "window_shift": ("sliding",),
+            "window_every": ("sliding",),
+            "window_share": ("snr",),
         }
-        every = dict.fromkeys(name for names in acting.values() for name in names)
         return {
-            name: f"it has no effect with sampler.window {self.window}"
-            for name in every
-            if name not in acting[self.window]
+            name: f"it acts with sampler.window {' or '.join(kinds)} only"
+            for name, kinds in acting.items()
+            if self.window not in kinds
         }
 
 
