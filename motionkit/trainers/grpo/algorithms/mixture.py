@@ -99,14 +99,13 @@ class Mixed:
         _say_if_not_mixed(rewards)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
-        """Sample with the graph on; the noisy steps are kept, and the state of one step for the hold."""
+        """Sample with the graph on; the noisy steps are kept."""
         done = graph_rollout(
             predict,
             self.plan,
             start,
             noise,
             network=self.policy.network,
-            keep=() if number % 2 else (number // 2 % len(self.plan),),
             record=True,
             save_memory=self.save_memory,
         )
