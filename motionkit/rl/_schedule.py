@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -146,6 +147,24 @@ class Schedule:
     def visited(self, spacing: Literal["early", "even"], count: int) -> list[int]:
         """Return the `count` timesteps that a sampler of this spacing visits: `early`, or `spaced` for ``even``."""
         return self.early(count) if spacing == "early" else self.spaced(count)
+
+    @staticmethod
+    def drawn_around(steps: Sequence[int], draw: np.random.Generator) -> list[int]:
+        """Return timesteps near `steps`, another set each time: each uniform between the middles to its neighbours.
+
+        The first stays; the last reaches half-way down to 0. They keep their order and differ from each other.
+
+        Args:
+            steps: Timesteps from noisy to clean.
+            draw: Where they are drawn from.
+        """
+        # middles[k] lies between step k and step k + 1: step k is drawn from middles[k] + 1 .. middles[k - 1].
+        middles = [(step + after) // 2 for step, after in zip(steps, [*steps[1:], 0], strict=True)]
+        rest = [
+            int(draw.integers(min(low + 1, step), high, endpoint=True))
+            for step, low, high in zip(steps[1:], middles[1:], middles[:-1], strict=True)
+        ]
+        return [*steps[:1], *rest]
 
     def gather(self, table: str, timestep: Tensor, ndim: int) -> Tensor:
         """Read a table at `timestep` ``[N]``, float32 on its device, shaped to broadcast over `ndim` dimensions."""

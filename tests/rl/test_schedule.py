@@ -145,3 +145,15 @@ def test_early_steps_are_dense_where_it_is_noisy() -> None:
     assert schedule.early(50) == schedule.spaced(50)
     with pytest.raises(MotionkitError):
         schedule.early(51)
+
+
+@pytest.mark.parametrize("steps", [[49, 47, 41, 31, 18], [49, 37, 24, 12, 0], [49], list(range(49, -1, -1))])
+def test_timesteps_are_drawn_around_those_of_a_spacing(steps: list[int]) -> None:
+    draw = np.random.default_rng(0)
+    found = np.array([Schedule.drawn_around(steps, draw) for _ in range(400)])
+    assert (np.diff(found, axis=1) < 0).all()
+    assert (found[:, 0] == steps[0]).all()
+    for k in range(1, len(steps)):
+        above = (steps[k - 1] + steps[k]) // 2
+        below = (steps[k] + (steps[k + 1] if k + 1 < len(steps) else 0)) // 2
+        assert set(found[:, k]) == set(range(min(below + 1, steps[k]), above + 1))

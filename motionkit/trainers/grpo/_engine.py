@@ -113,7 +113,7 @@ class GRPO:
             world=self.world,
         )
         optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
-        peak, warmup = optim.learning_rate or (2e-3 if lora.enabled else 1e-4), optim.warmup_steps
+        peak, warmup = optim.learning_rate or (optim.lora_rate if lora.enabled else 1e-4), optim.warmup_steps
         falls = optim.schedule == "cosine" and updates
         self.learner = Learner(
             policy,

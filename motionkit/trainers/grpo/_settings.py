@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -50,6 +50,9 @@ class ObjectiveSettings(Group):
 
 class GrpoOptimSettings(OptimSettings):
     """AdamW; the gradient of a batch is mostly noise, so its second moment is averaged over fewer steps than usual."""
+
+    lora_rate: ClassVar[float] = 2e-3
+    """What learning rate 0 picks for LoRA."""
 
     schedule: Literal["constant", "cosine"] = Field("constant", description="Learning rate after the warm-up.")
     final: float = Field(0.05, ge=0.0, le=1.0, description="Last learning rate of cosine, as a share of the peak.")

@@ -22,7 +22,7 @@ from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms import GradientObjective
 from motionkit.trainers.grpo.algorithms._terms import log_spread
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientRollout
+from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientRollout, GradientSampler
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
 
@@ -70,9 +70,10 @@ def flat(values: Sequence[Tensor]) -> Tensor:
 def test_it_learns_and_random_signs_do_not(chain: Literal["all", "first", "last"]) -> None:
     objective = GradientObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0, chain=chain, chain_steps=2)
     real = [gain(make(seed=seed, objective=objective)) for seed in range(3)]
-    control = [gain(make(seed=seed, objective=objective, shuffle=True)) for seed in range(3)]
+    # Ten updates along random signs walk about: their mean is near 0, not each of them.
+    control = [gain(make(seed=seed, objective=objective, shuffle=True)) for seed in range(8)]
     assert min(real) > 0.12
-    assert abs(sum(control)) < 0.3 * sum(real)
+    assert abs(sum(control)) / 8 < 0.3 * sum(real) / 3
 
 
 def test_the_gradient_is_the_derivative_of_the_tmr_reward() -> None:
@@ -201,7 +202,7 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
         rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
         return rule.terms.jerk, rule.terms.skate  # type: ignore[attr-defined]
 
-    assert weights() == (0.03, 0.02)
+    assert weights() == (0.03, 0.01)
     assert weights(physics=True) == (0.0, 0.0)
     assert weights(physics=True, jerk=0.5) == (0.5, 0.0)
     assert weights(shuffle=True, jerk=0.5) == (0.0, 0.0)
@@ -268,3 +269,51 @@ def test_diversity_needs_two_motions_and_is_off_in_the_control() -> None:
 
     assert weight(2) == GradientObjective().diversity > 0
     assert weight(1) == weight(2, shuffle=True) == 0.0
+
+
+def test_every_update_has_its_own_timesteps() -> None:
+    class Noting(TablePolicy):
+        def predict(self, x: Tensor, timestep: Tensor, *args: object, **options: object) -> Tensor:
+            seen.append(int(timestep[0]))
+            return super().predict(x, timestep, *args, **options)  # type: ignore[arg-type]
+
+    def visited(first: int, *, jitter: bool = True) -> list[list[int]]:
+        grpo = make(Noting(), sampler=GradientSampler(jitter=jitter))
+        found = []
+        for number in range(first, 4):
+            grpo.updates = number
+            seen.clear()
+            grpo._sample(PROMPTS)
+            found.append(list(seen))
+        return found
+
+    seen: list[int] = []
+    plain = visited(0, jitter=False)
+    assert plain == [[49, 47, 41, 31, 18]] * 4
+    drawn = visited(0)
+    assert len({tuple(steps) for steps in drawn}) == 4
+    assert drawn[2:] == visited(2)  # a run that resumes there draws the same
+
+
+def test_the_hold_takes_every_second_sample_in_turn() -> None:
+    class Noting(TablePolicy):
+        def predict(self, x: Tensor, timestep: Tensor, condition: object, lengths: Tensor, **options: float) -> Tensor:
+            seen.append(lengths.tolist())
+            return super().predict(x, timestep, condition, lengths, **options)  # type: ignore[arg-type]
+
+    seen: list[list[int]] = []
+    grpo = make(Noting(), objective=GradientObjective(jerk=0.0, skate=0.0))
+    lengths = [prompt.length for prompt in PROMPTS]
+    for number in range(2):
+        seen.clear()
+        grpo.step(PROMPTS)
+        assert [len(asked) for asked in seen] == [4] * 5 + [2] * (len(seen) - 5)
+        assert seen[5] == lengths[number::2]
+    with torch.enable_grad():
+        rough, far = grpo.algorithm.terms.hold(grpo._sample(PROMPTS[:1]), 1)  # type: ignore[attr-defined]
+    assert rough.isfinite() and far.isfinite()  # one sample is every second one
+
+
+def test_the_peak_learning_rate_is_its_own() -> None:
+    rate = {lora: make(make_policy(), lora=LoraSettings(enabled=lora), optim=None).learner.rate(0) for lora in (1, 0)}
+    assert rate == {1: 3e-3, 0: 1e-4}

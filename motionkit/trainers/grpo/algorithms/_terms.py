@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
 from motionkit.kernels import physics_sums
 from motionkit.motion import MotionBatch
+from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored
@@ -36,6 +39,7 @@ class GradientTerms:
         seed: Seed of all noise.
         shuffle: Negative control: the sign of each sample's reward is drawn at random, and jerk and skate are off.
         world: The processes that train together.
+        merge: Call the network with adapters merged, which is faster at small widths.
 
     Attributes:
         jerk: Weight of the logarithm of the jerk.
@@ -53,6 +57,7 @@ class GradientTerms:
         seed: int,
         shuffle: bool,
         world: World,
+        merge: bool = False,
     ) -> None:
         self.settings = objective
         self.policy = policy
@@ -61,11 +66,16 @@ class GradientTerms:
         self.noise = NoiseSource(seed)
         self.shuffle = shuffle
         self.world = world
+        self._merge = merge
         physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
         self.jerk, self.skate = (
             0.0 if shuffle else weight if weight is not None else default if physics else 0.0
-            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.02))
+            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.01))
         )
+
+    def merged(self) -> AbstractContextManager[None]:
+        """Return where the network is called with adapters merged, if it is."""
+        return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def negative_reward(self, scored: Scored, number: int) -> Tensor:
         """Return ``-mean_i R_i`` over the samples that could be scored; `number` is that of the update."""
@@ -83,40 +93,39 @@ class GradientTerms:
         return terms[known].sum() / max(1, int(known.sum()))
 
     def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
-        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state per sample.
+        """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.
 
         alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
         made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
+        Every second sample takes part, the others in the next update: as good, at half the cost.
         """
-        x, timestep = self._visited(batch, number) if number % 2 == 0 else self._anywhere(batch, number)
-        other = self.reference.condition(batch.prompts, batch.condition)
-        x0 = self.policy.predict(x, timestep, batch.condition, batch.lengths, guidance=self.guidance)
-        aim = self.reference.predict(x, timestep, other, batch.lengths, guidance=self.guidance)
-        moved = x0 - aim  # d, [N, T, D]
-        # [N]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
+        count = len(batch.lengths)
+        rows = torch.arange(number % 2 if count > 1 else 0, count, 2, device=batch.lengths.device)
+        x, timestep = self._noised(batch, rows, number)
+        lengths, mask = batch.lengths[rows], batch.mask[rows]
+        other = self.reference.condition(batch.prompts, batch.condition).select(rows)
+        with self.merged():
+            x0 = self.policy.predict(x, timestep, batch.condition.select(rows), lengths, guidance=self.guidance)
+        aim = self.reference.predict(x, timestep, other, lengths, guidance=self.guidance)
+        moved = x0 - aim  # d, [M, T, D]
+        # [M]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
         signal = self.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
-        square = moved.square().sum(-1).masked_fill(~batch.mask, 0.0).sum(1) / valid_dims(batch.mask, moved.shape[-1])
-        rough = self.settings.anchor * roughness(moved, batch.mask)
+        square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
+        rough = self.settings.anchor * roughness(moved, mask)
         return rough.mean(), (self.settings.hold * signal * square).mean()
 
-    def _visited(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
-        """Return the states of one kept step of the rollout, ``[N, T, D]``, and their timestep, ``[N]``."""
-        rest = batch.rollout.rest
-        assert rest is not None, "the rollout keeps states"
-        position = number // 2 % len(rest.timesteps)  # of all steps, or of the one that was kept
-        return rest.x_t[position], rest.timesteps[position].expand(len(batch.lengths))
+    def _noised(self, batch: Samples, rows: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Return the finished motions `rows` (``[M]``) noised to a timestep drawn for each, and the timesteps.
 
-    def _anywhere(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
-        """Return the finished motions noised to a timestep drawn for each: what other samplers visit is held too."""
-        clean = batch.rollout.x0.detach()
-        count, schedule = len(clean), self.policy.schedule
-        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)
-        numbers = torch.arange(count, device=clean.device)
+        States at all timesteps, not the few of the rollout, so that what other samplers visit is held too.
+        """
+        clean = batch.rollout.x0.detach()[rows]
+        schedule, count = self.policy.schedule, len(batch.lengths)
+        keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)[rows]
         draws = np.random.default_rng((self.noise.seed, number)).integers(len(schedule), size=count * self.world.size)
-        mine = draws[self.world.rank * count :][:count]
-        timestep = torch.as_tensor(mine, device=clean.device)
+        timestep = torch.as_tensor(draws[self.world.rank * count :][:count], device=clean.device)[rows]
         # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
-        noise = self.noise.start(-2 - number, keys, numbers, tuple(clean.shape[1:]))
+        noise = self.noise.start(-2 - number, keys, rows, tuple(clean.shape[1:]))
         signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep

@@ -8,14 +8,12 @@ gradient of their spread through the same chain.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
+import numpy as np
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
-from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
@@ -75,7 +73,11 @@ class RewardGradient:
         self.settings = objective
         self.samples = options.rollout.samples
         self.guidance = sampler.guidance_scale
+        self.jitter = sampler.jitter
         self.noise = NoiseSource(seed)
+        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
+        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
+        self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
         self.terms = GradientTerms(
             objective,
             policy=policy,
@@ -85,35 +87,32 @@ class RewardGradient:
             seed=seed,
             shuffle=shuffle,
             world=world or OneProcess(),
+            # A network small enough to keep its activations is small enough for merging to pay.
+            merge=not self.save_memory and not is_large(policy),
         )
-        steps = policy.schedule.visited(sampler.spacing, sampler.train_timesteps)
-        self.plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
         if objective.chain != "all" and objective.chain_steps > len(self.plan):
             raise MotionkitError(
                 f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} sampling steps.",
                 fix="set it to fewer, or --train-timesteps to more.",
             )
         self.diversity = 0.0 if shuffle or self.samples == 1 else objective.diversity
-        self.save_memory = saves_memory(objective.save_memory, policy, self.plan)
-        # A network small enough to keep its activations is small enough for merging to pay.
-        self._merge = not self.save_memory and not is_large(policy)
-
-    def merged(self) -> AbstractContextManager[None]:
-        """Return where the network is called with adapters merged, if that is faster."""
-        return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
-        """Sample with the graph on; the state of one step, another each time, is kept for the hold."""
-        with self.merged():
+        """Sample with the graph on, at timesteps of its own: then what is learnt is not for five of them only."""
+        plan = self.plan
+        if self.jitter:
+            draw = np.random.default_rng((self.noise.seed, number, 1))
+            steps = self.policy.schedule.drawn_around(plan.timesteps.tolist(), draw)
+            plan = StepPlan.build(self.policy.schedule, DDIM(0.0), steps=steps)
+        with self.terms.merged():
             done = graph_rollout(
                 predict,
-                self.plan,
+                plan,
                 start,
                 noise,
                 network=self.policy.network,
                 chain=self.settings.chain,
                 length=self.settings.chain_steps,
-                keep=() if number % 2 else (number // 2 % len(self.plan),),
                 save_memory=self.save_memory,
             )
         require_graph(done.x0, "reward-gradient")

@@ -99,7 +99,7 @@ class Mixed:
         _say_if_not_mixed(rewards)
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
-        """Sample with the graph on; the noisy steps are kept, and the state of one step for the hold."""
+        """Sample with the graph on; the noisy steps are kept."""
         plan = self.clipped.plans.at(number)
         done = graph_rollout(
             predict,
@@ -107,7 +107,6 @@ class Mixed:
             start,
             noise,
             network=self.policy.network,
-            keep=() if number % 2 else (number // 2 % len(plan),),
             record=True,
             save_memory=self.save_memory,
         )

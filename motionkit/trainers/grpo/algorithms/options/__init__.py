@@ -7,7 +7,13 @@ options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``obj
 from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective, AwmOptions
 from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective, DpoOptions
 from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions, FlowSampler
-from motionkit.trainers.grpo.algorithms.options._gradient import GradientObjective, GradientOptions, GradientRollout
+from motionkit.trainers.grpo.algorithms.options._gradient import (
+    GradientObjective,
+    GradientOptim,
+    GradientOptions,
+    GradientRollout,
+    GradientSampler,
+)
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms.options._matching import MatchingObjective, MatchingOptions, MatchingRollout
 from motionkit.trainers.grpo.algorithms.options._mixed import MixedObjective, MixedOptions, MixedRollout
@@ -36,8 +42,10 @@ __all__ = [
     "FlowOptions",
     "FlowSampler",
     "GradientObjective",
+    "GradientOptim",
     "GradientOptions",
     "GradientRollout",
+    "GradientSampler",
     "GroupRollout",
     "GrpoObjective",
     "GrpoOptions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,9 +14,15 @@ from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, Hold
 class GradientRollout(RolloutSettings):
     """What is sampled before each update."""
 
-    prompts: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=16384, description="Prompts per update.")
-    samples: int = Field(2, ge=1, le=8, description="Motions per prompt; objective.diversity needs two.")
+    prompts: Annotated[int, Cli("--batch-size")] = Field(16, ge=1, le=16384, description="Prompts per update.")
+    samples: int = Field(1, ge=1, le=8, description="Motions per prompt; objective.diversity needs two.")
     by_length: bool = Field(True, description="Put prompts of similar length into one update, which saves padding.")
+
+
+class GradientSampler(TrainSampler):
+    """How the policy is sampled while it trains and while it is measured."""
+
+    jitter: bool = Field(True, description="Draw the timesteps of each rollout around those of the spacing.")
 
 
 class GradientObjective(HoldObjective):
@@ -31,16 +37,29 @@ class GradientObjective(HoldObjective):
         "auto",
         description="Compute each step twice and keep one in memory; auto: for large networks and many steps.",
     )
+    hold: float = Field(
+        4.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
+    )
     diversity: float = Field(
         0.025, ge=0.0, description="Weight of the log of how far the motions of a prompt differ; 0 is off."
+    )
+
+
+class GradientOptim(CosineOptim):
+    """AdamW; the learning rate falls along a cosine."""
+
+    lora_rate: ClassVar[float] = 3e-3
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(
+        0.0, ge=0.0, description="Peak learning rate; 0 picks 3e-3 for LoRA and 1e-4 for full fine-tuning."
     )
 
 
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
-    run: RunSettings = RunSettings(num_steps=600)
+    run: RunSettings = RunSettings(num_steps=360)
     rollout: GradientRollout = GradientRollout()
-    sampler: TrainSampler = TrainSampler()
+    sampler: GradientSampler = GradientSampler()
     objective: GradientObjective = GradientObjective()
-    optim: CosineOptim = CosineOptim()
+    optim: GradientOptim = GradientOptim()

@@ -115,7 +115,7 @@ class HoldObjective(ObjectiveSettings):
         None, ge=0.0, description="Weight of the log of the jerk; default: 0.03, and 0 with a physics reward."
     )
     skate: float | None = Field(
-        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
+        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.01, and 0 with a physics reward."
     )
 
 
