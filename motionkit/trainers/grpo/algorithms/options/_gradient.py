@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,6 +40,7 @@ class GradientObjective(HoldObjective):
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 64}
     run: RunSettings = RunSettings(num_steps=600)
     rollout: GradientRollout = GradientRollout()
     sampler: TrainSampler = TrainSampler()
