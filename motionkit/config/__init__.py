@@ -3,7 +3,7 @@
 from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, suggest
-from motionkit.config._resolve import Draft, Given, Resolved, Settings, choose_one, read_layers, resolve
+from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
 from motionkit.config._shared import (
     CheckpointSettings,
     Decay,
@@ -36,6 +36,7 @@ __all__ = [
     "LoraSettings",
     "LoraTarget",
     "OptimSettings",
+    "Preset",
     "Problem",
     "PromptSettings",
     "Resolved",

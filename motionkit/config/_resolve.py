@@ -1,10 +1,12 @@
-"""One rule for every setting: command line > ``MOTIONKIT_*`` > ``--config`` files > defaults, origins kept."""
+"""One rule for every setting: command line > ``MOTIONKIT_*`` > ``--config`` files > preset > defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -21,6 +23,21 @@ from motionkit.config._tree import default_table, dotted, from_text, group_of, l
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Values that take the place of defaults; everything that was given wins over them.
+
+    Attributes:
+        origin: What to call them.
+        values: By dotted key.
+        note: How to do without them, for the line that the user sees.
+    """
+
+    origin: str
+    values: Mapping[str, Any]
+    note: str
 
 
 class Settings(Group):
@@ -43,6 +60,19 @@ class Settings(Group):
             return data
         return Draft(cls, [Layer("Python", data, from_file=True)]).values()
 
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what replaces defaults in this case.
+
+        Args:
+            given: What files, variables and the command line hold, by the field's name and not validated yet.
+            options: Options models of the chosen plugins, by the slot's name.
+
+        Raises:
+            MotionkitError: A preset was asked for that cannot be used here.
+        """
+        return None
+
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         table: dict[str, Any] = write(self)
@@ -60,7 +90,8 @@ class Resolved(Generic[S]):
 
     Attributes:
         settings: The validated model.
-        origins: Dotted key to ``default``, ``command line``, ``environment MOTIONKIT_X`` or a file's path.
+        origins: Dotted key to ``default``, ``preset gpu``, ``command line``, ``environment MOTIONKIT_X`` or a file's
+            path.
         warnings: What is odd without being wrong.
         notes: What was decided by itself.
     """
@@ -155,6 +186,7 @@ class Draft(Generic[S]):
         """Return the values of the declared model's fields; errors as in `resolve`."""
         values: dict[str, Any] = {}
         errors, problems = self.picks.errors, self._problems
+        preset = self._lay_preset()
         for index, layer in enumerate(self.layers):
             table = dict(layer.table)
             for name in [name for name in self.picks.slots if name in table]:
@@ -183,7 +215,27 @@ class Draft(Generic[S]):
             for pick in self.picks.of[name]:
                 part = f".{pick.name}.weight" if slot.many else "" if slot.spread else ".name"
                 self._origins[name + part] = pick.weight_origin if slot.many else pick.origin
+        if preset and (kept := [key for key in preset.values if self._origins[key] == preset.origin]):
+            shown = ", ".join(f"{key} {preset.values[key]}" for key in kept)
+            self.picks.notes.append(f"{preset.origin}: {shown}; {preset.note}")
         return values
+
+    def _lay_preset(self) -> Preset | None:
+        """Lay a preset over the defaults."""
+        given: dict[str, Any] = {}
+        for layer in self.layers:
+            given |= layer.table
+        options: dict[str, list[type[BaseModel]]] = {}
+        for name in self.picks.slots:
+            with suppress(MotionkitError):  # a plugin that cannot be used is among the errors already
+                options[name] = [pick.options for pick in self.picks.of[name]]
+        preset = self.declared.preset_of(given, options) if issubclass(self.declared, Settings) else None
+        if preset is not None:
+            for key, value in preset.values.items():
+                *groups, last = key.split(".")
+                reduce(getitem, groups, self._values)[last] = value
+                self._origins[key] = preset.origin
+        return preset
 
     def _refuse_idle(self, found: BaseModel) -> None:
         """Refuse options without effect that differ from their default, and note those that were given as it is."""

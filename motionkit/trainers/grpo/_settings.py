@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from motionkit.config import (
     Chosen,
@@ -14,6 +15,7 @@ from motionkit.config import (
     LoraSettings,
     LoraTarget,
     OptimSettings,
+    Preset,
     PromptSettings,
     RunSettings,
     SamplerSettings,
@@ -23,6 +25,7 @@ from motionkit.config import (
     split_commas,
 )
 from motionkit.trainers.grpo._auto import decide
+from motionkit.trainers.grpo._preset import find_preset
 
 
 class TrainPrompts(PromptSettings):
@@ -128,6 +131,9 @@ class GrpoSettings(TrainerSettings):
         spread=True,
         decide=decide,
     )
+    preset: Annotated[Literal["auto", "cpu", "gpu"], Cli("--preset", panel="Run")] = Field(
+        "auto", description="Sizes of batches, where none are given; auto: gpu on a CUDA device, else cpu."
+    )
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion")
@@ -143,3 +149,8 @@ class GrpoSettings(TrainerSettings):
     ema: EmaSettings = EmaSettings()
     heldout: HeldOutSettings = HeldOutSettings()
     control: ControlSettings = ControlSettings()
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return the sizes for a GPU where there is one; see `Settings.preset_of`."""
+        return find_preset(given, options)

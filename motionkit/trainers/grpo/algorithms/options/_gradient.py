@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -58,6 +59,7 @@ class GradientOptim(CosineOptim):
 class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 64}
     run: RunSettings = RunSettings(num_steps=360)
     rollout: GradientRollout = GradientRollout()
     sampler: GradientSampler = GradientSampler()

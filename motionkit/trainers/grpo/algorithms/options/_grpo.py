@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -82,6 +82,7 @@ class GrpoObjective(CreditObjective):
 class GrpoOptions(Group):
     """Options of the algorithm `grpo`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
     rollout: GrpoRollout = GrpoRollout()
     sampler: GrpoSampler = GrpoSampler()
     objective: GrpoObjective = GrpoObjective()
