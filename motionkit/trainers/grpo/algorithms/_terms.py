@@ -97,7 +97,7 @@ class GradientTerms:
 
         alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
         made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
-        Every second sample takes part, the others in the next update: as good, at half the cost.
+        Every second sample takes part, the others in the next update, at half the cost.
         """
         count = len(batch.lengths)
         rows = torch.arange(number % 2 if count > 1 else 0, count, 2, device=batch.lengths.device)
