@@ -199,7 +199,7 @@ def test_easytune_from_start_to_end(tiny: Tiny, cli: Cli) -> None:
     more = ("--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--set", "objective.step_weight=signal")
     result = cli(*gradient(tiny, "run", *more, "--json"))
     assert result.exit_code == 0, result.stderr
-    assert "algorithm easytune (reward-gradient has no objective.step_weight)" in result.stderr
+    assert "algorithm easytune (only it has objective.step_weight)" in result.stderr
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {"loss/policy", "loss/physics", "loss/anchor", "loss/hold", "grad/norm"} <= lines[1].keys()
     shutil.copytree("run", "again")
