@@ -222,6 +222,14 @@ def test_the_hold_keeps_predictions_near_the_reference() -> None:
     assert moved(1000.0) < 0.3 * moved(0.0)
 
 
+def test_the_reference_of_the_hold_follows_in_steps() -> None:
+    for lora in (LoraSettings(), LoraSettings(enabled=True, r=2, alpha=4)):
+        objective = GradientObjective(jerk=0.0, skate=0.0, sync_every=2)
+        grpo = make(make_policy(), objective=objective, lora=lora)
+        found = [grpo.step(PROMPTS)["loss/anchor"] for _ in range(4)]
+        assert [value == 0.0 for value in found] == [True, False, True, False]
+
+
 def test_the_learning_rate_falls_along_a_cosine() -> None:
     grpo = make(make_policy(), updates=10)
     rates = [grpo.step(PROMPTS)["optim/learning_rate"] for _ in range(10)]
