@@ -135,9 +135,9 @@ def test_trainers(trainer: ModuleType, tmp_path: Path) -> None:
 
 ALGORITHMS = """
 from motionkit.plugins import Component
-from motionkit.trainers.grpo.algorithms import GrpoOptions
+from motionkit.trainers.grpo.algorithms.options import GrpoOptions
 def still(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.clipped import Clipped
+    from motionkit.trainers.grpo.algorithms.grpo import Clipped
     class Still(Clipped):
         def update(self, batch, scored, number):
             made = super().update(batch, scored, number)
@@ -148,7 +148,7 @@ def still(options, **runtime):
             return made
     return Still(options, **runtime)
 def odd(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.clipped import Clipped
+    from motionkit.trainers.grpo.algorithms.grpo import Clipped
     made = Clipped(options, **runtime)
     made.samples = 0
     return made

@@ -7,8 +7,8 @@ from motionkit.trainers.grpo._settings import (
     EmaSettings,
     GrpoOptimSettings,
 )
-from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
-from motionkit.trainers.grpo.algorithms.clipped import step_plan
+from motionkit.trainers.grpo.algorithms.grpo import step_plan
+from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 
 __all__ = [
     "GRPO",

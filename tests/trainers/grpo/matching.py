@@ -14,8 +14,14 @@ from motionkit.text import Prompt
 from motionkit.trainers._world import World
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms import AwmObjective, DpoObjective, MatchingRollout, NftObjective, RwrObjective
-from motionkit.trainers.grpo.algorithms.options import CosineOptim
+from motionkit.trainers.grpo.algorithms.options import (
+    AwmObjective,
+    CosineOptim,
+    DpoObjective,
+    MatchingRollout,
+    NftObjective,
+    RwrObjective,
+)
 
 from .toy import PROMPTS, Height, TablePolicy
 

@@ -17,8 +17,8 @@ from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms._hold import roughness
+from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoRollout, GrpoSampler
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

@@ -14,10 +14,15 @@ from motionkit.evaluation import sample
 from motionkit.rl import DDIM, FlowSDE, NoiseSource, Schedule, StepPlan
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms import FlowSampler, GrpoObjective, GrpoRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
 from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.options import WindowSampler
+from motionkit.trainers.grpo.algorithms.options import (
+    FlowSampler,
+    GrpoObjective,
+    GrpoRollout,
+    GrpoSampler,
+    WindowSampler,
+)
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy
 

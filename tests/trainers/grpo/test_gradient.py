@@ -20,9 +20,8 @@ from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms import GradientObjective
 from motionkit.trainers.grpo.algorithms._terms import log_spread
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientRollout, GradientSampler
+from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout, GradientSampler
 
 from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
 

@@ -17,8 +17,8 @@ from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
-from motionkit.trainers.grpo.algorithms.preference import find_pairs
-from motionkit.trainers.grpo.algorithms.regression import group_weights
+from motionkit.trainers.grpo.algorithms.dpo import find_pairs
+from motionkit.trainers.grpo.algorithms.rwr import group_weights
 
 from .matching import OBJECTIVES, Random, frozen, gain, gradient, make, unclipped
 from .test_algorithm import Changed, hand_over, same, weights

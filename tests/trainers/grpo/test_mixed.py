@@ -19,7 +19,7 @@ from motionkit.rl import rollout
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms import GrpoObjective, GrpoSampler, MixedObjective, MixedRollout
+from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoSampler, MixedObjective, MixedRollout
 
 from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy

@@ -6,6 +6,7 @@ options are reached as ``rollout.group_size``, ``sampler.window_size`` and ``obj
 
 from motionkit.trainers.grpo.algorithms.options._awm import AwmObjective, AwmOptions
 from motionkit.trainers.grpo.algorithms.options._dpo import DpoObjective, DpoOptions
+from motionkit.trainers.grpo.algorithms.options._easytune import EasyTuneObjective, EasyTuneOptions
 from motionkit.trainers.grpo.algorithms.options._flow import FlowOptions, FlowSampler
 from motionkit.trainers.grpo.algorithms.options._gradient import (
     GradientObjective,
@@ -28,7 +29,6 @@ from motionkit.trainers.grpo.algorithms.options._shared import (
     TrainSampler,
     WindowSampler,
 )
-from motionkit.trainers.grpo.algorithms.options._stepwise import EasyTuneObjective, EasyTuneOptions
 
 __all__ = [
     "AwmObjective",

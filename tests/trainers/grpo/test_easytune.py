@@ -15,8 +15,7 @@ from motionkit.rewards.mix import RewardMix
 from motionkit.rl import stable_hash
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms import EasyTuneObjective
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, TrainSampler
+from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObjective, TrainSampler
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain

@@ -22,8 +22,8 @@ from motionkit.evaluation import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.trainers.grpo.algorithms._credit import assign_credit, frame_weights
 from motionkit.trainers.grpo.algorithms._matching import Matching, MatchingUpdate
+from motionkit.trainers.grpo.algorithms.awm import weighted_errors
 from motionkit.trainers.grpo.algorithms.options import RwrObjective
-from motionkit.trainers.grpo.algorithms.weighted import weighted_errors
 
 
 class RWR(Matching):

@@ -3,7 +3,7 @@
 The sampler adds noise, ``x_{k+1} = a_k f(x_k; theta) + b_k x_k + sigma_k eps_k``, and the graph stays on through the
 whole chain. With eps held fixed the derivative of a differentiable reward is an unbiased gradient of its expectation
 (Kingma and Welling 2013, arXiv:1312.6114, section 2.4). The same steps are Gaussian actions, so at the same samples
-``A_i sum_k s_k <eps_k, d f / d theta>`` is the policy gradient of all other rewards (see `clipped`). Its advantages A_i
+``A_i sum_k s_k <eps_k, d f / d theta>`` is the policy gradient of all other rewards (see `grpo`). Its advantages A_i
 keep the units of the reward: then the weights of the rewards mean the same in both halves, and the sum is the gradient
 of the expected total, as far as the noisy steps can see it.
 """
@@ -22,9 +22,9 @@ from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, reward_credit
 from motionkit.trainers.grpo.algorithms._terms import GradientTerms, require_gradient, require_graph
-from motionkit.trainers.grpo.algorithms.clipped import Clipped, ClippedUpdate
-from motionkit.trainers.grpo.algorithms.gradient import GradientUpdate, saves_memory
+from motionkit.trainers.grpo.algorithms.grpo import Clipped, ClippedUpdate
 from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, MixedOptions
+from motionkit.trainers.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 
 _logger = logging.getLogger("motionkit.grpo")
 

@@ -13,7 +13,7 @@ from typing import Any
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rl import CPS, DanceSDE, FlowSDE, Sampler
 from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.clipped import Clipped
+from motionkit.trainers.grpo.algorithms.grpo import Clipped
 from motionkit.trainers.grpo.algorithms.options import FlowOptions
 
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
