@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from motionkit.config import Cli, Group
 from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout
-from motionkit.trainers.grpo.algorithms.options._shared import WindowSampler
+from motionkit.trainers.grpo.algorithms.options._shared import GROUPS_ON_GPU, WindowSampler
 
 
 class FlowSampler(WindowSampler):
@@ -44,6 +45,7 @@ class FlowSampler(WindowSampler):
 class FlowOptions(Group):
     """Options of the algorithm `flow-grpo`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
     rollout: GrpoRollout = GrpoRollout()
     sampler: FlowSampler = FlowSampler()
     objective: GrpoObjective = GrpoObjective()

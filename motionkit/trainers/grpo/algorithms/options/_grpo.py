@@ -8,7 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group
-from motionkit.trainers.grpo.algorithms.options._shared import CreditObjective, GroupRollout, WindowSampler
+from motionkit.trainers.grpo.algorithms.options._shared import (
+    GROUPS_ON_GPU,
+    CreditObjective,
+    GroupRollout,
+    WindowSampler,
+)
 
 
 class GrpoRollout(GroupRollout):
@@ -82,7 +87,7 @@ class GrpoObjective(CreditObjective):
 class GrpoOptions(Group):
     """Options of the algorithm `grpo`."""
 
-    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
+    gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
     rollout: GrpoRollout = GrpoRollout()
     sampler: GrpoSampler = GrpoSampler()
     objective: GrpoObjective = GrpoObjective()

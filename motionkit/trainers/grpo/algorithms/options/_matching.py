@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
 from motionkit.trainers.grpo._settings import ObjectiveSettings
-from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, GroupRollout, TrainSampler
+from motionkit.trainers.grpo.algorithms.options._shared import GROUPS_ON_GPU, CosineOptim, GroupRollout, TrainSampler
 
 
 class MatchingRollout(GroupRollout):
@@ -42,6 +43,7 @@ class MatchingObjective(ObjectiveSettings):
 class MatchingOptions(Group):
     """Options that each of these algorithms has."""
 
+    gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
     run: RunSettings = RunSettings(num_steps=200)
     rollout: MatchingRollout = MatchingRollout()
     sampler: TrainSampler = TrainSampler()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,10 @@ from motionkit.trainers.grpo._settings import GrpoOptimSettings, ObjectiveSettin
 
 _SAMPLES = 2**17
 """Samples per update; each takes up to 200 KB."""
+
+
+GROUPS_ON_GPU: Mapping[str, Any] = {"rollout.prompts": 32, "rollout.group_size": 16, "rollout.micro_batch": 512}
+"""What ``--preset gpu`` sets where groups are compared: more and larger groups, forwards of 512 motions."""
 
 
 class GroupRollout(RolloutSettings):
