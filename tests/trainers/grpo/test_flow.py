@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from motionkit import plugins
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import sample
@@ -89,7 +90,7 @@ def test_four_and_four_updates_are_eight() -> None:
     assert torch.equal(weights(whole), weights(second))
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "flow-grpo", "reward-gradient"])
+@pytest.mark.parametrize("algorithm", [entry.name for entry in plugins.available("algorithms") if entry.builtin])
 def test_measuring_is_the_same_before_and_after_an_algorithm_was_built(algorithm: str) -> None:
     def samples(policy: object) -> torch.Tensor:
         with torch.no_grad():
