@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +31,7 @@ class EasyTuneObjective(HoldObjective):
 class EasyTuneOptions(Group):
     """Options of the algorithm `easytune`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 64}
     run: RunSettings = RunSettings(num_steps=300)
     rollout: EasyTuneRollout = EasyTuneRollout()
     sampler: TrainSampler = TrainSampler()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +31,7 @@ class MixedObjective(HoldObjective):
 class MixedOptions(Group):
     """Options of the algorithm `mixed`."""
 
+    gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 32}
     run: RunSettings = RunSettings(num_steps=300)
     rollout: MixedRollout = MixedRollout()
     sampler: GrpoSampler = GrpoSampler()
