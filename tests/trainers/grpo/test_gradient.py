@@ -270,12 +270,14 @@ def test_diversity_keeps_the_motions_of_a_prompt_apart() -> None:
 
 
 def test_diversity_needs_two_motions_and_is_off_in_the_control() -> None:
-    def weight(samples: int, *, shuffle: bool = False) -> float:
-        made = make(make_policy(), shuffle=shuffle, rollout=GradientRollout(samples=samples), objective=None)
-        return made.algorithm.diversity  # type: ignore[attr-defined, no-any-return]
+    def made(samples: int, *, shuffle: bool = False) -> GRPO:
+        objective = GradientObjective(diversity=0.1)
+        return make(make_policy(), shuffle=shuffle, rollout=GradientRollout(samples=samples), objective=objective)
 
-    assert weight(2) == GradientObjective().diversity > 0
-    assert weight(1) == weight(2, shuffle=True) == 0.0
+    assert made(2).algorithm.diversity == 0.1  # type: ignore[attr-defined]
+    assert made(2, shuffle=True).algorithm.diversity == 0.0  # type: ignore[attr-defined]
+    with pytest.raises(MotionkitError, match="two motions"):
+        made(1)
 
 
 def test_every_update_has_its_own_timesteps() -> None:

@@ -47,7 +47,7 @@ class RewardGradient:
         world: The processes that train together.
 
     Raises:
-        MotionkitError: A reward has no gradient, or the chain is longer than the rollout.
+        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or a spread is asked of one motion.
     """
 
     graph = True
@@ -95,7 +95,12 @@ class RewardGradient:
                 f"objective.chain_steps = {objective.chain_steps} is more than the {len(self.plan)} sampling steps.",
                 fix="set it to fewer, or --train-timesteps to more.",
             )
-        self.diversity = 0.0 if shuffle or self.samples == 1 else objective.diversity
+        if objective.diversity and self.samples == 1:
+            raise MotionkitError(
+                "objective.diversity needs two motions per prompt, and rollout.samples is 1.",
+                fix="--set rollout.samples=2, or leave objective.diversity at 0.",
+            )
+        self.diversity = 0.0 if shuffle else objective.diversity
 
     def rollout(self, predict: Predict, start: Tensor, noise: StepNoise, number: int) -> Rollout:
         """Sample with the graph on, at timesteps of its own: then what is learnt is not for five of them only."""

@@ -42,7 +42,7 @@ class GradientObjective(HoldObjective):
         4.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
     )
     diversity: float = Field(
-        0.025, ge=0.0, description="Weight of the log of how far the motions of a prompt differ; 0 is off."
+        0.0, ge=0.0, description="Weight of the log of how far the motions of a prompt differ, such as 0.01; 0 is off."
     )
 
 
