@@ -47,7 +47,7 @@ class RewardGradient:
         world: The processes that train together.
 
     Raises:
-        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or a spread is asked of one motion.
+        MotionkitError: A reward has no gradient, the chain is longer than the rollout, or one motion shall be spread.
     """
 
     graph = True
