@@ -15,7 +15,7 @@ from motionkit.rewards.mix import RewardMix
 from motionkit.rl import stable_hash
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
-from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObjective, TrainSampler
+from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObjective, GradientSampler, TrainSampler
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain
@@ -115,11 +115,10 @@ def held(grpo: GRPO) -> int:
 
 
 def test_memory_does_not_grow_with_the_steps() -> None:
-    few, many = TrainSampler(train_timesteps=3), TrainSampler(train_timesteps=12)
-    assert held(make(make_policy(), sampler=many)) < 1.05 * held(make(make_policy(), sampler=few))
-    assert held(make_chain(make_policy(), sampler=TrainSampler(train_timesteps=9))) > 2 * held(
-        make_chain(make_policy(), sampler=few)
-    )
+    few, many = (make(make_policy(), sampler=TrainSampler(train_timesteps=steps)) for steps in (3, 12))
+    assert held(many) < 1.05 * held(few)
+    short, long = (make_chain(make_policy(), sampler=GradientSampler(train_timesteps=steps)) for steps in (3, 9))
+    assert held(long) > 2 * held(short)
 
 
 def gain(grpo: GRPO, steps: int = 10) -> float:
