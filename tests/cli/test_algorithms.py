@@ -145,9 +145,7 @@ def test_a_mixture_takes_both_ways_and_resumes_to_the_same_bits(tiny: Tiny, cli:
     more = (*still(tiny), "--set", "checkpoint.every=2", "--set", "checkpoint.keep=5", "--group-size", "2")
     result = cli(*gradient(tiny, "run", *more, "--json"))
     assert result.exit_code == 0, result.stderr
-    assert (
-        "algorithm mixed (./still.py:component has no gradient, tmr-dense has one); --algorithm grpo" in result.stderr
-    )
+    assert "algorithm mixed (./still.py:component has no gradient, tmr-dense has one); --algorithm awm" in result.stderr
     assert json.loads(Path("run/config.json").read_text())["algorithm"] == "mixed"
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     parts = {"loss/policy", "loss/reward", "loss/hold", "loss/physics", "advantage/std", "ratio/mean"}
@@ -172,7 +170,10 @@ def test_a_reward_without_gradient_is_refused_by_name(name: str, tiny: Tiny, cli
     alone = [*words[:1], *words[3:weights], *words[weights + 2 :]]  # without tmr-dense
     weights = alone.index("--reward.weights")
     refused(
-        cli, alone[:weights] + alone[weights + 2 :], "the reward still has no gradient", "--algorithm grpo needs no"
+        cli,
+        alone[:weights] + alone[weights + 2 :],
+        "the reward still has no gradient",
+        "--algorithm awm or grpo needs no",
     )
     assert not Path("run").exists()
 
@@ -189,7 +190,7 @@ def test_a_gradient_that_is_not_there_stops_the_first_step(name: str, tiny: Tiny
         assert result.exit_code == 1, result.stderr
         assert f"the reward {reward} has {what} gradient in any of the" in " ".join(result.stderr.split())
         assert f"why {name} follows the gradient" in " ".join(result.stderr.split())
-        assert "--algorithm grpo" in result.stderr
+        assert "--algorithm awm or grpo" in result.stderr
     result = cli(*gradient(tiny, "closed", *more, "--policy", "./closed.py:component"))
     assert result.exit_code == 1, result.stderr
     assert "the policy's prediction has no gradient in its trained parameters" in " ".join(result.stderr.split())

@@ -10,7 +10,9 @@ from motionkit.config import leaves
 from motionkit.errors import MotionkitError
 
 AUTO = "auto"
-_BLACK_BOX, _GRADIENT, _MIXED = "grpo", "reward-gradient", "mixed"
+_GRADIENT, _MIXED = "reward-gradient", "mixed"
+_BLACK_BOX = "awm"  # of the algorithms without a gradient it learns most, see docs/algorithms
+_COMMON = "grpo"  # what the options that several have are known from
 _GROUPS = ("objective", "rollout", "sampler")
 """Groups of settings that differ from algorithm to algorithm; in the others only defaults do."""
 
@@ -19,7 +21,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
     """Resolve ``auto``; every other name stays.
 
     An option that only some of our algorithms have chooses among those. Then `reward-gradient` is taken if every
-    reward has a gradient, `mixed` if only some have, and `grpo`, which needs none, if none has.
+    reward has a gradient, `mixed` if only some have, and `awm`, which needs none, if none has.
 
     Args:
         name: What the user chose.
@@ -46,7 +48,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
             f"no algorithm has all of {', '.join(sorted(special))}.", fix="choose one: --algorithm NAME."
         )
     if wanted not in able:
-        taken = _BLACK_BOX if _BLACK_BOX in able else able[0]
+        taken = _COMMON if _COMMON in able else able[0]
         own = sorted(key for key in special if sum(key in keys for keys in names.values()) == 1)
         lacking = sorted(special - names[wanted])
         reason = f"only it has {', '.join(own)}" if own else f"{wanted} has no {', '.join(lacking)}"

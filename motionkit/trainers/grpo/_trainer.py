@@ -163,12 +163,17 @@ class GrpoTrainer:
             "prompts": len(self.cursor.prompts),
             "samples_per_update": settings.rollout.prompts * self.grpo.algorithm.samples,
             "timesteps": plan.timesteps.tolist(),
-            **({"sampler_noise": round(self.excess, 3)} if plan.trainable else {}),
-            "trained_timesteps": [int(plan.timesteps[position]) for position in plan.trainable],
+            **(self._stochastic() if plan.trainable else {}),
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
         }
+
+    def _stochastic(self) -> dict[str, object]:
+        """Return the plan of an algorithm that trains on stochastic steps."""
+        plan = self.grpo.algorithm.plan
+        trained = [int(plan.timesteps[position]) for position in plan.trainable]
+        return {"sampler_noise": round(self.excess, 3), "trained_timesteps": trained}
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""

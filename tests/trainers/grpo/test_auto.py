@@ -27,7 +27,9 @@ BROKEN = "raise RuntimeError('never imported for auto')\n"
         ((), ("tmr-dense", "./still.py:component"), "mixed"),
         ((), ("./still.py:component", "physics", "tmr-dense"), "mixed"),
         (("rollout.group_size", "sampler.window_size"), ("tmr-dense", "./still.py:component"), "mixed"),
-        ((), ("./still.py:component",), "grpo"),
+        ((), ("./still.py:component",), "awm"),
+        (("rollout.group_size",), ("./still.py:component",), "awm"),
+        (("objective.clip_range",), ("./still.py:component",), "grpo"),
         (("rollout.group_size", "objective.credit"), ("tmr-dense",), "grpo"),
         (("objective.clip_range",), ("tmr-dense",), "grpo"),
         (("sampler.noise_scale",), ("tmr-dense",), "flow-grpo"),
@@ -55,7 +57,7 @@ def test_the_line_says_what_decided() -> None:
     def line(*keys: str) -> str:
         return decide("auto", set(keys), {"reward": ("tmr-dense",)})[1]
 
-    assert line() == "algorithm reward-gradient (every reward has a gradient); --algorithm grpo chooses another"
+    assert line() == "algorithm reward-gradient (every reward has a gradient); --algorithm awm chooses another"
     assert line("rollout.group_size") == "algorithm grpo (reward-gradient has no rollout.group_size)"
     assert line("objective.nft_beta") == "algorithm nft (only it has objective.nft_beta)"
 

@@ -173,7 +173,7 @@ def test_a_reward_without_gradient_stops_the_first_step(how: str, word: str) -> 
     with pytest.raises(MotionkitError, match=f"the reward height has {word} gradient") as error:
         make(reward=Flat(how)).step(PROMPTS)
     assert error.value.code == 1
-    assert "--algorithm grpo" in error.value.fix
+    assert "--algorithm awm or grpo" in error.value.fix
 
 
 def test_a_policy_without_graph_is_refused() -> None:

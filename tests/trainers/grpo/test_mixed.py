@@ -255,7 +255,7 @@ def test_a_window_without_noise_is_refused() -> None:
         make(sampler=GrpoSampler(window_size=0))
 
 
-@pytest.mark.parametrize(("gradient", "name"), [([True, True], "reward-gradient"), ([False, False], "grpo")])
+@pytest.mark.parametrize(("gradient", "name"), [([True, True], "reward-gradient"), ([False, False], "awm or grpo")])
 def test_a_mixture_of_one_kind_names_the_cheaper_way(
     gradient: list[bool], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -144,7 +144,7 @@ def require_declared(rewards: RewardMix, algorithm: str) -> None:
             f"the reward {' and the reward '.join(without)} has no gradient.",
             why=f"{algorithm} differentiates every reward, and a plugin has to declare that it can be "
             "(Component(gradient=True)).",
-            fix=f"--algorithm {follows}." if some else "--algorithm grpo needs no gradient.",
+            fix=f"--algorithm {follows}." if some else "--algorithm awm or grpo needs no gradient.",
         )
 
 
@@ -158,7 +158,7 @@ def require_graph(x0: Tensor, algorithm: str) -> None:
         raise MotionkitError(
             "the policy's prediction has no gradient in its trained parameters.",
             why=f"it was computed without a graph, and {algorithm} differentiates it.",
-            fix="--algorithm grpo needs no graph of the sampler.",
+            fix="--algorithm awm or grpo needs no graph of the sampler.",
             code=1,
         )
 
@@ -203,6 +203,6 @@ def require_gradient(reward: Reward, motions: MotionBatch, prompts: list[Prompt]
         raise MotionkitError(
             f"the reward {reward.name} has {what} gradient in any of the {len(total)} motions of the first step.",
             why=f"{algorithm} follows the gradient of the reward; nothing can be learnt from this one.",
-            fix="--algorithm grpo uses the values of the reward alone.",
+            fix="--algorithm awm or grpo uses the values of the reward alone.",
             code=1,
         )

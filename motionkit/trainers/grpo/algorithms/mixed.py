@@ -176,4 +176,4 @@ def _say_if_not_mixed(rewards: RewardMix) -> None:
     if all(rewards.gradient):
         _logger.info("every reward has a gradient: --algorithm reward-gradient does the same with less work.")
     elif not any(rewards.gradient):
-        _logger.info("no reward has a gradient: --algorithm grpo does the same with less work.")
+        _logger.info("no reward has a gradient: --algorithm awm or grpo does the same with less work.")

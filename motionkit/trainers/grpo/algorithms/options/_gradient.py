@@ -60,7 +60,7 @@ class GradientOptions(Group):
     """Options of the algorithm `reward-gradient`."""
 
     gpu: ClassVar[Mapping[str, Any]] = {"rollout.prompts": 64}
-    run: RunSettings = RunSettings(num_steps=360)
+    run: RunSettings = RunSettings(num_steps=420)
     rollout: GradientRollout = GradientRollout()
     sampler: GradientSampler = GradientSampler()
     objective: GradientObjective = GradientObjective()
