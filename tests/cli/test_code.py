@@ -98,7 +98,7 @@ def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
     energy: tuple[Path, Path], tiny: Any, cli: Cli
 ) -> None:
     name = f"{energy[0]}:component"
-    more = ["--reward", f"{name}=0.25", "--reward.scale", 3, "--reward.alpha", 0.75]
+    more = ["--algorithm", "grpo", "--reward", f"{name}=0.25", "--reward.scale", 3, "--reward.alpha", 0.75]
     assert cli(*tiny.grpo("run", *more, steps=1)).exit_code == 0
     refused = cli("grpo", "--resume", "run", "--num-steps", 2, "--json")
     assert refused.exit_code == 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from motionkit.config import Chosen, Group, LoraSettings, choose_one
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
+from motionkit.nn import adapters_off, has_adapters
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
@@ -189,6 +191,12 @@ class GRPO:
     def averaged(self) -> AbstractContextManager[None]:
         """Put the moving average into the policy for the duration; nothing happens without one."""
         return self.learner.averaged()
+
+    @property
+    def started(self) -> Callable[[], AbstractContextManager[None]] | None:
+        """What puts the policy back as it started for the duration; None where that would need a copy."""
+        network = self.policy.network
+        return partial(adapters_off, network) if has_adapters(network) else None
 
     def parts(self) -> dict[str, Stateful]:
         """Return what a checkpoint holds: model, optimiser, average, reference, what the algorithm keeps, a counter."""

@@ -33,6 +33,8 @@ class Measurements:
     Attributes:
         policy: What is measured.
         averaged: Puts the averaged weights into the policy for the duration.
+        started: Puts the policy as it started back for the duration, where that needs no copy; None elsewhere. What is
+            measured at the end only is then measured before and after at the end, and training starts sooner.
         heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
             prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
             ancestral sampler.
@@ -43,6 +45,7 @@ class Measurements:
 
     policy: DiffusionPolicy
     averaged: Callable[[], AbstractContextManager[None]]
+    started: Callable[[], AbstractContextManager[None]] | None
     heldout: Mapping[str, HeldOut]
     points: int
     num_steps: int
@@ -61,6 +64,8 @@ class Measurements:
             MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
         """
         for name, heldout in self.heldout.items():
+            if name == "all_steps" and self.started is not None:
+                continue
             measured = heldout.measure(self.policy, first=name == "reported")
             self._before[name].tensors = measured.tensors()
             if name == "reported":
@@ -133,6 +138,9 @@ class Measurements:
         with self.averaged():
             asked = {name: heldout for name, heldout in self.heldout.items() if name != "watched"}
             measured = {name: heldout.measure(self.policy) for name, heldout in asked.items()}
+        if "all_steps" in asked and self.started is not None:
+            with self.started():
+                self._before["all_steps"].tensors = asked["all_steps"].measure(self.policy).tensors()
         _keep_shown(run, measured["reported"], "after")
         found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
         for text in drift_alarms(found["reported"]):

@@ -104,6 +104,7 @@ class GrpoTrainer:
         self.measurements = Measurements(
             self.policy,
             self.grpo.averaged,
+            self.grpo.started,
             self._held_out(dataset),
             points=settings.heldout.points,
             num_steps=settings.run.num_steps,

@@ -14,6 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
 from motionkit.motion import MotionBatch, Normalizer
 from motionkit.rewards.base import RewardScores
+from motionkit.rl import NoiseSource
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
@@ -425,3 +426,23 @@ def test_the_anchor_is_nothing_at_the_start_and_keeps_the_policy_from_trembling(
             moved = grpo.policy.predict(*asked) - start.predict(*asked)
         found.append(float(roughness(moved, batch.mask).mean()))
     assert found[1] < 0.5 * found[0]
+
+
+def test_the_start_is_put_back_to_the_bit_where_adapters_are_trained() -> None:
+    @torch.no_grad()
+    def motions(grpo: GRPO) -> Tensor:
+        return sample(grpo.policy, PROMPTS, grpo.algorithm.plan, NoiseSource(7)).rollout.x0
+
+    grpo = make(
+        make_policy(), lora=LoraSettings(enabled=True, r=2, alpha=4), optim=GrpoOptimSettings(learning_rate=0.1)
+    )
+    before = motions(grpo)
+    for _ in range(2):
+        grpo.step(PROMPTS)
+    after = motions(grpo)
+    assert grpo.started is not None
+    with grpo.started():
+        assert torch.equal(motions(grpo), before)
+    assert torch.equal(motions(grpo), after)
+    assert not torch.equal(after, before)
+    assert make(make_policy(), lora=LoraSettings()).started is None  # all weights are trained: a copy would be needed

@@ -226,7 +226,7 @@ def test_the_reference_of_the_hold_follows_in_steps() -> None:
         objective = GradientObjective(jerk=0.0, skate=0.0, sync_every=2)
         grpo = make(make_policy(), objective=objective, lora=lora)
         found = [grpo.step(PROMPTS)["loss/anchor"] for _ in range(4)]
-        assert [value == 0.0 for value in found] == [True, False, True, False]
+        assert [value < 1e-9 for value in found] == [True, False, True, False]
 
 
 def test_the_learning_rate_falls_along_a_cosine() -> None:

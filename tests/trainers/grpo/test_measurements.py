@@ -52,7 +52,7 @@ def make(note: Note, rows: list[tuple[float, float]], *, stop: bool = False, wat
     reported: Any = SimpleNamespace(measure=Script([(0.5, 0.5)] * 9).measure, prompts=(), samples=2)
     policy: Any = note
     heldout = {"reported": reported, **({"watched": script} if watched else {})}
-    return Measurements(policy, nullcontext, heldout, points=4, num_steps=120, stop_on_gap=stop)
+    return Measurements(policy, nullcontext, None, heldout, points=4, num_steps=120, stop_on_gap=stop)
 
 
 def walk(measurements: Measurements, note: Any) -> list[int]:
