@@ -130,6 +130,8 @@ def metrics(folder: Path) -> Iterator[dict[str, float]]:
 
 def question(guidance_scale: float = 1.0, samples: int = 4) -> Any:
     """Return the held-out question of `motionkit grpo`'s defaults."""
+    import torch
+
     from motionkit import load_dataset, load_reward
     from motionkit.evaluation import HeldOut, open_judge
     from motionkit.rewards.mix import RewardMix
@@ -142,7 +144,7 @@ def question(guidance_scale: float = 1.0, samples: int = 4) -> Any:
         steps=Schedule.cosine(50).early(5),
         guidance=guidance_scale,
         rewards=RewardMix([(load_reward("tmr-dense"), 1.0)]),
-        judge=open_judge(None, dataset)[0],
+        judge=open_judge(None, dataset, device=torch.device("cpu"))[0],
     )
 
 
