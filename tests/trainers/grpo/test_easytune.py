@@ -20,7 +20,7 @@ from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObje
 from .test_gradient import Flat
 from .test_gradient import make as make_chain
 from .test_world import Meeting, ThreadWorld, flat, train, train_together
-from .toy import PROMPTS, Height, TablePolicy, make_policy
+from .toy import PROMPTS, Height, TablePolicy, gain, make_policy
 
 OFF = EasyTuneObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
 
@@ -119,22 +119,6 @@ def test_memory_does_not_grow_with_the_steps() -> None:
     assert held(many) < 1.05 * held(few)
     short, long = (make_chain(make_policy(), sampler=GradientSampler(train_timesteps=steps)) for steps in (3, 9))
     assert held(long) > 2 * held(short)
-
-
-def gain(grpo: GRPO, steps: int = 10) -> float:
-    """Mean reward after some steps minus that before, for the same noise."""
-
-    @torch.no_grad()
-    def reward() -> float:
-        updates, grpo.updates = grpo.updates, 1000
-        batch = grpo._sample(PROMPTS * 4)
-        grpo.updates = updates
-        return float(grpo.rewards.score(batch.motions, batch.prompts).total.mean())
-
-    before = reward()
-    for _ in range(steps):
-        grpo.step(PROMPTS)
-    return reward() - before
 
 
 @pytest.mark.parametrize("step_weight", ["uniform", "signal"])

@@ -23,7 +23,7 @@ from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms._terms import log_spread
 from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout, GradientSampler
 
-from .toy import PROMPTS, Height, TablePolicy, make_policy, mask_of
+from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of
 
 
 def make(policy: object = None, reward: object = None, *, shuffle: bool = False, **groups: object) -> GRPO:
@@ -43,22 +43,6 @@ def make(policy: object = None, reward: object = None, *, shuffle: bool = False,
         control=control,
         **options,  # type: ignore[arg-type]
     )
-
-
-def gain(grpo: GRPO, steps: int = 10) -> float:
-    """Mean reward after some steps minus that before, for the same noise."""
-
-    @torch.no_grad()
-    def reward() -> float:
-        updates, grpo.updates = grpo.updates, 1000
-        batch = grpo._sample(PROMPTS * 4)
-        grpo.updates = updates
-        return float(grpo.rewards.score(batch.motions, batch.prompts).total.mean())
-
-    before = reward()
-    for _ in range(steps):
-        grpo.step(PROMPTS)
-    return reward() - before
 
 
 def flat(values: Sequence[Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ from motionkit.policies.mdm.api import MDMPolicy, new_policy
 from motionkit.rewards.base import RewardScores
 from motionkit.rl import Schedule, length_mask, segment_frames, stable_hash
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
+from motionkit.trainers.grpo._engine import GRPO
 
 PROMPTS = [
     Prompt(("rise", "fall"), (8, 8), "a"),
@@ -132,3 +133,19 @@ class TablePolicy:
     def load_tensors(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Load."""
         self.network.load_state_dict(dict(tensors))
+
+
+def gain(grpo: GRPO, steps: int = 10) -> float:
+    """Mean reward after some steps minus that before, for the same noise."""
+
+    @torch.no_grad()
+    def reward() -> float:
+        updates, grpo.updates = grpo.updates, 1000
+        batch = grpo._sample(PROMPTS * 4)
+        grpo.updates = updates
+        return float(grpo.rewards.score(batch.motions, batch.prompts).total.mean())
+
+    before = reward()
+    for _ in range(steps):
+        grpo.step(PROMPTS)
+    return reward() - before

@@ -157,7 +157,6 @@ class MatchingUpdate:
         # Numbers of the samples over all processes, so that the quarter is theirs together.
         everyone = torch.arange(self._number % _HELD, count * rule.world.size, _HELD, device=device)
         mine = everyone[torch.div(everyone, count, rounding_mode="floor") == rule.world.rank] % count
-        signal = rule.policy.schedule.alphas_cumprod.to(device, torch.float32)
         # A process without a sample in this quarter adds nothing, under the same names.
         for name in ("loss/anchor", "loss/hold"):
             sums[name] += 0.0
@@ -166,9 +165,10 @@ class MatchingUpdate:
             moved = self._held.predict(states) - self._held.predict_reference(states)
             mask = self._batch.mask[sample]
             square = mean_frames(square_frames(moved, mask), mask)
+            signal = rule.policy.schedule.gather("alphas_cumprod", states.timestep, 1)
             parts = {
                 "loss/anchor": rule.settings.anchor * roughness(moved, mask),
-                "loss/hold": rule.settings.hold * signal[states.timestep] * square,
+                "loss/hold": rule.settings.hold * signal * square,
             }
             _add({name: values.sum() / len(everyone) for name, values in parts.items()}, sums)
 

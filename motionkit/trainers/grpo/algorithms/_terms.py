@@ -109,7 +109,7 @@ class GradientTerms:
         aim = self.reference.predict(x, timestep, other, lengths, guidance=self.guidance)
         moved = x0 - aim  # d, [M, T, D]
         # [M]: alpha-bar of each sample's own timestep, then the mean of d^2 over its valid frames and features.
-        signal = self.policy.schedule.alphas_cumprod.to(x.device, torch.float32)[timestep]
+        signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
         square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
         rough = self.settings.anchor * roughness(moved, mask)
         return rough.mean(), (self.settings.hold * signal * square).mean()
@@ -126,7 +126,7 @@ class GradientTerms:
         timestep = torch.as_tensor(draws[self.world.rank * count :][:count], device=clean.device)[rows]
         # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
         noise = self.noise.start(-2 - number, keys, rows, tuple(clean.shape[1:]))
-        signal = schedule.alphas_cumprod.to(clean.device, torch.float32)[timestep].view(-1, 1, 1)
+        signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep
 

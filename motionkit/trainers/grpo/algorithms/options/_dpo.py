@@ -12,7 +12,7 @@ class DpoObjective(MatchingObjective, SegmentObjective):
     """The preference of a group's best sample to its worst that is learnt."""
 
     dpo_beta: float = Field(
-        5.0, gt=0.0, description="How soon a pair that is told apart better than by the reference is left alone."
+        5.0, gt=0.0, description="Beta of DPO: a larger one keeps the policy closer to the reference."
     )
     min_gap: float = Field(0.0, ge=0.0, description="Pairs whose rewards differ by no more than this are left out.")
 
