@@ -6,7 +6,6 @@ function of the parameters like any other, and the gradient of a reward flows ba
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Literal
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.rl._plan import StepPlan
-from motionkit.rl._rollout import Predict, Rollout, StepNoise, Visited, stacked
+from motionkit.rl._rollout import Predict, Rollout, StepNoise, stacked
 
 Chain = Literal["all", "first", "last"]
 
@@ -28,7 +27,6 @@ def graph_rollout(
     network: nn.Module,
     chain: Chain = "all",
     length: int = 0,
-    keep: Collection[int] = (),
     record: bool = False,
     save_memory: bool = False,
 ) -> Rollout:
@@ -44,14 +42,12 @@ def graph_rollout(
             the later ones passing the gradient on to their inputs; or the ``last`` `length` (DRaFT-K, and ReFL with 1),
             before which nothing is kept.
         length: K of ``first`` and ``last``.
-        keep: Positions of steps whose states are returned.
         record: Keep the steps that add noise, without a graph, for their log-probability.
         save_memory: Keep only the states between the steps, and run each step a second time on the way back: memory is
             that of one step, whatever their number, for one more forward pass.
 
     Returns:
-        ``x0`` with a graph; detached, the states of the steps `keep` in ``rest`` and with `record` the noisy steps in
-        ``trajectory``.
+        ``x0`` with a graph, and with `record` the noisy steps in ``trajectory``, detached.
     """
     # theta acts on x_0 through every step: x_{k+1} = a_k f(x_k, t_k; theta) + b_k x_k. `frozen` calls pass the
     # gradient on to x_k but not to theta; states before `cut` carry no graph at all.
@@ -59,13 +55,10 @@ def graph_rollout(
     frozen = range(length, len(plan)) if chain == "first" else range(0)
     cut = len(plan) - length if chain == "last" else 0
     x = x_start.detach().to(torch.float32)
-    states: list[Tensor] = []
     scored: list[tuple[Tensor, Tensor, Tensor]] = []
     rows = zip(plan.timesteps.tolist(), plan.c_x0.tolist(), plan.c_xt.tolist(), plan.sigma.tolist(), strict=True)
     for position, (timestep, c_x0, c_xt, sigma) in enumerate(rows):
         asked = torch.full((x.shape[0],), timestep, dtype=torch.int64, device=x.device)
-        if position in keep:
-            states.append(x.detach())
         call = _without_parameters(predict, network) if position in frozen else predict
         with torch.set_grad_enabled(position >= cut):
             again = save_memory and position >= cut
@@ -78,15 +71,7 @@ def graph_rollout(
             x = x + sigma * eps
             if record:
                 scored.append((before.detach(), eps, x0.detach()))
-    kept = sorted(keep)
-    return Rollout(
-        x,
-        stacked(scored, plan, x.device) if scored else None,
-        Visited(
-            torch.stack(states) if states else x.new_zeros(0, *x.shape).detach(),
-            plan.timesteps[kept].to(x.device) if kept else torch.zeros(0, dtype=torch.int64, device=x.device),
-        ),
-    )
+    return Rollout(x, stacked(scored, plan, x.device) if scored else None)
 
 
 def _without_parameters(predict: Predict, network: nn.Module) -> Predict:

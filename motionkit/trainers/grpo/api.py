@@ -7,7 +7,6 @@ from motionkit.trainers.grpo._settings import (
     EmaSettings,
     GrpoOptimSettings,
 )
-from motionkit.trainers.grpo.algorithms.grpo import step_plan
 from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, GrpoSampler
 
 __all__ = [
@@ -20,5 +19,4 @@ __all__ = [
     "GrpoRollout",
     "GrpoSampler",
     "LoraSettings",
-    "step_plan",
 ]

@@ -16,12 +16,12 @@ from motionkit.trainers.grpo.algorithms.options import (
 grpo = Component(
     summary="Clipped surrogate on the Gaussian reverse steps, with an exact KL",
     options=GrpoOptions,
-    factory="motionkit.trainers.grpo.algorithms.grpo:Clipped",
+    factory="motionkit.trainers.grpo.algorithms.grpo:grpo",
 )
 flow_grpo = Component(
     summary="GRPO on the stochastic flow of a diffusion model: Flow-GRPO, DanceGRPO or CPS",
     options=FlowOptions,
-    factory="motionkit.trainers.grpo.algorithms.flow_grpo:FlowGrpo",
+    factory="motionkit.trainers.grpo.algorithms.flow_grpo:flow_grpo",
 )
 reward_gradient = Component(
     summary="Back-propagation of the reward through the sampler, for rewards that have a gradient",

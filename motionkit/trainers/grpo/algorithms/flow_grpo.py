@@ -8,12 +8,10 @@ Rollouts visit few trained timesteps, measurements many: the paper trains with 1
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rewards.mix import RewardMix
 from motionkit.rl import CPS, DanceSDE, FlowSDE, Sampler
-from motionkit.trainers._world import World
-from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._window import Plans
 from motionkit.trainers.grpo.algorithms.grpo import Clipped
 from motionkit.trainers.grpo.algorithms.options import FlowOptions
@@ -21,46 +19,13 @@ from motionkit.trainers.grpo.algorithms.options import FlowOptions
 _SAMPLERS: dict[str, Callable[[float], Sampler]] = {"flow-sde": FlowSDE, "dance-sde": DanceSDE, "cps": CPS}
 
 
-class FlowGrpo(Clipped):
-    """The algorithm ``flow-grpo``; see `Clipped`.
-
-    Args:
-        options: How the policy is sampled, and what is maximised.
-        policy: The policy that is trained.
-        reference: What KL and the hold are measured to.
-        rewards: Not needed; every algorithm is given them.
-        seed: Seed of all noise.
-        precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
-        shuffle: Permute the advantages, as a negative control.
-        world: The processes that train together.
+def flow_grpo(options: FlowOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
+    """Return the algorithm ``flow-grpo``; arguments as in `Clipped`.
 
     Raises:
         MotionkitError: The window leaves nothing to train, or does not fit.
     """
-
-    def __init__(
-        self,
-        options: FlowOptions,
-        *,
-        policy: DiffusionPolicy,
-        reference: Reference,
-        rewards: RewardMix | None = None,
-        seed: int = 0,
-        precision: str = "fp32",
-        shuffle: bool = False,
-        world: World | None = None,
-    ) -> None:
-        sampler = options.sampler
-        process = _SAMPLERS[sampler.kind](sampler.noise_scale)
-        plans = Plans(policy.schedule, process, sampler, ode_steps=sampler.ode_steps)
-        super().__init__(
-            options,
-            policy=policy,
-            reference=reference,
-            rewards=rewards,
-            seed=seed,
-            precision=precision,
-            shuffle=shuffle,
-            world=world,
-            plans=plans,
-        )
+    sampler = options.sampler
+    process = _SAMPLERS[sampler.kind](sampler.noise_scale)
+    plans = Plans(policy.schedule, process, sampler, ode_steps=sampler.ode_steps)
+    return Clipped(options, policy=policy, plans=plans, **runtime)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,6 @@ from motionkit.rl import (
     Predict,
     Rollout,
     StepNoise,
-    StepPlan,
     Surrogate,
     audit_ratio,
     rollout,
@@ -41,29 +41,37 @@ from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
 from motionkit.trainers.grpo.algorithms._kl import KLCoefficient
 from motionkit.trainers.grpo.algorithms._window import Plans
-from motionkit.trainers.grpo.algorithms.options import FlowOptions, GrpoOptions, GrpoSampler, WindowSampler
+from motionkit.trainers.grpo.algorithms.options import FlowOptions, GrpoOptions
 
 _MEASURE_EVERY = 8  # without a KL term, every 8th pair is enough to log how far the policy has moved
 
 
+def grpo(options: GrpoOptions, *, policy: DiffusionPolicy, **runtime: Any) -> Clipped:
+    """Return the algorithm ``grpo``; arguments as in `Clipped`.
+
+    Raises:
+        MotionkitError: The window leaves nothing to train, or does not fit.
+    """
+    sampler = options.sampler
+    process = DDPM() if sampler.kind == "ddpm" else DDIM(sampler.eta)
+    return Clipped(options, policy=policy, plans=Plans(policy.schedule, process, sampler), **runtime)
+
+
 class Clipped:
-    """The algorithm ``grpo``; see `motionkit.trainers.grpo.algorithms.base.Algorithm`.
+    """The algorithms ``grpo`` and ``flow-grpo``; see `motionkit.trainers.grpo.algorithms.base.Algorithm`.
 
     Losses are additive over micro-batches, so their size never changes the update.
 
     Args:
         options: How the policy is sampled, and what is maximised.
         policy: The policy that is trained.
+        plans: The steps of each update.
         reference: What KL and the hold are measured to.
         rewards: Not needed; every algorithm is given them.
         seed: Seed of all noise.
         precision: ``fp32`` or ``bf16``, what the network computes in; for the audit.
         shuffle: Permute the advantages, as a negative control.
         world: The processes that train together.
-        plans: The steps of each update; those of the options of `grpo` when None.
-
-    Raises:
-        MotionkitError: The window leaves nothing to train, or does not fit.
     """
 
     graph = False
@@ -74,13 +82,13 @@ class Clipped:
         options: GrpoOptions | FlowOptions,
         *,
         policy: DiffusionPolicy,
+        plans: Plans,
         reference: Reference,
         rewards: RewardMix | None = None,
         seed: int = 0,
         precision: str = "fp32",
         shuffle: bool = False,
         world: World | None = None,
-        plans: Plans | None = None,
     ) -> None:
         objective, sampler, rollout = options.objective, options.sampler, options.rollout
         self.policy = policy
@@ -100,7 +108,7 @@ class Clipped:
         self.shuffle_seed = seed if shuffle else None
         self.world = world or OneProcess()
         self.passes = objective.inner_epochs
-        self.plans = plans or _plans(policy, sampler)
+        self.plans = plans
         self.plan = self.plans.at(0)
         self.kl = KLCoefficient(objective.kl_coef, objective.kl_target)
         high = objective.clip_range if objective.clip_high is None else objective.clip_high
@@ -128,7 +136,7 @@ class ClippedUpdate:
 
     def __init__(self, rule: Clipped, batch: Samples, credit: Credit, number: int) -> None:
         self._rule = rule
-        if batch.rollout.trajectory is None or batch.rollout.rest is None:
+        if batch.rollout.trajectory is None:
             raise AssertionError("the rollout was not recorded")
         self._batch = batch
         self._trajectory, self._rest = batch.rollout.trajectory, batch.rollout.rest
@@ -148,7 +156,7 @@ class ClippedUpdate:
         self._sums = self._surrogate(audit=first and self._number == 0)
         if not first and 0 < settings.kl_stop < _moved(self._sums):
             return False
-        if settings.anchor:
+        if settings.anchor and self._rest is not None:
             hold = add_hold(
                 rule.policy,
                 rule.reference,
@@ -242,17 +250,6 @@ class ClippedUpdate:
             ratio = terms.sums["logp_reference_per_dim"] - terms.sums["logp_current_per_dim"]
             sums["reference_ratio_per_dim"] += float(ratio)
         return sum_over(sums, rule.world)
-
-
-def step_plan(policy: DiffusionPolicy, settings: GrpoSampler) -> StepPlan:
-    """Return the first update's reverse steps: stochastic in the window, deterministic outside."""
-    return _plans(policy, settings).at(0)
-
-
-def _plans(policy: DiffusionPolicy, settings: WindowSampler) -> Plans:
-    if not isinstance(settings, GrpoSampler):
-        raise AssertionError("other options than those of grpo come with their plans")
-    return Plans(policy.schedule, DDPM() if settings.kind == "ddpm" else DDIM(settings.eta), settings)
 
 
 def _loss_metrics(sums: Mapping[str, float]) -> dict[str, float]:

@@ -22,7 +22,7 @@ from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, reward_credit
 from motionkit.trainers.grpo.algorithms._terms import GradientTerms, require_gradient, require_graph
-from motionkit.trainers.grpo.algorithms.grpo import Clipped, ClippedUpdate
+from motionkit.trainers.grpo.algorithms.grpo import ClippedUpdate, grpo
 from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, MixedOptions
 from motionkit.trainers.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 
@@ -70,7 +70,7 @@ class Mixed:
         self.world = world or OneProcess()
         # Steps are left as they are: a weight of their own would take the sum off the gradient of the expected reward.
         # The hold is that of the terms.
-        self.clipped = Clipped(
+        self.clipped = grpo(
             GrpoOptions(
                 rollout=options.rollout,
                 sampler=options.sampler,
