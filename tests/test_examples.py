@@ -21,7 +21,12 @@ from motionkit.testing import check_reward
 
 Cli = Callable[..., Result]
 ROOT = Path(__file__).resolve().parent.parent
-READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "examples").glob("*/README.md"))]
+READMES = [
+    ROOT / "README.md",
+    ROOT / "README.zh-CN.md",
+    *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
 FILES = sorted((ROOT / "examples").rglob("*.toml"))
 _HERE_ONLY = ("--resume", "--config")  # they must name something that exists, which a reader's own run does not here
 
@@ -122,8 +127,8 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
 
 
-def test_the_english_readme_shows_the_table_of_the_guides() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+def test_the_page_for_readers_of_the_guides_shows_the_table() -> None:
+    lines = (ROOT / "docs" / "from-the-guides.md").read_text(encoding="utf-8").splitlines()
     assert [row for row in as_markdown().splitlines()[2:] if row not in lines] == []
 
 
@@ -159,9 +164,11 @@ def test_the_python_of_the_readmes_is_that_of_the_package(readme: str) -> None:
     assert [line for line in lines if line not in ours] == []
 
 
-def test_the_plugin_of_the_readme_is_the_one_in_plugins() -> None:
+def test_the_plugin_of_the_documents_is_the_one_in_plugins() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "plugins" / "motionkit-reward-energy").rglob("*.py"))
-    for block in fenced(ROOT / "README.md", "python")[1:]:
+    blocks = fenced(ROOT / "docs" / "plugins.md", "python")
+    assert blocks
+    for block in blocks:
         assert [line for line in block.splitlines() if line not in source.splitlines()] == []
 
 

@@ -52,7 +52,7 @@ def translate(flag: str, command: str = "") -> str:
 
 
 def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "key", "note")) -> str:
-    """Return the table for the READMEs; a test compares it with what stands there."""
+    """Return the table of `docs/from-the-guides.md`; a test compares it with what stands there."""
     lines = [f"| {' | '.join(headings)} |", "|---|---|---|---|"]
     for row in guide_options():
         guide = ", ".join(f"`{name}`" for name in row.guide)

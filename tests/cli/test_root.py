@@ -17,7 +17,7 @@ from typer.testing import Result
 
 from motionkit import plugins
 from motionkit.cli._app import hoist
-from motionkit.cli._guide import GuideOption, as_markdown, guide_options, translate
+from motionkit.cli._guide import GuideOption, guide_options, translate
 from motionkit.cli.commands.compose import ComposeSettings
 from motionkit.cli.commands.config import explain
 
@@ -102,13 +102,6 @@ def test_operating_system_errors_name_the_path(cli: Cli, tmp_path: Path) -> None
     done = cli("runs", "show", tmp_path / "nothing")
     assert done.exit_code == 2
     assert "nothing is not a motionkit run" in done.stderr
-
-
-def test_the_readme_shows_the_table_of_the_guides(root: Path) -> None:
-    path = root / "README.zh-CN.md"
-    text = path.read_text(encoding="utf-8")
-    rows = as_markdown().splitlines()[2:]
-    assert [row for row in rows if row not in text] == []
 
 
 def test_a_trainer_cannot_take_the_name_of_a_command(cli: Cli, site: Any, trainer: ModuleType) -> None:
