@@ -19,7 +19,7 @@ from motionkit.trainers.grpo.algorithms.options import CosineOptim, EasyTuneObje
 
 from .test_gradient import Flat
 from .test_gradient import make as make_chain
-from .test_world import Meeting, ThreadWorld, flat, train, train_together
+from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy
 
 OFF = EasyTuneObjective(jerk=0.0, skate=0.0, anchor=0.0, hold=0.0)
@@ -131,12 +131,14 @@ def test_it_learns_and_random_signs_do_not(step_weight: str) -> None:
 
 
 def test_two_processes_do_what_one_does() -> None:
-    alone = make(make_policy())
+    objective = EasyTuneObjective()  # with the hold, which draws a timestep for every second sample
+    alone = make(make_policy(), objective=objective)
     start = flat(alone)
-    train(alone, 2)
+    expected = train(alone, 2)
     meeting = Meeting(2)
-    members = [make(make_policy(), world=ThreadWorld(rank, meeting)) for rank in range(2)]
-    train_together(members, 2)
+    members = [make(make_policy(), objective=objective, world=ThreadWorld(rank, meeting)) for rank in range(2)]
+    for metrics in train_together(members, 2):
+        assert same_losses(metrics, expected)
     one, two = (flat(member) for member in members)
     assert torch.equal(one, two)
     assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()

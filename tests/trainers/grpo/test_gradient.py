@@ -23,6 +23,7 @@ from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings
 from motionkit.trainers.grpo.algorithms._terms import log_spread
 from motionkit.trainers.grpo.algorithms.options import CosineOptim, GradientObjective, GradientRollout, GradientSampler
 
+from .test_world import Meeting, ThreadWorld, flat, same_losses, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, gain, make_policy, mask_of
 
 
@@ -45,7 +46,7 @@ def make(policy: object = None, reward: object = None, *, shuffle: bool = False,
     )
 
 
-def flat(values: Sequence[Tensor]) -> Tensor:
+def joined(values: Sequence[Tensor]) -> Tensor:
     return torch.cat([value.flatten() for value in values])
 
 
@@ -75,8 +76,8 @@ def test_the_gradient_is_the_derivative_of_the_tmr_reward() -> None:
 
     grpo.learner.zero_grad()
     reward().backward()
-    slope = flat([p.grad if p.grad is not None else torch.zeros_like(p) for p in trained])
-    start = flat([p.detach().clone() for p in trained])
+    slope = joined([p.grad if p.grad is not None else torch.zeros_like(p) for p in trained])
+    start = joined([p.detach().clone() for p in trained])
 
     def put(values: Tensor) -> None:
         with torch.no_grad():
@@ -101,7 +102,7 @@ def test_saving_memory_changes_no_gradient() -> None:
         objective = GradientObjective(save_memory=save_memory)  # type: ignore[arg-type]
         grpo = make(make_policy(), objective=objective)
         metrics = [grpo.step(PROMPTS) for _ in range(2)][-1]
-        found.append((metrics["grad/norm"], flat([p.detach() for _, p in grpo.learner.trained])))
+        found.append((metrics["grad/norm"], joined([p.detach() for _, p in grpo.learner.trained])))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert torch.allclose(found[0][1], found[1][1], atol=1e-6)
 
@@ -311,3 +312,18 @@ def test_the_hold_takes_every_second_sample_in_turn() -> None:
 def test_the_peak_learning_rate_is_its_own() -> None:
     rate = {lora: make(make_policy(), lora=LoraSettings(enabled=lora), optim=None).learner.rate(0) for lora in (1, 0)}
     assert rate == {1: 3e-3, 0: 1e-4}
+
+
+def test_two_processes_follow_and_hold_as_one_does() -> None:
+    """The timesteps of the chain, and those of the hold with their noise, belong to samples and not to processes."""
+    objective = GradientObjective(jerk=0.0, skate=0.0)  # their mean leaves out motions by process
+    alone = make(make_policy(), objective=objective)
+    start = flat(alone)
+    expected = train(alone, 3)
+    meeting = Meeting(2)
+    members = [make(make_policy(), objective=objective, world=ThreadWorld(rank, meeting)) for rank in range(2)]
+    for metrics in train_together(members, 3):
+        assert same_losses(metrics, expected)
+    one, two = (flat(member) for member in members)
+    assert torch.equal(one, two)
+    assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()

@@ -157,6 +157,16 @@ def test_two_processes_match_finished_samples_as_one_does(name: str, options: di
     assert (one - flat(alone)).norm() < 0.02 * (flat(alone) - start).norm()
 
 
+def same_losses(found: list[dict[str, float]], expected: list[dict[str, float]]) -> bool:
+    """Whether the losses of a member are those of a single process, step by step."""
+    losses = [[value for name, value in step.items() if name.startswith("loss/")] for step in expected]
+    mine = [
+        [step[name] for name in theirs if name.startswith("loss/")]
+        for step, theirs in zip(found, expected, strict=True)
+    ]
+    return mine == [pytest.approx(values, rel=1e-3, abs=1e-5) for values in losses]
+
+
 def flat(grpo: GRPO) -> Tensor:
     """Return all weights in one vector."""
     return torch.cat([value.detach().flatten() for value in grpo.policy.network.parameters()])

@@ -78,7 +78,7 @@ class GradientTerms:
         return adapters_merged(self.policy.network) if self._merge else nullcontext()
 
     def negative_reward(self, scored: Scored, number: int) -> Tensor:
-        """Return ``-mean_i R_i`` over the samples that could be scored; `number` is that of the update."""
+        """Return ``-mean_i R_i`` over this process's samples that could be scored; `number` is that of the update."""
         total = scored.total[scored.finite]
         if self.shuffle:
             draws = np.random.default_rng((self.noise.seed, number)).choice((-1.0, 1.0), len(total))
@@ -97,10 +97,15 @@ class GradientTerms:
 
         alpha-bar is the share of signal in x_t: near 0 where a motion is decided and near 1 where its details are
         made. The early steps are free to change what a motion shows, the late ones keep the reference's details.
-        Every second sample takes part, the others in the next update, at half the cost.
+        Every second sample takes part, the others in the next update, at half the cost. Both numbers are this process's
+        share of the mean over the samples of all processes.
         """
         count = len(batch.lengths)
-        rows = torch.arange(number % 2 if count > 1 else 0, count, 2, device=batch.lengths.device)
+        total = count * self.world.size
+        everyone = torch.arange(number % 2 if total > 1 else 0, total, 2, device=batch.lengths.device)
+        rows = everyone[torch.div(everyone, count, rounding_mode="floor") == self.world.rank] % count
+        if len(rows) == 0:  # one sample per process, and it is the others' turn
+            return self._nothing(), self._nothing()
         x, timestep = self._noised(batch, rows, number)
         lengths, mask = batch.lengths[rows], batch.mask[rows]
         other = self.reference.condition(batch.prompts, batch.condition).select(rows)
@@ -112,7 +117,11 @@ class GradientTerms:
         signal = self.policy.schedule.gather("alphas_cumprod", timestep, 1)
         square = moved.square().sum(-1).masked_fill(~mask, 0.0).sum(1) / valid_dims(mask, moved.shape[-1])
         rough = self.settings.anchor * roughness(moved, mask)
-        return rough.mean(), (self.settings.hold * signal * square).mean()
+        return rough.sum() / len(everyone), (self.settings.hold * signal * square).sum() / len(everyone)
+
+    def _nothing(self) -> Tensor:
+        """Return a zero that can be differentiated."""
+        return torch.zeros((), requires_grad=True)
 
     def _noised(self, batch: Samples, rows: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """Return the finished motions `rows` (``[M]``) noised to a timestep drawn for each, and the timesteps.
@@ -123,9 +132,11 @@ class GradientTerms:
         schedule, count = self.policy.schedule, len(batch.lengths)
         keys = torch.tensor([stable_hash(prompt.key) for prompt in batch.prompts], device=clean.device)[rows]
         draws = np.random.default_rng((self.noise.seed, number)).integers(len(schedule), size=count * self.world.size)
-        timestep = torch.as_tensor(draws[self.world.rank * count :][:count], device=clean.device)[rows]
+        # Numbers of the samples over all processes, so that several draw what one does.
+        numbers = rows + self.world.rank * count
+        timestep = torch.as_tensor(draws, device=clean.device)[numbers]
         # Training steps count from 0 and a held-out measurement is step -1: steps from -2 down are free.
-        noise = self.noise.start(-2 - number, keys, rows, tuple(clean.shape[1:]))
+        noise = self.noise.start(-2 - number, keys, numbers, tuple(clean.shape[1:]))
         signal = schedule.gather("alphas_cumprod", timestep, clean.ndim)
         # q(x_t | x_0) = N(sqrt(abar_t) x_0, (1 - abar_t) I), Ho et al. 2020, eq. 4.
         return signal.sqrt() * clean + (1 - signal).sqrt() * noise, timestep

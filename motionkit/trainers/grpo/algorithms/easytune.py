@@ -22,6 +22,7 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._terms import (
     GradientTerms,
     require_declared,
@@ -146,16 +147,17 @@ class StepwiseUpdate:
         for position, weight in enumerate(rule.weights):
             _, motions = self.predicted(position)
             scored = rule.rewards.score(motions, self._batch.prompts, leave_out=True)
-            parts = {"policy": weight * terms.negative_reward(scored, number)}
+            share = weight / terms.world.size
+            parts = {"policy": share * terms.negative_reward(scored, number)}
             if terms.jerk or terms.skate:
-                parts["physics"] = weight * terms.physics(motions)
-            torch.stack(list(parts.values())).sum().div(terms.world.size).backward()
+                parts["physics"] = share * terms.physics(motions)
+            torch.stack(list(parts.values())).sum().backward()
             for name, value in parts.items():
                 losses[name] += float(value.detach())
         anchor, hold = terms.hold(self._batch, number)
-        torch.add(anchor, hold).div(terms.world.size).backward()
+        torch.add(anchor, hold).backward()
         losses |= {"anchor": float(anchor.detach()), "hold": float(hold.detach())}
-        self._losses = {f"loss/{name}": value for name, value in losses.items()}
+        self._losses = sum_over({f"loss/{name}": value for name, value in losses.items()}, terms.world)
         return True
 
     def metrics(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
 from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.grpo._reference import Reference
+from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._terms import (
     GradientTerms,
     log_spread,
@@ -158,12 +159,14 @@ class GradientUpdate:
         if self._apart is not None:
             losses["diversity"] = -self._apart
         # The hold has a graph of its own; freeing the chain's first keeps the peak at one of the two.
-        total = torch.stack(list(losses.values())).sum() / terms.world.size
+        losses = {name: value / terms.world.size for name, value in losses.items()}
+        total = torch.stack(list(losses.values())).sum()
         if total.requires_grad:  # there may be no reward to follow, and no physics
             total.backward()
         losses["anchor"], losses["hold"] = terms.hold(self._batch, self._number)
-        torch.add(losses["anchor"], losses["hold"]).div(terms.world.size).backward()
-        self._losses = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        torch.add(losses["anchor"], losses["hold"]).backward()
+        found = {f"loss/{name}": float(value.detach()) for name, value in losses.items()}
+        self._losses = sum_over(found, terms.world)
         return True
 
     def metrics(self) -> dict[str, float]:
