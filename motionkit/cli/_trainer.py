@@ -54,11 +54,18 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 def _train(
     label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
 ) -> None:
+    from motionkit.report import run_page
     from motionkit.trainers.execute import run_trainer
 
     try:
         outcome = run_trainer(
-            label, trainer, resolved, component=component, argv=sys.argv, watch=lambda run: follow(run, label)
+            label,
+            trainer,
+            resolved,
+            component=component,
+            argv=sys.argv,
+            watch=lambda run: follow(run, label),
+            page=run_page,
         )
     except OSError as error:
         known = as_motionkit_error(error)

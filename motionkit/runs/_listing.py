@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
-from motionkit.runs._resume import locate, read_settings
+from motionkit.runs._resume import locate, no_run, read_settings, run_folder
 from motionkit.tracking import read_metrics
 
 
@@ -76,6 +78,50 @@ def load(path: str | Path) -> RunInfo:
     """
     directory, _, record, config = locate(path)
     return _info(directory, record, config)
+
+
+def peek(path: str | Path) -> RunInfo:
+    """Read a run as far as it can be read: one that is damaged has the status ``damaged`` and says what is.
+
+    Raises:
+        MotionkitError: There is no run there.
+    """
+    folder = run_folder(path)
+    info = _look(folder)
+    if info is None:
+        raise no_run(Path(path))
+    return info
+
+
+def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
+    """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
+
+    A name that no run has may be the beginning of one's. Damaged runs are found too.
+
+    Raises:
+        MotionkitError: No run has that name, or several have (exit code 2).
+    """
+    if os.path.lexists(run_folder(name) / RECORD):
+        return peek(name)
+    wanted = str(name).strip("/")
+    known = find(None, root)
+    for fits in (str.__eq__, str.startswith):
+        found = [info for info in known if fits(info.directory.name, wanted) or fits(_short(info), wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(_short(info) for info in found[:4])
+            raise MotionkitError(
+                f"{len(found)} runs are called {wanted!r}: {names}{', ...' if len(found) > 4 else ''}.",
+                fix=f"name one in full, such as {found[0].directory}",
+            )
+    close = difflib.get_close_matches(wanted, [info.directory.name for info in known], n=1)
+    error = no_run(Path(name))
+    raise MotionkitError(error.message, why=error.why, fix=f"did you mean {close[0]!r}? {error.fix}") if close else error
+
+
+def _short(info: RunInfo) -> str:
+    return f"{info.directory.parent.name}/{info.directory.name}"
 
 
 def find(command: str | None = None, root: str | Path = "runs") -> list[RunInfo]:
