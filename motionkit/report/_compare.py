@@ -13,6 +13,7 @@ from motionkit.report._charts import compared
 from motionkit.report._facts import flat
 from motionkit.report._motions import section
 from motionkit.report._source import Source, read_source
+from motionkit.tracking import compared_rows
 
 _MOST = 8
 """Runs on one page: as many as there are colours."""
@@ -55,20 +56,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def _results(sources: dict[str, Source]) -> str:
     """Return a table with a column per run: what each quantity came to, and how it changed."""
-    found = {name: {row.name: row for row in source.results} for name, source in sources.items()}
-    labels = {row.name: row.label for rows in found.values() for row in rows.values()}
-    if not labels:
+    cells = compared_rows([source.results for source in sources.values()])
+    if not cells:
         return note("None of these runs has a final measurement.")
-    cells = []
-    for key, label in labels.items():
-        row = [label]
-        for rows in found.values():
-            one = rows.get(key)
-            row.append(f"{one.text(one.after)} ({one.text(one.delta, sign=True)}, {one.verdict})" if one else "-")
-        cells.append(row)
-    cells.append(["steps", *(f"{source.steps:,}" for source in sources.values())])
-    starts = {name: rows.get("reward") for name, rows in found.items()}
-    befores = {row.text(row.before) for row in starts.values() if row is not None}
+    cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
+    befores = {row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"}
     text = "After training, with the change since its own start in brackets."
     if len(befores) > 1:
         text += " The runs start from different rewards, so their prompts, policies or rewards differ."

@@ -6,6 +6,7 @@ from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._folder import PAGE
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
 from motionkit.runs._lock import hold, still_holds
+from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
@@ -34,6 +35,7 @@ __all__ = [
     "hold",
     "load",
     "locate",
+    "logging_into",
     "next_commands",
     "peek",
     "open_run",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
 from motionkit.runs._resume import locate, no_run, read_settings, run_folder
-from motionkit.tracking import read_metrics
+from motionkit.tracking import last_metrics, read_metrics
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,17 @@ class RunInfo:
     def steps(self) -> int:
         """Steps completed when its last attempt ended."""
         return self.record.steps if self.record else 0
+
+    @property
+    def total_steps(self) -> int | None:
+        """Steps planned; None where the settings do not say."""
+        place = self.config.get("run")
+        total = place.get("num_steps") if isinstance(place, Mapping) else None
+        return total if isinstance(total, int) else None
+
+    def last(self) -> dict[str, Any]:
+        """Return the last line of metrics.jsonl, without reading what is before; empty where there is none."""
+        return last_metrics(self.directory / "metrics.jsonl")
 
     @property
     def summary(self) -> dict[str, Any]:

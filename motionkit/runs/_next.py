@@ -7,7 +7,7 @@ import shlex
 from motionkit.runs._listing import RunInfo
 from motionkit.runs._resume import resume_line
 
-_EXAMPLE = "a person walks forward. | a person waves with the right hand."
+_EXAMPLE = "a person walks | a person waves"
 
 
 def next_commands(info: RunInfo) -> list[str]:

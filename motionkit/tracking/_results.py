@@ -132,6 +132,36 @@ def result_rows(found: Sequence[Result]) -> list[tuple[str, ...]]:
     ]
 
 
+def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
+    """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers."""
+    return {"title": title, "columns": list(RESULT_COLUMNS), "rows": result_rows(found), "numbers": [1, 2, 3, 4]}
+
+
+def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
+    """Return a row per quantity with a cell per run: its value after training, its change, the verdict.
+
+    Args:
+        runs: The results of each run; one without a quantity has a dash there.
+    """
+    found = [{row.name: row for row in rows} for rows in runs]
+    labels = {row.name: row.label for rows in runs for row in rows}
+    return [
+        (
+            label,
+            *(
+                f"{row.text(row.after)} ({row.text(row.delta, sign=True)}, {row.verdict})" if row else "-"
+                for row in (rows.get(name) for rows in found)
+            ),
+        )
+        for name, label in labels.items()
+    ]
+
+
+def short_result(found: Sequence[Result]) -> str:
+    """Return the first result for a listing: ``reward +0.152 better``; empty without results."""
+    return " ".join((found[0].name, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
+
+
 RESULT_COLUMNS = ("", "before", "after", "change", "95 % interval", "verdict")
 """Heads of `result_rows`."""
 
@@ -196,7 +226,7 @@ def _read(name: str, block: object) -> Result | None:
 
 
 def _metric(name: str) -> Metric:
-    for key in (name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}"):
+    for key in (name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}"):
         if key in METRICS:
             return METRICS[key]
     return Metric(name, "1", "none", f"{name}.")

@@ -13,6 +13,7 @@ from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
+from motionkit.tracking import result_table, results
 from motionkit.trainers._matmul import matmul_in_use
 from motionkit.trainers.base import Trainer
 
@@ -25,7 +26,7 @@ class Outcome:
 
     Attributes:
         document: The summary document of ``--json``.
-        table: Title, columns and rows of the table for people, or None.
+        table: Title, columns and rows of the table for people, or several such.
         directory: The run folder.
         status: ``done`` or ``interrupted``; a run that fails raises.
         exit_code: 0, or 130 and 143 when a signal stopped it.
@@ -33,7 +34,7 @@ class Outcome:
     """
 
     document: Mapping[str, Any]
-    table: Mapping[str, Any] | None
+    table: Sequence[Mapping[str, Any]]
     directory: Path
     status: str
     exit_code: int
@@ -77,10 +78,13 @@ def run_trainer(
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1):
         run.annotate(cpu_matmul=matmul_in_use())
         parts = dict(trainer.train(run))
-        table = parts.pop("table", None)
+        found = parts.pop("table", None)
         document = run.finish(parts)
         made = _write_page(component, page, run) if run.status == "done" else None
-    table = table if isinstance(table, Mapping) else None
+    tables = found if isinstance(found, (list, tuple)) else [found]
+    table = [one for one in tables if isinstance(one, Mapping)]
+    if found is None and (rows := results(document["heldout"])):
+        table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
     return Outcome(document, table, run.directory, run.status, run.exit_code, made)
 
 
