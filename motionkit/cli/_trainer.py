@@ -7,6 +7,7 @@ no run folder, what goes wrong after it exits with 1 and leaves a run with the s
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import typer
@@ -36,6 +37,8 @@ def trainer_command(name: str, app: typer.Typer) -> None:
         )
 
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
+        begun = time.monotonic()
+        output.say(f"{label}: loading torch, data and weights")
         trainer = component.build(resolved.settings)
         try:
             with plugins.catching():
@@ -43,6 +46,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
                 plan = trainer.describe() if dry_run else {}
         except OSError as error:  # an input that cannot be read; nothing was started
             raise unreadable(error) from error
+        output.say(f"{label}: loaded in {time.monotonic() - begun:.1f} s")
         if dry_run:
             show_plan(label, resolved, plan, as_json=as_json)
             return
@@ -54,22 +58,25 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 def _train(
     label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
 ) -> None:
+    from motionkit.cli._end import show_end
+    from motionkit.report import run_page
     from motionkit.trainers.execute import run_trainer
 
     try:
         outcome = run_trainer(
-            label, trainer, resolved, component=component, argv=sys.argv, watch=lambda run: follow(run, label)
+            label,
+            trainer,
+            resolved,
+            component=component,
+            argv=sys.argv,
+            watch=lambda run: follow(run, label),
+            page=run_page,
         )
     except OSError as error:
         known = as_motionkit_error(error)
         raise error if known is None else known.as_late() from error
-    if as_json:
-        output.emit(outcome.document, json=True)
-    else:
-        output.tables(outcome.table)
-        output.say(f"{outcome.status}: {outcome.directory}")
-        if outcome.page is not None:
-            output.say(f"page: {outcome.page}")
+    show_end(outcome, as_json=as_json)
+    output.emit(outcome.document, json=as_json)
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 

@@ -31,12 +31,18 @@ class Talk(logging.Handler):
     """Writes the ``motionkit`` logger to stderr; looks stderr up each time, because tests and progress replace it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one record; warnings and errors say so."""
+        """Print one record; warnings and errors say so, in colour on a terminal."""
+        if getattr(record, "log_only", False):
+            return
         if record.levelno >= logging.ERROR and record.name == "motionkit.runs":
             return  # why a run failed goes into its log.txt; here it is the command's own last word
         mark = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
         try:
-            print(wrapped(printable(f"{mark}{record.getMessage()}")), file=sys.stderr)
+            text = printable(f"{mark}{record.getMessage()}")
+            text = text if getattr(record, "whole", False) else wrapped(text)
+            if mark and _coloured(sys.stderr):
+                text = f"\x1b[33m{mark.rstrip()}\x1b[0m{text.removeprefix(mark.rstrip())}"
+            print(text, file=sys.stderr)
         except BrokenPipeError:  # as for results: the reader has closed the pipe
             raise
         except OSError:  # a full disk behind stderr is no reason to stop working
@@ -76,9 +82,20 @@ def set_up(*, level: int, colour: str) -> None:
     logger.propagate = False
 
 
-def say(message: str) -> None:
-    """Print a line for the user on stderr; ``-q`` hides it."""
-    _talk.info(message)
+def say(message: str, *, whole: bool = False) -> None:
+    """Print a line for the user on stderr; ``-q`` hides it.
+
+    Args:
+        message: The line.
+        whole: Leave it in one piece on any terminal, as a command that is to be copied.
+    """
+    _talk.info("%s", message, extra={"whole": whole})
+
+
+def note(message: str) -> None:
+    """Write lines to the run's log.txt only: what the terminal shows in another form, such as a bar or a table."""
+    for line in message.splitlines():
+        _talk.info("%s", printable(line), extra={"log_only": True})
 
 
 def warn(message: str) -> None:
@@ -142,32 +159,72 @@ def console(stream: IO[str], *, file: IO[str] | None = None) -> Any:
     return Console(file=file or stream, force_terminal=force, no_color=plain, highlight=False, width=width)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table on stdout; one whose columns have no heads is a list of names and values."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[int] = ()) -> None:
+    """Print a table on stdout; one whose columns have no heads is a list of names and values.
+
+    Args:
+        title: Its title; empty for none.
+        columns: Heads.
+        rows: Cells; the verdicts ``better`` and ``worse`` are coloured on a terminal.
+        numbers: Columns that are set to the right.
+    """
+    shown = io.StringIO()  # rich handles a failing stream in its own way
+    _streams.write(_laid_out(console(_streams.results(), file=shown), shown, title, columns, rows, numbers))
+
+
+def _laid_out(
+    out: Any,
+    shown: io.StringIO,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    numbers: Sequence[int],
+) -> str:
+    """Return a table as text."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    shown = io.StringIO()  # rich handles a failing stream in its own way
-    out = console(_streams.results(), file=shown)
     headed = any(columns)
     style = box.SIMPLE_HEAD if headed else None
     name = Text(printable(title), style="table.title") if title else None  # as Text: brackets in a path are no markup
     grid = Table(title=name, title_justify="left", box=style, pad_edge=False, show_header=headed)
-    for column in columns:
-        grid.add_column(column, overflow="fold")
+    for place, column in enumerate(columns):
+        grid.add_column(column, overflow="fold", justify="right" if place in numbers else "left")
     for row in rows:
-        grid.add_row(*(Text(_cell(value)) for value in row))
+        grid.add_row(*(Text(_cell(value), style=_STYLES.get(str(value), "")) for value in row))
     out.print(grid)
     # Below a list goes the line that a box of rules leaves free below itself.
-    _streams.write(shown.getvalue() if not headed else shown.getvalue().removesuffix("\n"))
+    return shown.getvalue() if not headed else shown.getvalue().removesuffix("\n")
 
 
-def tables(found: object) -> None:
-    """Print what a command or trainer returned as ``table``: ``{"title", "columns", "rows"}``, or a list of such."""
+_STYLES = {"better": "green", "worse": "red"}
+
+
+def tables(found: object, *, logged: bool = False) -> None:
+    """Print what a command or trainer returned as ``table``.
+
+    Args:
+        found: ``{"title", "columns", "rows"}``, perhaps with ``numbers``, or a list of such.
+        logged: Write it to the run's log.txt instead.
+    """
+    from rich.console import Console
+
     for item in found if isinstance(found, (list, tuple)) else [found]:
-        if isinstance(item, Mapping):
-            table(str(item.get("title", "")), list(item["columns"]), list(item["rows"]))
+        if not isinstance(item, Mapping):
+            continue
+        parts = str(item.get("title", "")), list(item["columns"]), list(item["rows"])
+        numbers = tuple(item.get("numbers", ()))
+        if logged:
+            shown = io.StringIO()
+            plain = Console(file=shown, width=120, no_color=True, highlight=False)
+            note("\n".join(line.rstrip() for line in _laid_out(plain, shown, *parts, numbers).splitlines()))
+        else:
+            table(*parts, numbers=numbers)
+
+
+def _coloured(stream: IO[str]) -> bool:
+    return {"always": True, "never": False}.get(_colour, stream.isatty() and not os.environ.get("NO_COLOR"))
 
 
 def _cell(value: object) -> str:

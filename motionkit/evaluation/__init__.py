@@ -15,6 +15,7 @@ from motionkit.evaluation._leaks import describe_shared, refuse_one_split, share
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._sample import Samples, Walk, sample, segment_bounds
+from motionkit.evaluation._shown import Shown
 
 __all__ = [
     "MIN_RATIO",
@@ -25,6 +26,7 @@ __all__ = [
     "Paired",
     "RewardAlarms",
     "Samples",
+    "Shown",
     "Walk",
     "compare",
     "compare_measured",

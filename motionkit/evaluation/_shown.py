@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.errors import MotionkitError
 from motionkit.evaluation._sample import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.runs import write_bytes_atomic
@@ -82,3 +85,29 @@ class Shown:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, features=np.concatenate(self.features), about=np.array(json.dumps(about)))
         write_bytes_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file that `save` wrote.
+
+        Raises:
+            MotionkitError: It is missing, damaged or something else.
+        """
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+                rows, about = file["features"].astype(np.float32), json.loads(str(file["about"]))
+            texts = [str(text) for text in about["texts"]]
+            bounds = [[(int(start), int(end)) for start, end in one] for one in about["bounds"]]
+            rewards = [float("nan") if value is None else float(value) for value in about["rewards"]]
+            segments = [[float(value) for value in one] for one in about["segments"]]
+            skeleton, fps = str(about["skeleton"]), float(about["fps"])
+        except FileNotFoundError as error:
+            raise MotionkitError(f"{path} is missing.") from error
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise MotionkitError(f"{path} cannot be read as held-out motions.", why=str(error)) from error
+        ends = np.cumsum([one[-1][1] if one else 0 for one in bounds])
+        sizes = {len(texts), len(bounds), len(rewards), len(segments)}
+        fits = rows.ndim == 2 and len(texts) > 0 and len(sizes) == 1 and ends[-1] == len(rows)
+        if not fits or any(len(one) != len(two) or not one for one, two in zip(bounds, segments, strict=True)):
+            raise MotionkitError(f"{path} cannot be read as held-out motions.", why="its parts do not fit each other.")
+        return cls(np.split(rows, ends[:-1]), texts, bounds, rewards, segments, skeleton, fps)

@@ -1,11 +1,12 @@
 """Parts of every page: charts, tables, words for figures, and the whole page around them.
 
-Charts are inline SVG: no library, no script, readable in light and dark and by a screen reader. All are drawn `WIDTH`
-units wide and shown at about that many pixels, in one column on a telephone and in three on a desk, so that their type
-has one size everywhere. Nothing here knows what is shown: the profile of a dataset and the report of a run use it.
+Charts are inline SVG: no library, readable in light and dark and by a screen reader, complete without a script. All
+are drawn `WIDTH` units wide and shown at about that many pixels, in one column on a telephone and in three on a desk,
+so that their type has one size everywhere. Nothing here knows what is shown: the profile of a dataset and the report
+of a run use it.
 """
 
-from motionkit.page._curves import Curve, curves
+from motionkit.page._curves import Curve, curves, hover_script
 from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
 from motionkit.page._histogram import histogram
 from motionkit.page._page import drawing, html_page, is_made_by
@@ -40,6 +41,7 @@ __all__ = [
     "figure",
     "grid",
     "histogram",
+    "hover_script",
     "html_page",
     "is_made_by",
     "joined",

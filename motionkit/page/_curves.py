@@ -1,17 +1,25 @@
-"""A chart of several curves, each named at its end, so that no legend has to be matched with colours."""
+"""A chart of several curves, named at their ends, or in a line above where there is no room beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 
 from motionkit.page._svg import WIDTH, line, number, svg, text, ticks
 
 _COLOURS = 8
 _LEFT, _TOP, _BOTTOM, _BESIDE = 44, 12, 38, 108
+_ABOVE, _EDGE = 22, 12
+"""Room of the names above the plot, and right of it where they are there."""
+
 _APART = 12
 """Least distance of two names on the right."""
+
+_LETTER = 5.8
+"""Width of a letter, about."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +27,30 @@ class Curve:
     """One curve.
 
     Attributes:
-        name: Its name, written at its right end.
+        name: Its name, written at its right end, or above the plot.
         points: (x, y) in order of x, at least one.
         dashed: Draw it dashed and grey, as a control.
+        faint: Draw it thin and light, without a name: the values behind the smoothed curve that comes next.
+        dots: Mark every point, as measurements with long ways between them.
     """
 
     name: str
     points: Sequence[tuple[float, float]]
     dashed: bool = False
+    faint: bool = False
+    dots: bool = False
 
 
-def curves(shown: Sequence[Curve], *, x_label: str, y_label: str, width: int = WIDTH, height: int = 222) -> str:
+def curves(
+    shown: Sequence[Curve],
+    *,
+    x_label: str,
+    y_label: str,
+    width: int = WIDTH,
+    height: int = 222,
+    zero: bool = True,
+    above: bool = False,
+) -> str:
     """Draw curves over common axes; names at their ends are moved apart where they would overlap.
 
     Args:
@@ -38,6 +59,9 @@ def curves(shown: Sequence[Curve], *, x_label: str, y_label: str, width: int = W
         y_label: Name and unit of the vertical axis, written above it.
         width: Width of the drawing in units.
         height: Its height.
+        zero: Begin the vertical axis at 0 where all values are positive; else it spans the values.
+        above: Write the names with their last values above the plot, where a narrow chart has no room beside it. With
+            `hover_script` in the page, the values under the pointer are shown.
 
     Example:
         >>> chart = curves([Curve("grpo", [(0, 0), (10, 0.02)])], x_label="seconds", y_label="reward")
@@ -46,37 +70,86 @@ def curves(shown: Sequence[Curve], *, x_label: str, y_label: str, width: int = W
     """
     xs = [x for curve in shown for x, _ in curve.points]
     ys = [y for curve in shown for _, y in curve.points]
-    right, most = max([*xs, 1e-9]), max([*ys, 1e-9])
-    least = min([*ys, 0.0])
-    floor = height - _BOTTOM
+    right = max([*xs, 1e-9])
+    least, most = _span(ys, zero)
+    floor, beside = height - _BOTTOM, _EDGE if above else _BESIDE
+    top = _TOP + (_ABOVE if above else 10)
 
     def across(x: float) -> float:
-        return _LEFT + x / right * (width - _LEFT - _BESIDE)
+        return _LEFT + x / right * (width - _LEFT - beside)
 
     def up(y: float) -> float:
-        return floor - (y - least) / (most - least) * (floor - _TOP - 10)
+        return floor - (y - least) / (most - least) * (floor - top)
 
     parts = []
     for tick in ticks(least, most, 5):
-        parts.append(line("base" if tick == 0 else "grid", _LEFT, up(tick), width - _BESIDE, up(tick)))
+        parts.append(line("base" if tick == 0 else "grid", _LEFT, up(tick), width - beside, up(tick)))
         parts.append(text(_LEFT - 5, up(tick) + 4, f"{tick:g}", "end"))
     parts.extend(text(across(tick), floor + 15, number(tick), "middle") for tick in ticks(0, right, width // 90))
-    parts.append(text((_LEFT + width - _BESIDE) / 2, floor + 31, x_label, "middle", "axis"))
-    parts.append(text(_LEFT, _TOP - 2, y_label, "start", "axis"))
-    places = _apart([up(curve.points[-1][1]) for curve in shown], floor)
-    colour = 0
-    for curve, place in zip(shown, places, strict=True):
-        kind = "control" if curve.dashed else f"c{colour % _COLOURS}"
+    parts.append(text((_LEFT + width - beside) / 2, floor + 31, x_label, "middle", "axis"))
+    named = [curve for curve in shown if not curve.faint]
+    kinds, colour = {}, 0
+    for curve in named:
+        kinds[curve.name] = "control" if curve.dashed else f"c{colour % _COLOURS}"
         colour += not curve.dashed
-        corners = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve.points)
-        end, level = across(curve.points[-1][0]), up(curve.points[-1][1])
-        tip = f"{curve.name}: {curve.points[-1][1]:.3g} at {curve.points[-1][0]:.3g}"
-        parts.append(f'<polyline class="curve {kind}" points="{corners}"><title>{escape(tip)}</title></polyline>')
-        parts.append(f'<circle class="dot {kind}" cx="{end:.1f}" cy="{level:.1f}" r="2.6"/>')
-        parts.append(line(f"lead {kind}", end, level, width - _BESIDE + 4, place))
-        parts.append(text(width - _BESIDE + 7, place + 4, curve.name))
-    ends = ", ".join(f"{curve.name} {curve.points[-1][1]:.3g}" for curve in shown)
-    return svg(height, f"{y_label} over {x_label}; at the end {ends}.", parts, width=width)
+    for curve in shown:
+        parts.append(_drawn(curve, kinds.get(curve.name, "c0"), across, up))
+    if above:
+        parts.append(_names_above(named, kinds))
+    else:
+        parts.append(text(_LEFT, _TOP - 2, y_label, "start", "axis"))
+        places = _apart([up(curve.points[-1][1]) for curve in named], floor)
+        for curve, place in zip(named, places, strict=True):
+            end, level, kind = across(curve.points[-1][0]), up(curve.points[-1][1]), kinds[curve.name]
+            parts.append(f'<circle class="dot {kind}" cx="{end:.1f}" cy="{level:.1f}" r="2.6"/>')
+            parts.append(line(f"lead {kind}", end, level, width - _BESIDE + 4, place))
+            parts.append(text(width - _BESIDE + 7, place + 4, curve.name))
+    ends = ", ".join(f"{curve.name} {curve.points[-1][1]:.3g}" for curve in named)
+    chart = svg(height, f"{y_label} over {x_label}; at the end {ends}.", parts, width=width)
+    # What turns a place in the drawing back into values.
+    frame = (
+        f"{_LEFT:g} {(width - _LEFT - beside) / right:.8g} {floor:g} {(floor - top) / (most - least):.8g} {least:.8g}"
+    )
+    return chart.replace("<svg ", f'<svg data-frame="{frame}" ', 1) if above else chart
+
+
+@cache
+def hover_script() -> str:
+    """Return the script that shows the values of a page's curves under the pointer; once per page is enough."""
+    source = files(__package__).joinpath("hover.js").read_text(encoding="utf-8")
+    return f"<script>{source}</script>"
+
+
+def _span(values: Sequence[float], zero: bool) -> tuple[float, float]:
+    """Return the ends of the vertical axis."""
+    if zero:
+        return min([*values, 0.0]), max([*values, 1e-9])
+    least, most = min(values), max(values)
+    room = 0.06 * (most - least) or 0.5 * abs(most) or 1.0
+    return least - room, most + room
+
+
+def _drawn(curve: Curve, kind: str, across: Callable[[float], float], up: Callable[[float], float]) -> str:
+    corners = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve.points)
+    tip = f"{curve.name}: {curve.points[-1][1]:.3g} at {curve.points[-1][0]:.3g}"
+    name = "" if curve.faint else f' data-name="{escape(curve.name)}"'
+    line_ = (
+        f'<polyline class="curve {kind}{" faint" if curve.faint else ""}"{name} points="{corners}">'
+        f"<title>{escape(tip)}</title></polyline>"
+    )
+    single = len(curve.points) == 1 and not curve.faint
+    marks = [corner.split(",") for corner in corners.split(" ")] if curve.dots or single else []
+    return line_ + "".join(f'<circle class="dot {kind}" cx="{x}" cy="{y}" r="2.6"/>' for x, y in marks)
+
+
+def _names_above(named: Sequence[Curve], kinds: dict[str, str]) -> str:
+    """Return a line of names with their last values, each with a mark in its colour."""
+    parts, at = [], 2.0
+    for curve in named:
+        words = f"{curve.name} {curve.points[-1][1]:.3g}"
+        parts += [line(f"curve {kinds[curve.name]}", at, 8, at + 14, 8), text(at + 19, 12, words)]
+        at += 19 + _LETTER * len(words) + 14
+    return "".join(parts)
 
 
 def _apart(wanted: Sequence[float], floor: float) -> list[float]:

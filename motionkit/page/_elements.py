@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+_CLASSES = {"error": ["bad"], "warning": ["warn"], "better": ["good"], "worse": ["bad"]}
+"""Cells that say how bad or good something is."""
 
-def figure(chart: str, caption: str) -> str:
-    """Return a chart with a caption below it."""
-    return f"<figure>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+def figure(chart: str, caption: str, *, title: str = "") -> str:
+    """Return a chart with a caption below it and perhaps a title above it."""
+    head = f"<h3>{escape(title)}</h3>" if title else ""
+    return f"<figure>{head}{chart}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def grid(figures: Sequence[str]) -> str:
@@ -30,7 +34,8 @@ def table(
         columns: Heads.
         rows: Cells.
         numbers: Columns of numbers, set to the right.
-        kind: ``cards``, ``reasons``, or ``plain`` for a table that is narrow enough to stay one.
+        kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``,
+            whose fifth column, the interval, a telephone leaves out.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))
@@ -44,7 +49,7 @@ def table(
         if tag == "th":
             words = words.replace("_", "_<wbr>")  # long names of settings may take two lines
         else:
-            classes += {"error": ["bad"], "warning": ["warn"]}.get(str(value), [])
+            classes += _CLASSES.get(str(value), [])
             label = f' data-label="{escape(columns[place])}"' if place else ""
         mark = f' class="{" ".join(classes)}"' if classes else ""
         return f"<{tag}{mark}{label}>{words}</{tag}>"

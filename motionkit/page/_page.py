@@ -6,13 +6,14 @@ from html import escape
 from pathlib import Path
 
 
-def html_page(title: str, body: str, *, made_by: str) -> str:
+def html_page(title: str, body: str, *, made_by: str, scripts: str = "") -> str:
     """Return a whole HTML page.
 
     Args:
         title: Its title, as text.
         body: Its HTML, from `motionkit.page`'s charts and elements.
         made_by: The command that makes it; `is_made_by` recognises the page by it.
+        scripts: Script elements of its parts, such as `hover_script`; they come last.
 
     Example:
         >>> from motionkit.page import bars, figure
@@ -23,7 +24,7 @@ def html_page(title: str, body: str, *, made_by: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_mark(made_by)}'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{body}</main>{scripts}</body></html>\n"
     )
 
 
@@ -54,9 +55,9 @@ def _mark(command: str) -> str:
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
---bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00}
+--bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00;--good:#1d7a4f}
 @media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3adb9;--line:#333b45;--card:#1c2128;--page:#13171c;
---bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e}}
+--bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e;--good:#6fcf9f}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif;
 overflow-wrap:break-word}
@@ -94,6 +95,8 @@ svg .curve{fill:none;stroke:var(--k);stroke-width:1.8}svg .dot{fill:var(--k)}
 svg .lead{stroke:var(--k);stroke-width:.6;opacity:.6}
 svg .c0{--k:#3d6fb4}svg .c1{--k:#c4661a}svg .c2{--k:#2a8c6e}svg .c3{--k:#a0489e}
 svg .c4{--k:#8a7a00}svg .c5{--k:#b3261e}svg .c6{--k:#4c9fc9}svg .c7{--k:#7d6b5d}
+svg .faint{stroke-width:1;opacity:.28}
+svg .rule{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 2}
 svg .control{--k:var(--soft)}svg .curve.control{stroke-dasharray:4 3}
 svg .mark{stroke:var(--mark);stroke-width:1.8}svg .m1{stroke-dasharray:4 3}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
@@ -101,9 +104,17 @@ th,td{text-align:left;padding:6px 14px;border-bottom:1px solid var(--line);verti
 tr:last-child td{border-bottom:0}
 th{font-weight:600;color:var(--soft);font-size:12.5px}
 td.n,th.n{text-align:right}td.n{white-space:nowrap}.plain th.n{width:84px}
+.result th.n{width:auto}.result td:first-child{font-weight:600}.result td{white-space:nowrap}
 .reasons td:first-child{font-weight:600}
 pre{margin:0;padding:12px 14px;overflow:auto;max-height:420px}
-.bad{color:var(--bad)}.warn{color:var(--warn)}
+.bad{color:var(--bad)}.warn{color:var(--warn)}.good{color:var(--good)}
+td.good,td.bad{font-weight:600}
+figure:has(svg[data-frame]){position:relative}svg[data-frame]{touch-action:pan-y}
+figure h3{margin:0 0 6px}h3 .prompt{font-weight:400;color:var(--soft)}
+.tip{position:absolute;top:44px;padding:4px 8px;border-radius:6px;background:var(--ink);color:var(--card);
+font-size:12px;line-height:1.45;white-space:pre;pointer-events:none;font-variant-numeric:tabular-nums}
+.lead-in{font-size:17px;line-height:1.5;margin:16px 0 0;max-width:76ch}
+motionkit-player{height:580px;margin:0 0 6px}
 details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5px;margin-bottom:8px}
 dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
 dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
@@ -119,10 +130,11 @@ table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{displ
 .cards>*>*>td[data-label]{display:flex;justify-content:space-between;gap:16px;text-align:right}
 .cards td[data-label]::before{content:attr(data-label);color:var(--soft);text-align:left;flex:none;max-width:60%}
 .cards td:empty{display:none}
+.result td,.result th{padding:6px 7px;font-size:13px}.result .n:nth-child(5){display:none}
 .reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
 .reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
 dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
-@media(max-width:560px){main{padding:20px 14px 48px}}
+@media(max-width:560px){motionkit-player{height:560px}main{padding:20px 14px 48px}}
 @media print{body{background:#fff}.card,figure,.tiles div{break-inside:avoid}details[open] pre{max-height:none}}
 """
 """Light and dark by the reader's setting; below 700 pixels tables become lists; nothing is loaded from anywhere."""

@@ -3,9 +3,12 @@
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
-from motionkit.runs._listing import RunInfo, find, load
+from motionkit.runs._folder import PAGE
+from motionkit.runs._listing import RunInfo, find, find_one, load, peek
 from motionkit.runs._lock import hold, still_holds
+from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
+from motionkit.runs._next import next_commands
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
@@ -15,6 +18,7 @@ from motionkit.runs._run import Run, open_run
 from motionkit.runs._writable import require_writable
 
 __all__ = [
+    "PAGE",
     "TENSORS",
     "Checkpoint",
     "OutputFolder",
@@ -26,10 +30,14 @@ __all__ = [
     "disk_errors",
     "find",
     "find_model",
+    "find_one",
     "flatten_optimizer",
     "hold",
     "load",
     "locate",
+    "logging_into",
+    "next_commands",
+    "peek",
     "open_run",
     "refuse_command",
     "resume_line",

@@ -12,7 +12,10 @@ from motionkit.runs._atomic import is_temporary, sweep, temporary
 from motionkit.runs._lock import LOCK, hold
 from motionkit.runs._record import RECORD, RunRecord, read_record
 
-_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers")
+PAGE = "report.html"
+"""Name of a run's page in its folder."""
+
+_OWN = ("config.json", "metrics.jsonl", "log.txt", "checkpoints", "trackers", PAGE)
 """Names in every run folder, besides run.json."""
 
 _UNLISTED = ("policy", "tmr")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,8 @@ from motionkit.errors import MotionkitError
 from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
-from motionkit.runs._resume import locate, read_settings
-from motionkit.tracking import read_metrics
+from motionkit.runs._resume import locate, no_run, read_settings, run_folder
+from motionkit.tracking import last_metrics, read_metrics
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class RunInfo:
         return self.record.steps if self.record else 0
 
     @property
+    def total_steps(self) -> int | None:
+        """Steps planned; None where the settings do not say."""
+        place = self.config.get("run")
+        total = place.get("num_steps") if isinstance(place, Mapping) else None
+        return total if isinstance(total, int) else None
+
+    def last(self) -> dict[str, Any]:
+        """Return the last line of metrics.jsonl, without reading what is before; empty where there is none."""
+        return last_metrics(self.directory / "metrics.jsonl")
+
+    @property
     def summary(self) -> dict[str, Any]:
         """The summary document of its last attempt; empty when it has not ended."""
         return dict(self.record.summary or {}) if self.record else {}
@@ -76,6 +89,50 @@ def load(path: str | Path) -> RunInfo:
     """
     directory, _, record, config = locate(path)
     return _info(directory, record, config)
+
+
+def peek(path: str | Path) -> RunInfo:
+    """Read a run as far as it can be read: one that is damaged has the status ``damaged`` and says what is.
+
+    Raises:
+        MotionkitError: There is no run there.
+    """
+    folder = run_folder(path)
+    info = _look(folder)
+    if info is None:
+        raise no_run(Path(path))
+    return info
+
+
+def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
+    """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
+
+    A name that no run has may be the beginning of one's. Damaged runs are found too.
+
+    Raises:
+        MotionkitError: No run has that name, or several have (exit code 2).
+    """
+    if os.path.lexists(run_folder(name) / RECORD):
+        return peek(name)
+    wanted = str(name).strip("/")
+    known = find(None, root)
+    for fits in (str.__eq__, str.startswith):
+        found = [info for info in known if fits(info.directory.name, wanted) or fits(_short(info), wanted)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(_short(info) for info in found[:4])
+            raise MotionkitError(
+                f"{len(found)} runs are called {wanted!r}: {names}{', ...' if len(found) > 4 else ''}.",
+                fix=f"name one in full, such as {found[0].directory}",
+            )
+    close = difflib.get_close_matches(wanted, [info.directory.name for info in known], n=1)
+    error = no_run(Path(name))
+    raise MotionkitError(error.message, why=error.why, fix=f"did you mean {close[0]!r}? {error.fix}") if close else error
+
+
+def _short(info: RunInfo) -> str:
+    return f"{info.directory.parent.name}/{info.directory.name}"
 
 
 def find(command: str | None = None, root: str | Path = "runs") -> list[RunInfo]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -41,3 +43,18 @@ class LogFile:
             logger.setLevel(self._level)
             self._handler.close()
             self._handler = None
+
+
+@contextmanager
+def logging_into(folder: Path) -> Iterator[None]:
+    """Copy messages into the log.txt of a run that has ended, where that file can still be written."""
+    log = LogFile(folder / "log.txt")
+    try:
+        log.open()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        log.close()

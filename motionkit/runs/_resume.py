@@ -42,17 +42,29 @@ def locate(path: str | Path) -> tuple[Path, Path | None, RunRecord, dict[str, An
     Raises:
         MotionkitError: There is no run there, or it is damaged.
     """
-    given = Path(path)
-    chosen = given if given.parent.name == "checkpoints" and given.name.startswith("step-") else None
-    directory = given.parent.parent if chosen else given.parent if given.name == "checkpoints" else given
+    given, directory = Path(path), run_folder(path)
+    chosen = given if given.parent.name == "checkpoints" and given != directory else None
     record = read_record(directory)
     if record is None or (chosen and not chosen.is_dir()):
-        raise MotionkitError(
-            f"{given} is not a motionkit run.",
-            why="it has no run.json of motionkit." if given.exists() else "it does not exist.",
-            fix="motionkit runs list",
-        )
+        raise no_run(given)
     return directory, chosen, record, read_settings(directory)
+
+
+def run_folder(path: str | Path) -> Path:
+    """Return the run folder that a path in it means: itself, or that of a checkpoint."""
+    given = Path(path)
+    if given.parent.name == "checkpoints" and given.name.startswith("step-"):
+        return given.parent.parent
+    return given.parent if given.name == "checkpoints" else given
+
+
+def no_run(given: Path) -> MotionkitError:
+    """Return the error for a path where no run is."""
+    return MotionkitError(
+        f"{given} is not a motionkit run.",
+        why="it has no run.json of motionkit." if given.exists() else "it does not exist.",
+        fix="motionkit runs list",
+    )
 
 
 def read_settings(directory: Path) -> dict[str, Any]:

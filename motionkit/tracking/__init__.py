@@ -1,17 +1,42 @@
-"""Metric definitions, metrics.jsonl and the bridge to experiment trackers. Imports no torch."""
+"""Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
 from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_trackers
-from motionkit.tracking._jsonl import JsonlWriter, finite, read_metrics
-from motionkit.tracking._metrics import METRICS, definition
+from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
+from motionkit.tracking._metrics import METRICS, Metric, definition
+from motionkit.tracking._results import (
+    RESULT_COLUMNS,
+    Result,
+    compared_rows,
+    headline,
+    result_rows,
+    result_table,
+    results,
+    short_result,
+)
+from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
     "METRICS",
+    "RESULT_COLUMNS",
     "JsonlWriter",
+    "Metric",
+    "Result",
     "Tracker",
     "Trackers",
+    "binned",
+    "compared_rows",
     "definition",
     "finite",
     "flatten",
+    "headline",
+    "last_metrics",
     "read_metrics",
     "require_trackers",
+    "result_rows",
+    "result_table",
+    "results",
+    "series",
+    "short_result",
+    "smoothed",
+    "sparkline",
 ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from motionkit.documents import read_jsonl
+
+_END = 1 << 18
+"""Bytes from the end of a metrics file in which its last line is looked for."""
 
 
 def finite(value: object) -> object:
@@ -79,7 +82,33 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
     Lines that no run can have written are skipped, also an incomplete last line of a killed process.
     """
-    for line in read_jsonl(path):
+    yield from _valid(read_jsonl(path))
+
+
+def last_metrics(path: Path) -> dict[str, Any]:
+    """Return the last whole line of a metrics file, from the end of the file alone; empty where there is none."""
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _END))
+        lines = file.read().splitlines(keepends=True)
+    found: dict[str, Any] = {}
+    for line in _valid(parsed for text in reversed(lines) if (parsed := _object(text))):
+        found = line
+        break
+    return found
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text.endswith(b"\n") else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _valid(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for line in lines:
         try:
             _Line.model_validate(line)
         except ValidationError:

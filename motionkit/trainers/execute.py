@@ -12,12 +12,10 @@ from typing import Any
 from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
 from motionkit.plugins import Component
-from motionkit.runs import Run, open_run, write_bytes_atomic
+from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
+from motionkit.tracking import result_table, results
 from motionkit.trainers._matmul import matmul_in_use
 from motionkit.trainers.base import Trainer
-
-PAGE = "report.html"
-"""Name of a run's page in its folder."""
 
 _logger = logging.getLogger("motionkit.trainers")
 
@@ -28,7 +26,7 @@ class Outcome:
 
     Attributes:
         document: The summary document of ``--json``.
-        table: Title, columns and rows of the table for people, or None.
+        table: Title, columns and rows of the table for people, or several such.
         directory: The run folder.
         status: ``done`` or ``interrupted``; a run that fails raises.
         exit_code: 0, or 130 and 143 when a signal stopped it.
@@ -36,7 +34,7 @@ class Outcome:
     """
 
     document: Mapping[str, Any]
-    table: Mapping[str, Any] | None
+    table: Sequence[Mapping[str, Any]]
     directory: Path
     status: str
     exit_code: int
@@ -51,6 +49,7 @@ def run_trainer(
     component: Component | None = None,
     argv: Sequence[str] = (),
     watch: Callable[[Run], AbstractContextManager[object]] | None = None,
+    page: Callable[[Path], str] | None = None,
 ) -> Outcome:
     """Train in a new run folder, or in the one that ``run.resume`` names.
 
@@ -61,6 +60,8 @@ def run_trainer(
         component: The trainer's entry, for the page that it may name.
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
+        page: Makes the page of a finished run from its folder, where `component` names none: `motionkit.report` is
+            above this package, so whoever calls from above hands it down.
 
     Raises:
         MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.
@@ -77,18 +78,25 @@ def run_trainer(
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1):
         run.annotate(cpu_matmul=matmul_in_use())
         parts = dict(trainer.train(run))
-        table = parts.pop("table", None)
+        found = parts.pop("table", None)
         document = run.finish(parts)
-        page = _write_page(component, run) if component and component.page and run.status == "done" else None
-    table = table if isinstance(table, Mapping) else None
-    return Outcome(document, table, run.directory, run.status, run.exit_code, page)
+        made = _write_page(component, page, run) if run.status == "done" else None
+    tables = found if isinstance(found, (list, tuple)) else [found]
+    table = [one for one in tables if isinstance(one, Mapping)]
+    if found is None and (rows := results(document["heldout"])):
+        table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+    return Outcome(document, table, run.directory, run.status, run.exit_code, made)
 
 
-def _write_page(component: Component, run: Run) -> Path | None:
+def _write_page(component: Component | None, page: Callable[[Path], str] | None, run: Run) -> Path | None:
     """Write the page of a finished run into its folder; if that fails, warn and return None: the run itself is done."""
+    named = component.page if component is not None else ""
+    if not named and page is None:
+        return None
     try:
-        with plugins.catching(component.page.partition(":")[0], code=1):
-            text = component.page_maker()(run.directory).encode()
+        with plugins.catching(named.partition(":")[0], code=1):
+            make: Any = component.page_maker() if component is not None and named else page
+            text = make(run.directory).encode(errors="replace")
             path = run.artifact(PAGE)
             write_bytes_atomic(path, text)
             return path

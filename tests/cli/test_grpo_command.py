@@ -94,7 +94,8 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
 def test_the_files_of_a_run(straight: tuple[Path, Result]) -> None:
     run, _ = straight
     assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == {
-        "config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints", "policy", "heldout"
+        "config.json", "run.json", "metrics.jsonl", "log.txt", "checkpoints", "policy", "heldout",
+        "report.html",
     }  # fmt: skip
     assert (run / "checkpoints" / "last").read_text() == "step-00000003\n"
     saved = {path.name for path in (run / "checkpoints" / "step-00000003").iterdir()}
@@ -163,9 +164,24 @@ def test_its_settings_start_the_same_run_again(straight: tuple[Path, Result], cl
 def test_without_json_there_is_a_table(tiny: Any, cli: Cli) -> None:
     result = cli(*tiny.grpo("run", steps=1))
     assert result.exit_code == 0, result.stderr
-    for word in ("before", "after", "95 % interval", "reward", "judge", "skate", "jerk"):
+    for word in ("before", "after", "95 % interval", "verdict", "reward", "judge", "skate (m/s)", "jerk (m/s³)"):
         assert word in result.stdout
-    assert "done: run" in result.stderr
+    talk = result.stderr
+    order = [
+        "loading",
+        "measuring",
+        "step 1: held-out reward",
+        "after training",
+        "The reward",
+        "done: run",
+        "page: run",
+    ]
+    assert [talk.index(word) for word in order] == sorted(talk.index(word) for word in order)
+    assert "next: motionkit generate" in talk
+    log = Path("run/log.txt").read_text()
+    for word in (*order[1:], "95 % interval", "skate (m/s)"):
+        assert word in log
+    assert "verdict" in cli("runs", "show", "run").stdout
 
 
 def test_resume_of_a_finished_run_equals_a_longer_one(straight: tuple[Path, Result], tiny: Any, cli: Cli) -> None:

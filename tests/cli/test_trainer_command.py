@@ -84,7 +84,7 @@ def test_bad_input_exits_with_two_and_makes_no_folder(
 ) -> None:
     done = cli("count", *arguments)
     assert said in " ".join(done.stderr.split("\n"))
-    assert done.stderr.startswith("error: ")
+    assert "\nerror: " in f"\n{done.stderr}"
     assert done.exit_code == 2
     assert "Traceback" not in done.stderr
     assert not Path("runs").exists()

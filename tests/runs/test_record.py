@@ -161,7 +161,7 @@ def test_list_and_show(cli: Cli, folders: tuple[Path, Path]) -> None:
     listed = cli("runs", "list")
     assert listed.exit_code == 0
     rows = [line.split() for line in listed.stdout.splitlines() if "runs/" in line]
-    assert [(row[0], row[3]) for row in rows] == [(str(good), "done"), (str(bad), "damaged")]
+    assert [(row[0], row[1]) for row in rows] == [(str(good), "done"), (str(bad), "damaged")]
     document = json.loads(cli("runs", "list", "pretrain mdm", "--json").stdout)
     assert [run["status"] for run in document["runs"]] == ["done", "damaged"]
     assert "config.json" in document["runs"][1]["problem"]

@@ -56,6 +56,9 @@ def test_the_page_of_a_finished_run_lies_in_its_folder(cli: Cli, paged: Callable
     assert "page: here/report.html" in done.stderr
     assert Path("here/report.html").read_text() == "<p>done after 3 steps</p>"
     assert "report.html" in json.loads(Path("here/run.json").read_text())["artifacts"]
+    Path("here/report.html").write_text("an older one")
+    assert cli("report", "here").exit_code == 0
+    assert Path("here/report.html").read_text() == "<p>done after 3 steps</p>"
     again = cli("paged", "--num-steps", 3, "--out", "here", "--overwrite", "--end", "interrupt")
     assert again.exit_code == 130
     assert not Path("here/report.html").exists(), "it went with the run it was of, and a stopped run gets none"

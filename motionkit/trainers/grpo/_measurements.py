@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from motionkit.evaluation import (
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run, disk_errors
+from motionkit.tracking import result_table, results
 from motionkit.trainers._state import Kept, Stateful
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -66,6 +68,7 @@ class Measurements:
         for name, heldout in self.heldout.items():
             if name == "all_steps" and self.started is not None:
                 continue
+            _logger.info("measuring %s before training", _asked(name, heldout))
             measured = heldout.measure(self.policy, first=name == "reported")
             self._before[name].tensors = measured.tensors()
             if name == "reported":
@@ -82,6 +85,7 @@ class Measurements:
         heldout = self.heldout.get(self._curve)
         if heldout is None or step not in self._steps():
             return {}
+        begun = time.monotonic()
         with self.averaged():
             found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
             reward = found["reward"]
@@ -96,6 +100,7 @@ class Measurements:
         ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
         gap = ratio is not None and ratio < MIN_RATIO
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
+        _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
         return _metrics(found)
 
     def _note(self, **values: float) -> None:
@@ -137,7 +142,11 @@ class Measurements:
             return summary
         with self.averaged():
             asked = {name: heldout for name, heldout in self.heldout.items() if name != "watched"}
-            measured = {name: heldout.measure(self.policy) for name, heldout in asked.items()}
+            measured = {}
+            for name, heldout in asked.items():
+                both = name == "all_steps" and self.started is not None
+                _logger.info("measuring %s %s training", _asked(name, heldout), "before and after" if both else "after")
+                measured[name] = heldout.measure(self.policy)
         if "all_steps" in asked and self.started is not None:
             with self.started():
                 self._before["all_steps"].tensors = asked["all_steps"].measure(self.policy).tensors()
@@ -145,18 +154,15 @@ class Measurements:
         found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
         for text in drift_alarms(found["reported"]):
             _logger.warning("%s", text)
-        rows = [_row(name, paired) for name, paired in found["reported"].items()]
         documents = {name: {key: one.document() for key, one in pairs.items()} for name, pairs in found.items()}
+        title = f"Held out: {len(reported.prompts)} prompts x {reported.samples} samples, same noise before and after"
+        tables = [result_table(results(documents["reported"]), title)]
         if "all_steps" in found:
-            steps = f"all {len(self.policy.schedule)} steps"
-            rows += [_row(f"{name}, {steps}", found["all_steps"][name]) for name in ("reward", "jerk")]
             summary["heldout_all_steps"] = documents["all_steps"]
-        title = f"Held out: {len(reported.prompts)} prompts x {reported.samples} samples, same noise"
-        columns = ["", "before", "after", "change", "95 % interval", "prompts"]
-        return summary | {
-            "heldout": documents["reported"],
-            "table": {"title": title, "columns": columns, "rows": rows},
-        }
+            some = [row for row in results(documents["all_steps"]) if row.name in ("reward", "judge", "jerk")]
+            steps = f"The same prompts with all {len(self.policy.schedule)} sampling steps, one sample each"
+            tables.append(result_table(some, steps))
+        return summary | {"heldout": documents["reported"], "table": tables}
 
     def _start(self, name: str) -> Measured:
         return Measured.from_tensors(self._before[name].tensors)
@@ -168,10 +174,16 @@ class Measurements:
         return even | {max(1, self.num_steps // _EARLY)}
 
 
-def _row(name: str, paired: Paired) -> tuple[str, ...]:
-    low, high = paired.ci95
-    figures = f"{paired.before:.4g}", f"{paired.after:.4g}", f"{paired.delta:+.4g}", f"{low:+.4g} .. {high:+.4g}"
-    return (name, *figures, str(paired.n))
+def _in_words(found: Mapping[str, Paired]) -> str:
+    """Return a point of the curve in words."""
+    shown = [(name, found[name]) for name in ("reward", "judge") if name in found]
+    return ", ".join(f"{name} {paired.after:.3f} ({paired.delta:+.3f})" for name, paired in shown)
+
+
+def _asked(name: str, heldout: HeldOut) -> str:
+    words = {"watched": "other held-out prompts for the curve", "all_steps": "held-out prompts with all sampling steps"}
+    what = words.get(name, "held-out prompts")
+    return f"{len(heldout.prompts)} {what}"
 
 
 def _keep_shown(run: Run, measured: Measured, name: str) -> None:

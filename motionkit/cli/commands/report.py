@@ -1,0 +1,52 @@
+"""``motionkit report RUN...``: the page of a run, or one that compares several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from motionkit.cli.output import JsonFlag, emit, write
+from motionkit.errors import MotionkitError
+
+_COMPARISON = Path("comparison.html")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def report(
+        runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders, or the last part of their names.")],
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                "--out",
+                metavar="FILE",
+                help="File to write; default: report.html in the run folder, for several runs comparison.html here.",
+            ),
+        ] = None,
+        json: JsonFlag = False,
+    ) -> None:
+        """Write the page of a run: result, motions before and after, curves, alarms, settings. One file, no network.
+
+        Every run makes its page when it ends; this makes it again, or for a run that is still going on or was stopped.
+        With several runs it writes one page that compares them.
+
+        Example: motionkit report runs/grpo/first runs/grpo/second
+        """
+        from motionkit.report import write_comparison, write_report
+        from motionkit.runs import find_one
+
+        if out is not None and out.is_dir():
+            raise MotionkitError(f"--out {out} is a folder.", fix=f"--out {out / 'report.html'}")
+        folders = [find_one(run).directory for run in runs]
+        if len(folders) == 1:
+            path = write_report(folders[0], out)
+        else:
+            path = write_comparison(folders, out or _COMPARISON)
+        if json:
+            emit({"command": "report", "status": "done", "page": str(path)}, json=True)
+            return
+        write(str(path))

@@ -1,0 +1,127 @@
+"""Curves of a run: the ones that say most first, all others in a closed part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from motionkit.page import Curve, count, curves, details, figure, grid
+from motionkit.tracking import Metric, binned, definition, series, smoothed
+
+_POINTS = 200
+"""Points of a curve at most: about the pixels of a chart."""
+
+_SMOOTH = 25  # a smoothed value is the mean over this part of the run
+_FEW = 40  # points from which a curve is smoothed
+_MOST = 60  # charts in the closed part
+
+Lines = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Chart:
+    title: str
+    metrics: Mapping[str, str]  # by the name of the curve
+    caption: str
+    zero: bool = False
+
+
+_CHARTS = (
+    _Chart(
+        "Reward",
+        {"train": "reward/mean", "held out": "heldout/reward/mean"},
+        "In training: other prompts at every step. Held out: the same prompts and noise at every point.",
+    ),
+    _Chart(
+        "Gain since the start",
+        {"reward": "heldout/reward/delta", "judge": "heldout/judge/delta"},
+        "On held-out prompts. Where the judge, which is never trained on, stops following, the reward is being gamed.",
+        zero=True,
+    ),
+    _Chart(
+        "Foot skate, m/s",
+        {"train": "physics/skate", "held out": "heldout/physics/skate"},
+        "Speed of the feet along the floor while they touch it; lower is better.",
+    ),
+    _Chart(
+        "Jerk, m/s³",
+        {"train": "physics/jerk", "held out": "heldout/physics/jerk"},
+        "Roughness of the motion: far above the start it trembles, far below it has all but stopped.",
+    ),
+    _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
+    _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
+    _Chart("Gradient norm", {"norm": "grad/norm"}, "Before clipping.", zero=True),
+    _Chart(
+        "Retrieval of 32, %",
+        {"R@1": "retrieval/t2m/r1_32", "R@3": "retrieval/t2m/r3_32", "R@10": "retrieval/t2m/r10_32"},
+        "Text to motion: how often the true motion is among the first 1, 3 or 10 of 32.",
+    ),
+    _Chart(
+        "Retrieval of all, %",
+        {"R@1": "retrieval/t2m/r1", "R@3": "retrieval/t2m/r3", "R@10": "retrieval/t2m/r10"},
+        "Text to motion among all held-out clips.",
+    ),
+)
+
+
+def charts(lines: Lines) -> str:
+    """Return the section of curves; empty where nothing was logged."""
+    names = list(dict.fromkeys(name for line in lines for name in line if name not in ("step", "seconds")))
+    first, used = [], set[str]()
+    for chart in _CHARTS:
+        found = {label: points for label, name in chart.metrics.items() if (points := series(lines, name))}
+        used |= {chart.metrics[label] for label in found}
+        if found and any(len(points) > 1 for points in found.values()):
+            first.append(_figure(chart.title, found, chart.caption, zero=chart.zero))
+    rest = []
+    for name in [name for name in names if name not in used][:_MOST]:
+        points = series(lines, name)
+        if len(points) > 1:
+            metric = _defined(name)
+            unit = f", {metric.unit}" if metric.unit != "1" else ""
+            rest.append(_figure(f"{name}{unit}", {"": points}, metric.meaning))
+    if not first and not rest:
+        return ""
+    more = details(f"{count(len(rest), 'more metric')}", grid(rest), opened=not first) if rest else ""
+    return f"<h2>Curves</h2>{grid(first) if first else ''}{more}"
+
+
+def compared(runs: Mapping[str, Lines]) -> str:
+    """Return charts with a curve for each run, by its name."""
+    figures = []
+    for chart in _CHARTS:
+        for label, name in chart.metrics.items():
+            found = {run: points for run, lines in runs.items() if (points := series(lines, name))}
+            if len(found) > 1 and any(len(points) > 1 for points in found.values()):
+                title = chart.title if len(chart.metrics) == 1 else f"{chart.title}: {label}"
+                figures.append(_figure(title, found, definition(name).meaning, zero=chart.zero, raw=False))
+    return f"<h2>Curves</h2>{grid(figures)}" if figures else ""
+
+
+def _figure(
+    title: str,
+    found: Mapping[str, Sequence[tuple[float, float]]],
+    caption: str,
+    *,
+    zero: bool = False,
+    raw: bool = True,
+) -> str:
+    shown = []
+    for label, points in found.items():
+        if len(points) < _FEW:
+            shown.append(Curve(label, points, dots=len(points) < 15))
+            continue
+        if raw:
+            shown.append(Curve(label, binned(points, _POINTS), faint=True))
+        shown.append(Curve(label, binned(smoothed(points, max(3, len(points) // _SMOOTH)), _POINTS)))
+    order: Callable[[Curve], bool] = lambda curve: not curve.faint  # noqa: E731 - the light lines lie behind
+    drawn = curves(sorted(shown, key=order), x_label="step", y_label=title, zero=zero, above=True, height=196)
+    return figure(drawn, caption, title=title)
+
+
+def _defined(name: str) -> Metric:
+    try:
+        return definition(name)
+    except KeyError:  # of a newer motionkit, or of a package that is not installed
+        return Metric(name, "1", "none", "")

@@ -1,0 +1,168 @@
+"""The parts of a page that are words: the result, alarms, settings with their origins, the environment."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from motionkit.page import details, duration, note, table, tiles
+from motionkit.report._source import Source
+from motionkit.tracking import RESULT_COLUMNS, Result, headline, result_rows, results, series
+
+_NUMBERS = (1, 2, 3, 4)
+
+
+def head(source: Source) -> str:
+    """Return the title, the command line and the result in a sentence."""
+    info, record = source.info, source.info.record
+    argv = list(record.argv) if record else []
+    words = shlex.join([Path(argv[0]).name, *argv[1:]]) if argv else ""
+    line = " ".join(f"<span>{escape(word)}</span>" for word in words.split(" "))
+    code = f"<code>{line}</code><br>" if words else ""
+    when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
+    sentence = headline(source.results) or _so_far(source)
+    return (
+        f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
+        f'<p class="sub">{code}{escape(when)}{escape(info.status)}</p></header>'
+        + (f'<p class="lead-in">{escape(sentence).replace(" %", "&nbsp;%")}</p>' if sentence else "")
+    )
+
+
+def figures(source: Source) -> str:
+    """Return the few figures in large type."""
+    record, rows = source.info.record, {row.name: row for row in source.results}
+    values = [(name, rows[name].text(rows[name].delta, sign=True)) for name in ("reward", "judge") if name in rows]
+    named = [(f"change in {name}", value) for name, value in values]
+    if not named:
+        named = [(row.label, row.text(row.after)) for row in source.results[:2]]
+    seconds = record.seconds if record and record.seconds else _last_seconds(source)
+    return tiles([*named, ("steps", f"{source.steps:,}"), ("time", duration(seconds))])
+
+
+def result_tables(source: Source) -> str:
+    """Return the tables of the result, each with what it was measured on."""
+    if not source.results:
+        return ""
+    table_ = _result_table(source.results)
+    every = results(source.info.summary.get("heldout_all_steps"))
+    more = ""
+    if every:
+        text = "The same prompts sampled with every step of the ancestral sampler, one sample each."
+        more = details("With all sampling steps", note(text) + _result_table(every))
+    return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{more}"
+
+
+def _measured_on(source: Source) -> str:
+    n = max(row.n for row in source.results)
+    samples = _at(source.info.config, "heldout", "samples")
+    if not any(row.ci95 for row in source.results):
+        return f"{n:,} held-out clips or prompts."
+    each = f" x {samples} samples" if isinstance(samples, int) else ""
+    return (
+        f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
+        "prompts; 'no change' means that it holds zero."
+    )
+
+
+def _result_table(found: Sequence[Result]) -> str:
+    return table(RESULT_COLUMNS, result_rows(found), numbers=_NUMBERS, kind="plain result")
+
+
+def alarms(source: Source) -> str:
+    """Return the warnings of the run, and why it failed."""
+    record = source.info.record
+    texts = [*([f"The run failed: {record.error}"] if record and record.error else []), *source.warnings]
+    rows = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    inside = f'<ul class="notes">{rows}</ul>' if rows else note("None: nothing looked wrong while the run went on.")
+    return f"<h2>Alarms</h2>{inside}"
+
+
+def gaps(source: Source) -> str:
+    """Return what is missing."""
+    rows = "".join(f"<li>{escape(text)}</li>" for text in source.missing)
+    return f'<ul class="notes">{rows}</ul>' if rows else ""
+
+
+def settings(source: Source) -> str:
+    """Return the settings: those that somebody chose, then the defaults."""
+    record = source.info.record
+    origins = record.origins if record else {}
+    rows = [(key, _value(value), _origin(origins, key)) for key, value in flat(source.info.config)]
+    rows = [row for row in rows if row[0] not in ("run.out", "run.name", "run.overwrite", "run.resume")]
+    if not rows:
+        return ""
+    heads = ("setting", "value", "set by")
+    chosen = [row for row in rows if row[2] != "default"]
+    defaults = [row for row in rows if row[2] == "default"]
+    own = table(heads, chosen, kind="plain") if chosen else note("Every setting has its default.")
+    rest = details(f"{len(defaults)} settings at their defaults", table(heads, defaults, kind="plain"))
+    return f"<h2>Settings</h2>{own}{rest if defaults else ''}"
+
+
+def environment(source: Source) -> str:
+    """Return versions, device, seed and attempts."""
+    record = source.info.record
+    if record is None:
+        return ""
+    rows = [("seed", str(record.seed)), ("device", str(record.device)), *record.versions.items()]
+    rows += [(f"package {name}", version) for name, version in record.plugins.items() if name not in record.versions]
+    if record.git:
+        rows.append(("commit", str(record.git.get("commit", ""))))
+    parts = [table(("", ""), rows, kind="plain")]
+    if len(record.attempts) > 1:
+        tries = [
+            (one.start.replace("T", " ")[:16], one.start_step, "" if one.end_step is None else one.end_step, one.status)
+            for one in record.attempts
+        ]
+        parts.append(f"<h3>Attempts</h3>{table(('started', 'from step', 'to step', 'status'), tries, numbers=(1, 2))}")
+    return f"<h2>Environment</h2>{details('versions, device, seed', ''.join(parts))}"
+
+
+def next_steps(lines: Sequence[str]) -> str:
+    """Return commands to type next."""
+    rows = escape("\n".join(lines))
+    return f'<h2>Next</h2><div class="card"><pre>{rows}</pre></div>' if rows else ""
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield settings by dotted name."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _value(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    return origins.get(key) or origins.get(key.rpartition(".")[0]) or "default"
+
+
+def _so_far(source: Source) -> str:
+    """Return the last held-out point of a run that has not finished."""
+    points = series(source.lines, "heldout/reward/mean")
+    if len(points) < 2:
+        return ""
+    (_, start), (step, now) = points[0], points[-1]
+    return f"So far: the held-out reward went from {start:.3f} to {now:.3f} ({now - start:+.3f}) by step {step:.0f}."
+
+
+def _last_seconds(source: Source) -> float:
+    return max((float(line.get("seconds") or 0.0) for line in source.lines), default=0.0)
+
+
+def _at(config: Mapping[str, Any], *keys: str) -> object:
+    value: object = config
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value

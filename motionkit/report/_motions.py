@@ -1,0 +1,117 @@
+"""The same prompts before and after training, side by side in the player, sorted by what they gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import Shown
+from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
+from motionkit.page import count, details, note
+from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
+from motionkit.report._source import Source
+
+_LEGEND = (
+    "First sample of each prompt, same noise. Under the timeline: the reward of each segment as a bar, and when the "
+    "left and the right foot touch the floor. Drag to turn, scroll to zoom, space to play."
+)
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """One prompt with its motions by name, in the order of the panels."""
+
+    text: str
+    rewards: Sequence[float]
+    tracks: Sequence[PlayerTrack]
+
+    @property
+    def gain(self) -> float:
+        return self.rewards[-1] - self.rewards[0]
+
+
+def motions(source: Source) -> str:
+    """Return the section of motions; empty where none were kept."""
+    shown = {name: found for name, found in (("before", source.before), ("after", source.after)) if found is not None}
+    return section(shown)
+
+
+def section(shown: Mapping[str, Shown]) -> str:
+    """Return players for the prompts that all of `shown` have: three open, the others closed.
+
+    Args:
+        shown: Motions by what they are called; the gain is of the last over the first.
+    """
+    if not shown:
+        return ""
+    found = _prompts(shown)
+    if not found:
+        return note("The motions that were kept cannot be drawn.")
+    if len(shown) == 1:
+        head, opened, others = f"Motions {next(iter(shown))} training", dict.fromkeys(range(min(3, len(found))), ""), ""
+        words = f"{count(len(found), 'held-out prompt')}. {_LEGEND}"
+    else:
+        found.sort(key=lambda one: (not math.isfinite(one.gain), -one.gain if math.isfinite(one.gain) else 0.0))
+        places = {0: "Best", len(found) // 2: "Middle", len(found) - 1: "Worst"}
+        opened = dict(sorted(places.items())) if len(found) > 2 else dict.fromkeys(range(len(found)), "")
+        head = "Before and after"
+        whose = f" of {list(shown)[-1]}" if len(shown) > 2 else ""
+        words = f"The first {count(len(found), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
+    parts = [_player(found[place], label) for place, label in opened.items()]
+    rest = [one for place, one in enumerate(found) if place not in opened]
+    closed = "".join(details(f"{_figures(one)}  {one.text}", player_fragment(one.tracks, assets=False)) for one in rest)
+    others = f"<h3>The other {count(len(rest), 'prompt')}</h3>{closed}" if rest else ""
+    return f"<h2>{head}</h2>{note(words)}{player_assets()}{''.join(parts)}{others}"
+
+
+def _player(one: _Prompt, label: str) -> str:
+    tone = "" if len(one.rewards) < 2 or not one.gain else "good" if one.gain > 0 else "bad"
+    lead = f"{escape(label)}: " if label else ""
+    return (
+        f'<h3>{lead}<span class="{tone}">{escape(_figures(one))}</span> '
+        f'<span class="prompt">{escape(one.text)}</span></h3>{player_fragment(one.tracks, assets=False)}'
+    )
+
+
+def _figures(one: _Prompt) -> str:
+    values = " → ".join(_number(value) for value in one.rewards)
+    return f"{values} ({one.gain:+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else values
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "no reward"
+
+
+def _prompts(shown: Mapping[str, Shown]) -> list[_Prompt]:
+    first = next(iter(shown.values()))
+    found = []
+    for place, text in enumerate(first.texts):
+        rows = {name: one.texts.index(text) for name, one in shown.items() if text in one.texts}
+        if len(rows) < len(shown):
+            continue
+        try:
+            tracks = [_track(name, shown[name], place if one is first else rows[name]) for name, one in shown.items()]
+        except MotionkitError:  # no finite frame, or another body: the table still has its reward
+            continue
+        found.append(_Prompt(text, [shown[name].rewards[row] for name, row in rows.items()], tracks))
+    return found
+
+
+def _track(name: str, shown: Shown, row: int) -> PlayerTrack:
+    body = {one.name: one for one in (HUMANML, KIT)}.get(shown.skeleton)
+    if body is None:
+        raise MotionkitError(f"no body is called {shown.skeleton!r}.")
+    features = torch.from_numpy(shown.features[row])
+    joints = features_to_joints(features, body).double()
+    parts = zip(shown.texts[row].split(" | "), shown.bounds[row], strict=False)
+    segments = [(text, start / shown.fps, end / shown.fps) for text, (start, end) in parts]
+    scores = shown.segments[row] if all(map(math.isfinite, shown.segments[row])) else ()
+    if len(scores) != len(segments):
+        scores = ()
+    motion = JointMotion(body.joint_names, body.parents, joints, shown.fps)
+    return track_of(motion, name, segments=segments, scores=scores, features=features)

@@ -1,0 +1,27 @@
+"""Commands to type after a run."""
+
+from __future__ import annotations
+
+import shlex
+
+from motionkit.runs._listing import RunInfo
+from motionkit.runs._resume import resume_line
+
+_EXAMPLE = "a person walks | a person waves"
+
+
+def next_commands(info: RunInfo) -> list[str]:
+    """Return shell lines that make sense after a run: use its model, train on, look at it again."""
+    folder = str(info.directory)
+    lines = []
+    if (info.directory / "policy").is_dir() and info.status == "done":
+        lines.append(shlex.join(["motionkit", "generate", _EXAMPLE, "motions", "--policy.checkpoint", folder]))
+    if (info.directory / "tmr").is_dir() and info.status == "done":
+        lines.append(shlex.join(["motionkit", "grpo", "--reward", "tmr-dense", "--reward.weights", f"{folder}/tmr"]))
+    resume = resume_line(info.command, info.directory)
+    if info.status != "done":
+        return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]
+    shape = info.record is not None and info.command.startswith("pretrain")
+    if not shape and info.steps:
+        lines.append(f"{resume} --num-steps {2 * info.steps}")
+    return [*lines, shlex.join(["motionkit", "runs", "show", folder])]

@@ -1,0 +1,246 @@
+"""What a run measured before and after, in words: unit, direction and a verdict for each quantity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from motionkit.tracking._metrics import METRICS, Direction, Metric
+
+FEWEST = 5
+"""Prompts from which an interval says something."""
+
+Tone = Literal["good", "bad", ""]
+
+_ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
+_WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
+_SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
+
+
+@dataclass(frozen=True)
+class Result:
+    """One quantity before and after training, on the same held-out prompts.
+
+    Attributes:
+        name: Its name in the summary's ``heldout``, such as ``reward``.
+        metric: Its definition.
+        before: Mean before.
+        after: Mean after.
+        delta: Mean change.
+        ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
+        n: Prompts, or clips.
+    """
+
+    name: str
+    metric: Metric
+    before: float
+    after: float
+    delta: float
+    ci95: tuple[float, float] | None
+    n: int
+
+    @property
+    def unit(self) -> str:
+        """Its unit as people write it; empty for a pure number."""
+        unit = self.metric.unit
+        return "" if unit == "1" else unit.translate(_SUPERSCRIPT) if "^" in unit else unit
+
+    @property
+    def label(self) -> str:
+        """Its name with its unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def direction(self) -> Direction:
+        """Which way is better."""
+        return self.metric.better
+
+    @property
+    def percent(self) -> float | None:
+        """Change in percent of the value before; None where that is zero."""
+        return 100 * self.delta / abs(self.before) if self.before else None
+
+    @property
+    def _sign(self) -> int | None:
+        """Whether it rose (1), fell (-1) or neither is certain (0); None where too little was measured to say."""
+        if 0 < self.n < FEWEST or not self.n:
+            return None
+        if self.ci95 is None:
+            return (self.delta > 0) - (self.delta < 0)
+        return 1 if self.ci95[0] > 0 else -1 if self.ci95[1] < 0 else 0
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse``, ``no change`` (zero is within the interval), or which way it moved where neither."""
+        sign = self._sign
+        if sign is None:
+            return "too few prompts" if self.n else "not measured"
+        if sign == 0:
+            return "no change"
+        if self.direction == "none":
+            return _WORDS.get(self.name, ("lower", "higher"))[sign > 0]
+        return "better" if (sign > 0) == (self.direction == "up") else "worse"
+
+    @property
+    def tone(self) -> Tone:
+        """Whether the verdict is good or bad news."""
+        return {"better": "good", "worse": "bad"}.get(self.verdict, "")  # type: ignore[return-value]
+
+    def text(self, value: float, *, sign: bool = False) -> str:
+        """Return a value with the digits of this row, so that its columns align."""
+        digits = _digits(self.before, self.after)
+        return f"{value:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
+
+    @property
+    def interval(self) -> str:
+        """The interval as text; empty without one."""
+        return " to ".join(self.text(end, sign=True) for end in self.ci95) if self.ci95 else ""
+
+
+def results(heldout: object) -> list[Result]:
+    """Read the ``heldout`` of a summary document; what cannot be read is left out.
+
+    Args:
+        heldout: Quantities by name, each with ``before``, ``after``, ``delta``, ``n`` and perhaps ``ci95``.
+
+    Example:
+        >>> block = {"before": 0.68, "after": 0.83, "delta": 0.15, "ci95": [0.13, 0.17], "n": 64}
+        >>> [(row.label, row.text(row.delta, sign=True), row.verdict) for row in results({"reward": block})]
+        [('reward', '+0.150', 'better')]
+    """
+    if not isinstance(heldout, Mapping):
+        return []
+    found = [row for name, block in heldout.items() if (row := _read(str(name), block)) is not None]
+    places = {name: place for place, name in enumerate(_ORDER)}
+    return sorted(found, key=lambda row: places.get(row.name, len(places)))
+
+
+def result_rows(found: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Return results as rows of a table under `RESULT_COLUMNS`."""
+    return [
+        (
+            row.label,
+            row.text(row.before),
+            row.text(row.after),
+            row.text(row.delta, sign=True),
+            row.interval,
+            row.verdict,
+        )
+        for row in found
+    ]
+
+
+def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
+    """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers."""
+    return {"title": title, "columns": list(RESULT_COLUMNS), "rows": result_rows(found), "numbers": [1, 2, 3, 4]}
+
+
+def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
+    """Return a row per quantity with a cell per run: its value after training, its change, the verdict.
+
+    Args:
+        runs: The results of each run; one without a quantity has a dash there.
+    """
+    found = [{row.name: row for row in rows} for rows in runs]
+    labels = {row.name: row.label for rows in runs for row in rows}
+    return [
+        (
+            label,
+            *(
+                f"{row.text(row.after)} ({row.text(row.delta, sign=True)}, {row.verdict})" if row else "-"
+                for row in (rows.get(name) for rows in found)
+            ),
+        )
+        for name, label in labels.items()
+    ]
+
+
+def short_result(found: Sequence[Result]) -> str:
+    """Return the first result for a listing: ``reward +0.152 better``; empty without results."""
+    return " ".join((found[0].name, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
+
+
+RESULT_COLUMNS = ("", "before", "after", "change", "95 % interval", "verdict")
+"""Heads of `result_rows`."""
+
+
+def headline(found: Sequence[Result]) -> str:
+    """Return the result of a run in a sentence or two; empty where nothing was measured.
+
+    Example:
+        >>> block = {"before": 0.68, "after": 0.83, "delta": 0.15, "ci95": [0.13, 0.17], "n": 64}
+        >>> headline(results({"reward": block}))
+        'The reward rose from 0.680 to 0.830 (+0.150, 95 % interval +0.130 to +0.170).'
+    """
+    if not found:
+        return ""
+    rows = {row.name: row for row in found}
+    first = rows.get("reward", found[0])
+    judge = f"; {words}" if first.name == "reward" and (words := _judged(rows.get("judge"), first)) else ""
+    worse = [row for row in found if row.tone == "bad" and row.name not in (first.name, "judge")]
+    named = ", ".join(f"{row.name} {_changed(row)}" for row in worse)
+    return f"{_moved(first)}{judge}.{f' Worse: {named}.' if named else ''}"
+
+
+def _moved(row: Result) -> str:
+    name = f"The {row.name}" if row.name in _ORDER else row.metric.meaning.rstrip(".").replace(": ", ", ")
+    unit = f" {row.unit}" if row.unit else ""
+    span = f"from {row.text(row.before)} to {row.text(row.after)}{unit}"
+    interval = f", 95 % interval {row.interval}" if row.ci95 else ""
+    if row.verdict == "no change":
+        return f"{name} shows no clear change: {span} ({row.text(row.delta, sign=True)}{interval})"
+    if row.verdict in ("too few prompts", "not measured"):
+        return f"{name} went {span}, on {row.n} prompts: too few to say whether it changed"
+    how = "rose" if row.delta > 0 else "fell"
+    return f"{name} {how} {span} ({row.text(row.delta, sign=True)}{interval})"
+
+
+def _judged(judge: Result | None, reward: Result) -> str:
+    if judge is None or reward.verdict == "too few prompts":
+        return ""
+    delta = judge.text(judge.delta, sign=True)
+    if judge.verdict == reward.verdict and judge.tone:
+        return f"the judge, which is never trained on, agrees ({delta})"
+    words = {"better": "rose", "worse": "fell", "no change": "shows no clear change"}.get(judge.verdict)
+    return f"the judge, which is never trained on, {words} ({delta})" if words else ""
+
+
+def _changed(row: Result) -> str:
+    return f"{row.percent:+.0f} %" if row.percent is not None else row.text(row.delta, sign=True)
+
+
+def _read(name: str, block: object) -> Result | None:
+    if not isinstance(block, Mapping):
+        return None
+    before, after, delta = (_number(block.get(key)) for key in ("before", "after", "delta"))
+    n = block.get("n")
+    count = n if isinstance(n, int) and n >= 0 else 0
+    ends: Any = block.get("ci95")
+    pair = [_number(end) for end in ends] if isinstance(ends, (list, tuple)) and len(ends) == 2 else []
+    interval = (pair[0], pair[1]) if len(pair) == 2 and all(map(math.isfinite, pair)) and count >= FEWEST else None
+    if not all(map(math.isfinite, (before, after, delta))):
+        interval, count = None, 0
+    return Result(name, _metric(name), before, after, delta, interval, count)
+
+
+def _metric(name: str) -> Metric:
+    for key in (name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}"):
+        if key in METRICS:
+            return METRICS[key]
+    return Metric(name, "1", "none", f"{name}.")
+
+
+def _number(value: object) -> float:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if good else math.nan  # type: ignore[arg-type]
+
+
+def _digits(*values: float) -> int:
+    """Return decimals that leave four figures, three after the point below 10."""
+    size = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    if size == 0.0:
+        return 3
+    power = math.floor(math.log10(size))
+    return min(max(3 - power if power >= 0 else 2 - power, 0), 6)

@@ -1,0 +1,284 @@
+"""The page of a run: what it shows, what it says about gaps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import Result
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation import Shown
+from motionkit.motion import HUMANML, joints_to_features
+from motionkit.report import compare_page, run_page, write_comparison, write_report
+from motionkit.runs import find_one, open_run
+from motionkit.starter import generate
+
+EVIL = 'a person <script>alert("x")</script> | walks & "waves" </motionkit-player>'
+
+Cli = Callable[..., Result]
+
+
+def kept(gains: list[float], *, text: str = "walk {} | stop {}") -> Shown:
+    """Motions of as many prompts, whose rewards are 0.5 + gain."""
+    clips = [torch.from_numpy(generate("walk", frames=41 + place).joints) for place in range(len(gains))]
+    features = [joints_to_features(clip, HUMANML).float().numpy() for clip in clips]
+    return Shown(
+        features=features,
+        texts=[text.replace("{}", str(place)) for place in range(len(gains))],
+        bounds=[[(0, 20), (20, len(one))] for one in features],
+        rewards=[0.5 + gain for gain in gains],
+        segments=[[0.25, 0.75]] * len(gains),
+        skeleton="humanml",
+        fps=20.0,
+    )
+
+
+def make(
+    out: Path, *, gains: tuple[float, ...] = (0.1, -0.2, 0.3, 0.0), text: str = "walk {} | stop {}", steps: int = 50
+) -> Path:
+    """Make a finished run as `grpo` leaves it."""
+    block = {"before": 0.5, "after": 0.6, "delta": 0.1, "ci95": [0.05, 0.15], "n": 64}
+    with open_run("grpo", {"run": {"out": str(out)}, "seed": 3}, argv=["/somewhere/bin/motionkit", "grpo"]) as run:
+        folder = run.artifact("heldout")
+        folder.mkdir()
+        kept([0.0] * len(gains), text=text).save(folder / "before.npz")
+        kept(list(gains), text=text).save(folder / "after.npz")
+        run.log(0, {"heldout/reward/mean": 0.5, "heldout/reward/delta": 0.0})
+        for step in range(1, steps + 1):
+            point = {"heldout/reward/mean": 0.6, "heldout/reward/delta": 0.1} if step == steps else {}
+            run.log(step, {"reward/mean": 0.5 + 0.002 * step, "grad/norm": 1.0, **point})
+        run.finish({"heldout": {"reward": block, "skate": {**block, "before": 0.2, "after": 0.3}}})
+    return out
+
+
+class Markup(HTMLParser):
+    """Counts elements and checks that they close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: dict[str, int] = {}
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] = self.seen.get(tag, 0) + 1
+        if tag not in ("meta", "br", "wbr"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen[tag] = self.seen.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.words += data
+
+
+def parsed(page: str) -> Markup:
+    markup = Markup()
+    markup.feed(page)
+    markup.close()
+    assert markup.open == []
+    return markup
+
+
+def test_the_result_comes_first_and_the_prompts_are_sorted_by_gain(tmp_path: Path) -> None:
+    page = run_page(make(tmp_path / "run"))
+    markup = parsed(page)
+    words = markup.words
+    assert "The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150). Worse: skate +50" in (
+        words.replace("\xa0", " ")
+    )
+    best, middle, worst = (
+        words.index(f"{name}: 0.50 → {value}")
+        for name, value in (("Best", "0.80"), ("Middle", "0.50"), ("Worst", "0.30"))
+    )
+    assert words.index("Result") < best < middle < worst < words.index("The other 1 prompt") < words.index("Curves")
+    assert markup.seen["motionkit-player"] == 4
+    data = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
+    assert [track["title"] for track in data[0]["tracks"]] == ["before", "after"]
+    assert [part["score"] for part in data[0]["tracks"][1]["segments"]] == [0.25, 0.75]
+    assert all(track["contacts"] for one in data for track in one["tracks"])
+    assert "motionkit grpo --resume" in words
+    assert "/somewhere" not in words
+
+
+def test_the_page_loads_nothing_and_is_small(tmp_path: Path) -> None:
+    page = run_page(make(tmp_path / "run", gains=tuple(0.01 * place for place in range(8))))
+    assert not re.search(r"(?:src|href)=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
+    assert len(page.encode()) < 5e6
+
+
+def test_text_of_prompts_and_names_is_never_markup(tmp_path: Path) -> None:
+    out = make(tmp_path / "<b>run", text=EVIL)
+    page = run_page(out)
+    markup = parsed(page)
+    assert "b" not in markup.seen
+    assert "alert" not in re.sub(r'<script type="application/json">.*?</script>', "", page).replace(
+        "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;", ""
+    )
+    assert 'a person <script>alert("x")</script>' in markup.words
+
+
+def test_a_torn_line_and_a_missing_folder_are_said_and_the_rest_is_shown(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    with (out / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 51, "rew')
+    shutil.rmtree(out / "heldout")
+    words = parsed(run_page(out)).words
+    assert "1 line of metrics.jsonl cannot be read and is left out." in words
+    assert "heldout/before.npz is missing" in words
+    assert "heldout/after.npz is missing" in words
+    assert "The reward rose" in words
+    assert "Curves" in words
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"no archive", None])
+def test_damaged_motions_are_left_out(tmp_path: Path, damage: bytes | None) -> None:
+    out = make(tmp_path / "run")
+    file = out / "heldout" / "after.npz"
+    if damage is None:
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+    else:
+        file.write_bytes(damage)
+    markup = parsed(run_page(out))
+    assert "heldout/after.npz is damaged" in markup.words
+    assert "Motions before training" in markup.words
+
+
+def test_motions_that_do_not_fit_their_description_are_refused(tmp_path: Path) -> None:
+    file = make(tmp_path / "run") / "heldout" / "after.npz"
+    good = kept([0.1, 0.2])
+    for change in (
+        {"bounds": [[(0, 20)], [(0, 41)]]},
+        {"texts": ["one"]},
+        {"segments": [[0.1], [0.2]]},
+        {"features": good.features[:1]},
+    ):
+        Shown(**{**good.__dict__, **change}).save(file)
+        with pytest.raises(MotionkitError, match="cannot be read as held-out motions"):
+            Shown.load(file)
+
+
+def test_a_run_that_never_logged_has_a_page(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), open_run("grpo", {"run": {"out": str(tmp_path / "run")}}):
+        raise ZeroDivisionError("no steps")
+    words = parsed(run_page(tmp_path / "run")).words
+    assert "The run did not finish" in words
+    assert "metrics.jsonl is empty" in words
+    assert "The run failed: no steps" in words
+    (tmp_path / "run" / "config.json").unlink()
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    words = parsed(run_page(tmp_path / "run")).words
+    assert "damaged" in words
+    assert "metrics.jsonl is missing" in words
+
+
+def test_warnings_of_the_log_are_alarms_once(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    with (out / "log.txt").open("a") as file:
+        for _ in range(2):
+            file.write("2026-01-01 10:00:00,123 WARNING jerk rose from 1 to 2\n")
+        file.write("2026-01-01 10:00:00,123 INFO all is well\n")
+    words = parsed(run_page(out)).words
+    assert words.count("jerk rose from 1 to 2") == 1
+    assert "all is well" not in words
+
+
+def test_a_comparison_has_a_column_per_run_and_the_settings_that_differ(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "a" / "run"), make(tmp_path / "b" / "run", gains=(0.4, 0.1, 0.2, 0.3))
+    config = json.loads((second / "config.json").read_text())
+    (second / "config.json").write_text(json.dumps({**config, "seed": 4}))
+    page = compare_page([first, second])
+    markup = parsed(page)
+    assert "a/run and b/run" in markup.words
+    assert "+0.100, better" in markup.words
+    assert "seed34" in markup.words
+    data = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page)[0])
+    assert [track["title"] for track in data["tracks"]] == ["before", "a/run", "b/run"]
+    with pytest.raises(MotionkitError, match="named twice"):
+        compare_page([first, first])
+    with pytest.raises(MotionkitError, match="do not fit"):
+        compare_page([tmp_path / str(place) for place in range(9)])
+
+
+def test_only_a_page_of_its_own_is_replaced(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    assert write_report(out) == out / "report.html"
+    assert write_report(out / "checkpoints") == out / "report.html"
+    other = tmp_path / "other.html"
+    other.write_text("mine")
+    with pytest.raises(MotionkitError, match="not a page of motionkit report"):
+        write_report(out, other)
+    assert other.read_text() == "mine"
+    write_report(out, tmp_path / "new" / "page.html")
+    write_comparison([out, make(tmp_path / "second")], tmp_path / "new" / "page.html")
+    assert "Comparison of" in (tmp_path / "new" / "page.html").read_text()
+
+
+def test_the_command(cli: Cli) -> None:
+    make(Path("runs/grpo/first"))
+    done = cli("report", "first")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "runs/grpo/first/report.html\n"
+    make(Path("runs/grpo/second"))
+    both = cli("report", "first", "second", "--json")
+    assert json.loads(both.stdout)["page"] == "comparison.html"
+    for wrong, words in (
+        (("report", "nope"), "nope is not a motionkit run."),
+        (("report", "firts"), "did you mean 'first'?"),
+        (("report", "first", "--out", "runs"), "--out runs is a folder."),
+        (("report", "first", "first"), "named twice"),
+    ):
+        failed = cli(*wrong)
+        assert failed.exit_code == 2
+        assert words in failed.stderr
+
+
+def test_a_run_is_found_by_its_last_part_or_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("grpo/first", "grpo/final", "pretrain-tmr/first"):
+        make(Path("runs") / name)
+    assert find_one("final").directory == Path("runs/grpo/final")
+    assert find_one("fin").directory == Path("runs/grpo/final")
+    assert find_one("grpo/first").directory == Path("runs/grpo/first")
+    assert find_one("runs/grpo/first/checkpoints").directory == Path("runs/grpo/first/checkpoints").parent
+    with pytest.raises(MotionkitError, match="2 runs are called 'first'"):
+        find_one("first")
+
+
+@pytest.mark.slow
+def test_the_page_runs_without_an_error_in_a_browser(tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed")
+    path = write_report(make(tmp_path / "run"))
+    probe = """<script>window.bad = []; onerror = (what) => bad.push(what);
+      setTimeout(() => {
+        const chart = document.querySelector('svg[data-frame]'), box = chart.getBoundingClientRect();
+        chart.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - 20, clientY: box.top + 90 }));
+        document.documentElement.dataset.found = JSON.stringify({ bad,
+          tip: document.querySelector('.tip:not([hidden])').textContent,
+          ready: document.querySelectorAll('motionkit-player[ready]').length,
+          wide: document.documentElement.scrollWidth - innerWidth });
+      }, 800);</script>"""
+    path.write_text(path.read_text().replace("<title>", probe + "<title>"))
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [browser, *options, "--window-size=1280,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
+    found = json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
+    assert found["bad"] == []
+    assert found["ready"] == 4
+    assert found["wide"] <= 0
+    assert re.fullmatch(r"step \d+\ntrain 0\.\d+\nheld out 0\.6.*", found["tip"])

@@ -1,0 +1,85 @@
+"""Verdicts follow the interval and the direction of a quantity; curves are averaged as defined."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from motionkit.tracking import binned, headline, result_rows, results, smoothed, sparkline
+
+
+def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
+    return {"before": before, "after": after, "delta": after - before, "ci95": [low, high], "n": n}
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "verdict", "tone"),
+    [
+        ("reward", 0.1, 0.2, "better", "good"),
+        ("reward", -0.2, -0.1, "worse", "bad"),
+        ("reward", -0.1, 0.2, "no change", ""),
+        ("skate", 0.1, 0.2, "worse", "bad"),
+        ("skate", -0.2, -0.1, "better", "good"),
+        ("jerk", 0.1, 0.2, "rougher", ""),
+        ("jerk", -0.2, -0.1, "smoother", ""),
+        ("speed", -0.2, -0.1, "slower", ""),
+        ("path", 0.1, 0.2, "longer", ""),
+        ("diversity", -0.2, -0.1, "worse", "bad"),
+        ("of_a_plugin", 0.1, 0.2, "higher", ""),
+    ],
+)
+def test_a_verdict_follows_interval_and_direction(name: str, low: float, high: float, verdict: str, tone: str) -> None:
+    middle = (low + high) / 2
+    (row,) = results({name: block(1.0, 1.0 + middle, low, high)})
+    assert (row.verdict, row.tone) == (verdict, tone)
+
+
+def test_two_prompts_have_no_interval_and_no_verdict() -> None:
+    (row,) = results({"reward": block(0.5, 0.9, 0.3, 0.5, n=2)})
+    assert (row.interval, row.verdict) == ("", "too few prompts")
+    assert "too few to say" in headline([row])
+
+
+def test_what_was_not_finite_is_said() -> None:
+    (row,) = results({"reward": {**block(0.5, 0.9, 0.3, 0.5), "after": None}})
+    assert row.verdict == "not measured"
+    assert result_rows([row])[0][2] == "-"
+    assert results({"reward": 3, "judge": None}) == []
+    assert results(None) == []
+
+
+def test_rows_have_one_order_whatever_the_document_has() -> None:
+    names = ("jerk", "judge", "other", "reward", "skate")
+    found = results({name: block(1.0, 2.0, 0.5, 1.5) for name in names})
+    assert [row.name for row in found] == ["reward", "judge", "skate", "jerk", "other"]
+
+
+def test_the_headline_names_the_judge_and_what_got_worse() -> None:
+    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
+    assert "the judge, which is never trained on, agrees (+0.050)" in headline(results(good))
+    gamed = {**good, "judge": block(0.5, 0.45, -0.09, -0.01), "skate": block(0.2, 0.3, 0.05, 0.15)}
+    text = headline(results(gamed))
+    assert "fell (-0.050)" in text
+    assert text.endswith("Worse: skate +50 %.")
+    assert "shows no clear change" in headline(results({"reward": block(0.5, 0.6, -0.1, 0.3)}))
+
+
+def test_columns_of_a_row_have_the_same_digits() -> None:
+    rows = result_rows(results({"jerk": block(366.07, 383.62, -11.9, 47.3), "skate": block(0.02, 0.03, 0.005, 0.015)}))
+    assert rows[0][:5] == ("skate (m/s)", "0.0200", "0.0300", "+0.0100", "+0.0050 to +0.0150")
+    assert rows[1][:5] == ("jerk (m/s³)", "366.1", "383.6", "+17.6", "-11.9 to +47.3")
+
+
+def test_averages() -> None:
+    points = [(float(step), float(step % 7)) for step in range(1, 101)]
+    assert binned(points, 200) == points
+    few = binned(points, 10)
+    assert [step for step, _ in few] == [10.0 * place for place in range(1, 11)]
+    assert few[3][1] == pytest.approx(sum(value for _, value in points[30:40]) / 10)
+    slow = [sum(v for _, v in points[max(0, i - 2) : i + 3]) / len(points[max(0, i - 2) : i + 3]) for i in range(100)]
+    assert [value for _, value in smoothed(points, 5)] == pytest.approx(slow)
+    assert binned([], 5) == []
+    assert sparkline([1.0, 1.0]) == "▁▁"
+    assert sparkline([3.0, 2.0, 1.0])[0] == "█"
+    assert math.isclose(smoothed(points, 1)[4][1], points[4][1])
