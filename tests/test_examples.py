@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
     ROOT / "README.zh-CN.md",
-    *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "examples").glob("*/*.md")),
     *sorted((ROOT / "docs").glob("**/*.md")),
 ]
 FILES = sorted((ROOT / "examples").rglob("*.toml"))
