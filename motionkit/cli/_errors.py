@@ -30,13 +30,12 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
     """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
-    The traceback is printed for a bug, on demand, and when a plugin failed after the start: such a failure may have
-    taken hours, and its author needs to see where it came from.
+    The traceback is printed for a bug, on demand, and when a plugin failed after the start without a log to hold it.
     """
     known = as_motionkit_error(error)
     if known is None or traceback_wanted:
         _tell_traceback(error)
-    elif isinstance(known, PluginError) and known.code == 1:
+    elif isinstance(known, PluginError) and known.code == 1 and not known.logged:
         _tell_traceback(_origin(known))
     if known is None:
         known = MotionkitError(
