@@ -154,6 +154,53 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     return run
 
 
+_HERE_ONLY = ("--resume", "--config")  # they must name something that exists, which a reader's own run does not here
+
+
+class Idle:
+    """Stands for a trainer whose inputs are not here."""
+
+    def prepare(self) -> None:
+        """Open nothing."""
+
+    def describe(self) -> dict[str, object]:
+        """Plan nothing."""
+        return {}
+
+
+@pytest.fixture
+def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable[[list[str]], tuple[str, Result]]:
+    """Parse a command line and resolve its settings, but open and run nothing."""
+    from typer.core import TyperCommand
+
+    from motionkit.plugins import Component
+
+    seen: list[str] = []
+    invoke = TyperCommand.invoke
+
+    def stop(self: Any, ctx: Any) -> Any:
+        seen.append(ctx.command_path)
+        return invoke(self, ctx) if ctx.params.get("dry_run") else None
+
+    monkeypatch.setattr(TyperCommand, "invoke", stop)
+    monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
+    monkeypatch.chdir(ROOT)
+
+    def run(words: list[str]) -> tuple[str, Result]:
+        kept: list[str] = []
+        given = iter(words)
+        for word in given:
+            if word in _HERE_ONLY and not Path(value := next(given)).exists():
+                assert "run" in value, f"{word} {value}: neither here nor a run of the reader's"
+            else:
+                kept += [word, value] if word in _HERE_ONLY else [word]
+        settings = kept[:1] in (["grpo"], ["pretrain"], ["generate"])
+        result = cli(*kept, *(["--dry-run"] if settings and "--dry-run" not in kept else []))
+        return (seen or [""])[-1], result
+
+    return run
+
+
 class TextModels:
     """Makes tiny transformers folders with random weights, as published models are laid out.
 

@@ -7,16 +7,13 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.core import TyperCommand
 from typer.testing import Result
 
 import motionkit
 from motionkit import plugins
 from motionkit.cli._guide import GuideOption, as_markdown, guide_options
-from motionkit.plugins import Component
 from motionkit.testing import check_reward
 
 Cli = Callable[..., Result]
@@ -24,11 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 READMES = [
     ROOT / "README.md",
     ROOT / "README.zh-CN.md",
-    *sorted((ROOT / "examples").glob("*/README.md")),
+    *sorted((ROOT / "examples").glob("*/*.md")),
     *sorted((ROOT / "docs").glob("**/*.md")),
 ]
 FILES = sorted((ROOT / "examples").rglob("*.toml"))
-_HERE_ONLY = ("--resume", "--config")  # they must name something that exists, which a reader's own run does not here
 
 
 def fenced(path: Path, language: str) -> list[str]:
@@ -53,46 +49,6 @@ COMMANDS = [
     for path in READMES
     for number, words in enumerate(commands(path), start=1)
 ]
-
-
-class Idle:
-    """Stands for a trainer whose inputs are not here."""
-
-    def prepare(self) -> None:
-        """Open nothing."""
-
-    def describe(self) -> dict[str, object]:
-        """Plan nothing."""
-        return {}
-
-
-@pytest.fixture
-def dry(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Callable[[list[str]], tuple[str, Result]]:
-    """Parse a command line and resolve its settings, but open and run nothing."""
-    seen: list[str] = []
-    invoke = TyperCommand.invoke
-
-    def stop(self: Any, ctx: Any) -> Any:
-        seen.append(ctx.command_path)
-        return invoke(self, ctx) if ctx.params.get("dry_run") else None
-
-    monkeypatch.setattr(TyperCommand, "invoke", stop)
-    monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
-    monkeypatch.chdir(ROOT)
-
-    def run(words: list[str]) -> tuple[str, Result]:
-        kept: list[str] = []
-        given = iter(words)
-        for word in given:
-            if word in _HERE_ONLY and not Path(value := next(given)).exists():
-                assert "run" in value, f"{word} {value}: neither here nor a run of the reader's"
-            else:
-                kept += [word, value] if word in _HERE_ONLY else [word]
-        settings = kept[:1] in (["grpo"], ["pretrain"], ["generate"])
-        result = cli(*kept, *(["--dry-run"] if settings and "--dry-run" not in kept else []))
-        return (seen or [""])[-1], result
-
-    return run
 
 
 @pytest.mark.parametrize("words", COMMANDS)

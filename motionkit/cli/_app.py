@@ -99,7 +99,10 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(epilog="-q, -v, --color and --traceback work after any command too.")
+@app.callback(
+    epilog="-q, -v, --color and --traceback work after any command too. A command of the training guides can be pasted "
+    "after motionkit: motionkit python -m train.train_grpo ... prints the same one with motionkit's names."
+)
 def root(
     context: typer.Context,
     version: Annotated[

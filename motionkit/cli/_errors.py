@@ -11,7 +11,6 @@ from typing import Any
 import typer
 
 from motionkit.cli import _streams
-from motionkit.cli._guide import translate
 from motionkit.cli.output import as_json, printable, wrapped
 from motionkit.errors import MotionkitError
 from motionkit.plugins import PluginError, in_use, in_words
@@ -31,13 +30,12 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
     """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
-    The traceback is printed for a bug, on demand, and when a plugin failed after the start: such a failure may have
-    taken hours, and its author needs to see where it came from.
+    The traceback is printed for a bug, on demand, and when a plugin failed after the start without a log to hold it.
     """
     known = as_motionkit_error(error)
     if known is None or traceback_wanted:
         _tell_traceback(error)
-    elif isinstance(known, PluginError) and known.code == 1:
+    elif isinstance(known, PluginError) and known.code == 1 and not known.logged:
         _tell_traceback(_origin(known))
     if known is None:
         known = MotionkitError(
@@ -88,13 +86,11 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     if option and type(error).__name__ == "NoSuchOption":
         if other := _of_another_choice(option, path.removeprefix("motionkit ")):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
-        if instead := translate(option, path.removeprefix("motionkit ")):
-            return MotionkitError(
-                f"{path}: no such option: {option}", why="it is an option of the guides.", fix=instead
-            )
         near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
         fix = f"did you mean {near}? " if near else ""
-        return MotionkitError(f"{path}: no such option: {option}", fix=f"{fix}{path} --help; or --set KEY=VALUE")
+        others = getattr(error, "others", ())
+        why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it." if others else ""
+        return MotionkitError(f"{path}: no such option: {option}", why=why, fix=f"{fix}{path} --help")
     text = " ".join(message.split())
     return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
 

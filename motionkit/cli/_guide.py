@@ -1,16 +1,33 @@
-"""The options of the five guides and their names here: one table for the hint on an old flag, tests and the README."""
+"""The training guides' commands and options, and their names here: one table for answers, tests and the README."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GuideScript:
+    """A script of the guides.
+
+    Attributes:
+        names: Its names, without folder and ending.
+        command: The command here.
+        needs: Word that it is called with when it means this command; empty for all other calls.
+    """
+
+    names: tuple[str, ...]
+    command: str
+    needs: str
 
 
 @dataclass(frozen=True)
 class GuideOption:
-    """One row.
+    """An option of the guides.
 
     Attributes:
         guide: Names in the guides.
@@ -18,6 +35,7 @@ class GuideOption:
         key: The dotted setting; empty when there is only the flag.
         note: What differs.
         command: Command that has the flag.
+        default: What a guide's command uses when it is not given, where the default here is another one.
     """
 
     guide: tuple[str, ...]
@@ -25,30 +43,65 @@ class GuideOption:
     key: str
     note: str
     command: str
+    default: str
+
+
+@lru_cache(maxsize=1)
+def _file() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(
+        (files("motionkit.cli") / "guide_options.json").read_text(encoding="utf-8")
+    )
+    return found
 
 
 @lru_cache(maxsize=1)
 def guide_options() -> tuple[GuideOption, ...]:
-    """Return the table."""
-    rows = json.loads((files("motionkit.cli") / "guide_options.json").read_text(encoding="utf-8"))
+    """Return the table of options."""
     return tuple(
         GuideOption(
-            tuple(row["guide"]), row["flag"], row.get("key", ""), row.get("note", ""), row.get("command", "grpo")
+            tuple(row["guide"]),
+            row["flag"],
+            row.get("key", ""),
+            row.get("note", ""),
+            row.get("command", "grpo"),
+            row.get("default", ""),
         )
-        for row in rows
+        for row in _file()["options"]
     )
 
 
-def translate(flag: str, command: str = "") -> str:
-    """Return what to write instead of a guide's `flag`, or nothing when no guide knows it.
+@lru_cache(maxsize=1)
+def guide_scripts() -> tuple[GuideScript, ...]:
+    """Return the table of scripts; where several commands share one, those that need a word come first."""
+    return tuple(GuideScript(tuple(row["names"]), row["command"], row.get("with", "")) for row in _file()["scripts"])
+
+
+def script_in(words: Sequence[str]) -> tuple[int, str]:
+    """Return the place of a guide's script among `words` (``-m train.train_grpo``, ``a/b.py``), and its command.
+
+    The place is -1 when there is none.
+    """
+    for index, word in enumerate(words):
+        stem = word.rpartition("/")[2].removesuffix(".py").removesuffix(".sh").rpartition(".")[2]
+        for row in guide_scripts():
+            if stem in row.names and (not row.needs or row.needs in words):
+                return index, row.command
+    return -1, ""
+
+
+def as_guide_name(word: str) -> str:
+    """Return how the guides would spell an option: ``--model_path`` for ``--model-path=x``."""
+    return "--" + word.lstrip("-").partition("=")[0].replace("-", "_")
+
+
+def row_of(word: str, command: str) -> GuideOption | None:
+    """Return the row of a guide's option, or None when no guide has it.
 
     Scripts of the guides gave one name to different things; the meaning it had for `command` comes first.
     """
-    wanted = "--" + flag.lstrip("-").partition("=")[0].replace("-", "_")
+    wanted = as_guide_name(word)
     rows = sorted((row for row in guide_options() if wanted in row.guide), key=lambda row: row.command != command)
-    if not rows:
-        return ""
-    return f"{rows[0].flag} ({rows[0].note})" if rows[0].note else rows[0].flag
+    return rows[0] if rows else None
 
 
 def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "key", "note")) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -40,9 +40,29 @@ class LazyCommand(TyperCommand):
         self._load = load
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Build the real command for `args` and return its context."""
+        """Build the real command for `args` and return its context.
+
+        Raises:
+            MotionkitError: The arguments hold options of the training guides.
+        """
         if "--help" in args:
             show_whole_names()
+        command = self.build(args)
+        if not extra.get("resilient_parsing") and "--help" not in args and not hasattr(command, "commands"):
+            from motionkit.cli._guide_answer import refuse_old_options
+
+            path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
+            refuse_old_options(path.removeprefix("motionkit "), args, options_of(command))
+        try:
+            return command.make_context(info_name, args, parent, **extra)
+        except typer.TyperException as error:
+            if option := getattr(error, "option_name", ""):
+                # setattr: the name is ours, for the message
+                setattr(error, "others", _commands_with(option))  # noqa: B010
+            raise
+
+    def build(self, args: Sequence[str] = ()) -> Any:
+        """Return the real command; its options follow the plugins that `args` choose."""
         token = raw_arguments.set(tuple(args))
         try:
             app = typer.Typer(name=self.name, add_completion=False, pretty_exceptions_enable=False)
@@ -58,7 +78,7 @@ class LazyCommand(TyperCommand):
         for parameter in command.params:
             if getattr(parameter, "is_flag", False) and parameter.metavar is None:
                 parameter.metavar = ""  # Typer writes <bool> after a switch, which takes no value
-        return command.make_context(info_name, args, parent, **extra)
+        return command
 
 
 class CommandTree(TyperGroup):
@@ -100,9 +120,12 @@ class CommandTree(TyperGroup):
         """Find the command that `args` begin with.
 
         Raises:
-            MotionkitError: There is none; the nearest name is suggested.
+            MotionkitError: There is none; the nearest name is suggested. Or a command of the training guides was
+                pasted, which is answered with the one that means the same.
         """
         command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer_script(args)):
+            raise answer
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
@@ -122,6 +145,45 @@ class CommandTree(TyperGroup):
             if name.startswith(self.prefix)
         )
         return list(found)
+
+
+def options_of(command: Any) -> dict[str, bool]:
+    """Return the options of a command, each with whether it takes a value."""
+    options = [item for item in command.params if item.param_type_name == "option"]
+    return {name: not item.is_flag for item in options for name in (*item.opts, *item.secondary_opts)}
+
+
+def _commands_with(option: str) -> list[str]:
+    """Return the names of our own commands that have an option, with the plugins that they choose by default."""
+    names = {option, option.replace("_", "-")}
+    return [name for name in command_names() if names & options_of(built_in(name)).keys()]
+
+
+def command_names() -> list[str]:
+    """Return the names of our own commands; those of groups are left out."""
+    trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
+    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins"))]
+
+
+def built_in(name: str) -> Any:
+    """Return our own command called `name` (``pretrain mdm``) with the options it has by default; None if none is."""
+    for row in rows():
+        if row.name == name:
+            return LazyCommand(name, "", "", partial(load_register, row.target)).build()
+    for entry in plugins.scan().of("trainers"):
+        if entry.builtin and entry.name == name.replace(" ", "."):
+            return LazyCommand(name, "", "", partial(_trainer, f"motionkit:{entry.name}")).build()
+    return None
+
+
+def _answer_script(args: Sequence[str]) -> MotionkitError | None:
+    from motionkit.cli._guide_answer import answer_script
+
+    def options(name: str) -> dict[str, bool] | None:
+        command = built_in(name)
+        return options_of(command) if command is not None else None
+
+    return answer_script(args, options)
 
 
 def load_register(target: str) -> Register:

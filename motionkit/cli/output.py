@@ -55,12 +55,18 @@ def printable(text: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Return a text for stderr: on a terminal its lines are broken between words, and go on indented."""
+    """Return a text for stderr: on a terminal its lines are broken between words, and go on indented.
+
+    A command that a backslash spreads over several lines stays as it is, to be copied.
+    """
     if not sys.stderr.isatty():
         return text
     width = max(20, shutil.get_terminal_size().columns - 1)
-    lines = []
+    lines: list[str] = []
     for line in text.split("\n"):
+        if line.endswith(" \\") or (lines and lines[-1].endswith(" \\")):
+            lines.append(line)
+            continue
         hanging = " " * (len(line) - len(line.lstrip(" ")) + 2)
         kept = textwrap.wrap(
             line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False, tabsize=4

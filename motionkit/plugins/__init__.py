@@ -3,9 +3,9 @@
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import Entry, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
-from motionkit.plugins._guard import PluginError, catching, in_use, in_words
+from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
 from motionkit.plugins._kinds import KINDS, either
-from motionkit.plugins._lookup import available, find, get, hidden, is_file, label, warn_hidden
+from motionkit.plugins._lookup import available, find, get, hidden, is_file, is_own, label, warn_hidden
 
 __all__ = [
     "KINDS",
@@ -24,7 +24,9 @@ __all__ = [
     "in_use",
     "in_words",
     "is_file",
+    "is_own",
     "label",
+    "package_of",
     "reads_of",
     "require_fit",
     "scan",

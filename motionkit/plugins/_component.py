@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins._guard import catching
+from motionkit.plugins._guard import catching, package_of
 
 if TYPE_CHECKING:  # listing plugins must not pay for pydantic
     from pydantic import BaseModel
@@ -87,9 +87,9 @@ class Component:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError, ValueError) as error:
-            raise MotionkitError(
-                f"cannot import {module}:{attribute}: {error}", fix="motionkit plugins list --check"
-            ) from error
+            package = package_of(module)
+            fix = f"correct or update {package}." if package else "motionkit doctor"
+            raise MotionkitError(f"cannot import {module}:{attribute}: {error}", fix=fix) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects its kind is given.

@@ -7,6 +7,7 @@ It also reads all entries a second time, independently, so that a fault in our o
 from __future__ import annotations
 
 import configparser
+import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -84,9 +85,21 @@ def second_reading() -> tuple[set[tuple[str, str, str]], list[PackageFault]]:
                 if section in parser:
                     for name, text in parser[section].items():
                         entries.add((kind, name, text.strip()))
+            findings += [PackageFault(package, _unknown_group(group), True) for group in parser if _is_unknown(group)]
         except (configparser.Error, ValueError, OSError) as error:
             findings.append(PackageFault(package, _in_words(error, path), HOME in text))
     return entries, findings
+
+
+def _is_unknown(group: str) -> bool:
+    home, _, kind = group.partition(".")
+    return home == HOME and bool(kind) and kind not in KINDS
+
+
+def _unknown_group(group: str) -> str:
+    close = difflib.get_close_matches(group, [f"{HOME}.{kind}" for kind in KINDS], n=1, cutoff=0.8)
+    hint = f"did you mean {close[0]}?" if close else f"one of: {', '.join(f'{HOME}.{kind}' for kind in KINDS)}"
+    return f"its entry points have the group {group}, which motionkit does not read; {hint}"
 
 
 def _metadata_files() -> Iterator[Path]:
@@ -132,6 +145,8 @@ def _check(entry: Entry, outcome: ImportOutcome) -> list[PackageFault]:
     what = f"{entry.kind} {entry.name!r}"
     if outcome.problem:
         return [*odd, PackageFault(entry.distribution, f"{what}: {outcome.problem}", True)]
+    if outcome.note:
+        odd = [*odd, PackageFault(entry.distribution, f"{what}: {outcome.note}", False)]
     if outcome.missing:
         text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
         return [*odd, PackageFault(entry.distribution, text, False)]

@@ -27,7 +27,13 @@ _SHARED = {"motionkit", "torch", "numpy", *sys.stdlib_module_names}
 
 
 class PluginError(MotionkitError):
-    """A plugin raised something that is not an error message for users; the cause holds it."""
+    """A plugin raised something that is not an error message for users; the cause holds it.
+
+    Attributes:
+        logged: Whether its traceback is in the log of the run.
+    """
+
+    logged = False
 
 
 @dataclass(frozen=True)
@@ -67,14 +73,21 @@ def in_use() -> list[str]:
     return sorted({owner.title for owner in _owners.values()})
 
 
+def package_of(module: str) -> str:
+    """Return the package, or the file, of a plugin's module; empty for code that is no plugin of others."""
+    owner = _owner(module)
+    return owner.package if owner is not None else ""
+
+
 @contextmanager
-def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
+def catching(module: str = "", *, code: int = 2, log: str = "") -> Iterator[None]:
     """Turn what a plugin raises in the block into a `PluginError`.
 
     Args:
         module: The module that the block imports or calls. When it belongs to a plugin, the plugin is named even if
             the traceback shows none of its code, as with modules written in C.
         code: Exit code of the error: 2 while nothing was started, 1 after.
+        log: File that the traceback is written to.
 
     Raises:
         PluginError: Names the plugin, the place in its code, and what it raised.
@@ -91,9 +104,11 @@ def catching(module: str = "", *, code: int = 2) -> Iterator[None]:
         if owner is None:
             raise
         place = f"in {frame.f_code.co_name}, {frame.f_code.co_filename}, line {line}." if frame is not None else ""
-        more = "--traceback shows the whole way" if code == 2 else "the lines above show the whole way"
-        fix = f"mend or update {owner.package}; {more} to the error."
-        raise PluginError(f"{owner.title} raised {in_words(error)}", why=place, fix=fix, code=code) from error
+        more = f"the traceback is in {log}" if log else "--traceback shows the traceback" if code == 2 else ""
+        fix = f"correct or update {owner.package}{'; ' if more else ''}{more}."
+        found = PluginError(f"{owner.title} raised {in_words(error)}", why=place, fix=fix, code=code)
+        found.logged = bool(log)
+        raise found from error
 
 
 def in_words(error: BaseException) -> str:

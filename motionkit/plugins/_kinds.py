@@ -22,6 +22,7 @@ class Kind:
             default, too.
         runtime: Names of the keyword arguments that the factory is called with, after the options.
         check: The contract check as ``module:function``; empty when there is none but `check_component`.
+        alone: Whether `check` can build a plugin from its name and its default options.
         scaffold: Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none.
         weighted: Whether several can be chosen together, each with a weight.
         question: Help of a slot of this kind; empty for "Which NAME to use."
@@ -34,6 +35,7 @@ class Kind:
     reads: Mapping[str, str] = field(default_factory=dict)
     runtime: tuple[str, ...] = ()
     check: str = ""
+    alone: bool = False
     scaffold: str = ""
     weighted: bool = False
     question: str = ""
@@ -53,7 +55,8 @@ _ROWS = (
         },
         runtime=("dataset", "device"),
         check="motionkit.testing:check_reward",
-        scaffold="motionkit.plugins._scaffold:REWARD",
+        alone=True,
+        scaffold="motionkit.plugins._templates:REWARD",
         weighted=True,
         question="What to reward, repeatable.",
     ),
@@ -62,6 +65,7 @@ _ROWS = (
         "trainer",
         gives={"trainer": "motionkit.trainers.base:Trainer"},
         check="motionkit.testing:check_trainer",
+        scaffold="motionkit.plugins._templates:TRAINER",
     ),
     Kind(
         "algorithms",
@@ -81,6 +85,8 @@ _ROWS = (
             "transitions": "",
         },
         check="motionkit.testing:check_dataset",
+        alone=True,
+        scaffold="motionkit.plugins._templates:DATASET",
     ),
     Kind(
         "environments",
@@ -98,6 +104,8 @@ _ROWS = (
         },
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
+        alone=True,
+        scaffold="motionkit.plugins._templates:POLICY",
     ),
 )
 

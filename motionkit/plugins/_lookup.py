@@ -115,6 +115,11 @@ def is_file(name: str) -> bool:
     return ".py:" in name or name.endswith(".py")
 
 
+def is_own(kind: str, name: str) -> bool:
+    """Whether `name` means a plugin that motionkit itself brings."""
+    return not is_file(name) and find(kind, name).builtin
+
+
 def label(name: str) -> str:
     """Return the short name under which the options of `name` are reached (``--reward.<label>.alpha``)."""
     if not is_file(name):

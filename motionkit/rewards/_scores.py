@@ -1,43 +1,94 @@
-"""Check of what a reward returned, before anything is computed with it."""
+"""Check of what a reward returned, before anything is computed with it; `motionkit.testing` asks the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
+from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.rewards.base import RewardScores
+from motionkit.rewards.base import Record, Reward, RewardScores
+from motionkit.text import Prompt
 
 
-def checked(scores: object, name: str, valid: Tensor) -> RewardScores:
+def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
     """Return `scores` if they are valid, see `motionkit.rewards.base.RewardScores`.
 
     Args:
         scores: What a reward returned.
-        name: The reward's name.
+        reward: The reward.
         valid: ``[N, K]`` bool, the segments of the samples that were scored.
 
     Raises:
-        MotionkitError: They are not valid; names the fault and the form that is needed (exit code 1).
+        MotionkitError: They are not valid; names the fault, the place of the code and the form that is needed (exit
+            code 1).
     """
-    if isinstance(scores, RewardScores) and not (wrong := _wrong(scores, valid)):
+    wrong = fault_of(scores, valid)
+    if not wrong and isinstance(scores, RewardScores):
         return scores
-    if not isinstance(scores, RewardScores):
-        wrong = f"it is {'None' if scores is None else f'a {type(scores).__name__}'}"
     raise MotionkitError(
-        f"the reward {name} returned no scores that can be used: {wrong}.",
+        f"the reward {reward.name!r}{_place(reward)} returned {wrong}.",
         why=f"score() must return RewardScores whose total has one float32 number per sample, here [{len(valid)}].",
         fix="correct the reward; a sample that cannot be scored gets NaN. motionkit.testing.check_reward tests it.",
         code=1,
     )
 
 
+def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
+    """Score a few samples to see that the reward returns scores, before anything is started.
+
+    Args:
+        reward: A reward of another package or file.
+        samples: What it reads.
+        prompts: Their prompts.
+
+    Raises:
+        MotionkitError: It has no name, or returns something else than scores (exit code 2).
+    """
+    if not isinstance(getattr(reward, "name", None), str):
+        raise MotionkitError(
+            f"{type(reward).__name__}{_place(reward)} has no name.",
+            why="metrics are logged as reward/NAME/mean.",
+            fix='give the class a name: name = "..."',
+        )
+    counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=samples.device)
+    valid = torch.arange(int(counts.max()), device=samples.device) < counts[:, None]
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            checked(reward.score(samples, prompts), reward, valid)
+    except MotionkitError as error:
+        raise MotionkitError(error.message, why=error.why, fix=error.fix) from error
+
+
+def fault_of(scores: object, valid: Tensor) -> str:
+    """Return what is wrong with `scores`, after "returned"; empty when nothing is."""
+    if not isinstance(scores, RewardScores):
+        return "None" if scores is None else f"a {type(scores).__name__}, not RewardScores"
+    return _wrong(scores, valid)
+
+
+def _place(reward: Reward) -> str:
+    """Return the package and the place of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
+    package = plugins.package_of(type(reward).__module__)
+    try:
+        code = inspect.unwrap(type(reward).score).__code__
+        place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    except AttributeError:
+        place = ""
+    words = [f"package {package}" if package and not plugins.is_file(package) else "", place]
+    shown = ", ".join(word for word in words if word)
+    return f" ({shown})" if shown else ""
+
+
 def _wrong(scores: RewardScores, valid: Tensor) -> str:
     if fault := _fault(scores.total, (len(valid),), valid):
         return f"total {fault}"
     if not isinstance(scores.parts, Mapping):
-        return f"parts is a {type(scores.parts).__name__}"
+        return f"parts as a {type(scores.parts).__name__}; they must be a mapping"
     for part, value in scores.parts.items():
         if fault := _fault(value, (len(valid),), valid):
             return f"part {part!r} {fault}"
@@ -51,9 +102,9 @@ def _wrong(scores: RewardScores, valid: Tensor) -> str:
 
 def _fault(value: object, shape: tuple[int, ...], like: Tensor) -> str:
     if not isinstance(value, Tensor):
-        return f"is a {type(value).__name__}"
+        return f"as a {type(value).__name__}; it must be a tensor"
     if tuple(value.shape) != shape:
-        return f"has shape {list(value.shape)}, should be {list(shape)}"
+        return f"{list(value.shape)}; it must be {list(shape)}"
     if not value.is_floating_point():
-        return f"holds {str(value.dtype).removeprefix('torch.')}"
-    return "" if value.device == like.device else f"is on {value.device}, the samples are on {like.device}"
+        return f"of type {str(value.dtype).removeprefix('torch.')}; it must be float32"
+    return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.rewards._scores import checked
+from motionkit.rewards._scores import checked, try_reward
 from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.text import Prompt
 
@@ -121,7 +121,7 @@ class RewardMix:
         found: list[Term] = []
         for (reward, weight), gradient in zip(self.terms, able, strict=True):
             with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-                scores = checked(reward.score(samples if gradient else plain, prompts), reward.name, valid)
+                scores = checked(reward.score(samples if gradient else plain, prompts), reward, valid)
             found.append(Term(reward.name, weight, scores, scores.total.requires_grad))
         metrics: dict[str, float] = {}
         for term in found:
@@ -176,3 +176,6 @@ def refuse_dead(names: Sequence[str], scored: str) -> None:
             "of your own.",
             code=1,
         )
+
+
+__all__ = ["RewardMix", "Scored", "Term", "refuse_dead", "try_reward"]

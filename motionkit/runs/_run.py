@@ -348,7 +348,8 @@ class Run:
             elif error is not None:
                 self.status = "failed"
                 self._record.error = str(error) or type(error).__name__
-                _logger.error("failed at step %d: %s", self._step, error)
+                cause = error.__cause__ if isinstance(error, MotionkitError) else error  # a plugin's own traceback
+                _logger.error("failed at step %d: %s", self._step, error, exc_info=cause)
             if error is not None or not self._finished:
                 self.finish()
         finally:

@@ -75,7 +75,8 @@ def run_trainer(
         inputs=getattr(trainer, "inputs", None),
     )
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
-    with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1):
+    log = str(run.directory / "log.txt")
+    with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1, log=log):
         run.annotate(cpu_matmul=matmul_in_use())
         parts = dict(trainer.train(run))
         found = parts.pop("table", None)

@@ -281,7 +281,7 @@ def test_unknown_flags_and_keys_are_answered_with_the_nearest(tiny: Any, refused
     ],
 )
 def test_an_old_flag_is_answered_with_the_new_one(old: str, new: str, tiny: Any, refused: Callable[..., None]) -> None:
-    refused(tiny.grpo("run", old, "x"), f"no such option: {old}", "it is an option of the guides", new)
+    refused(tiny.grpo("run", old, "x"), f"no such option: {old}", "that is an old name, from the training guides", new)
 
 
 def test_an_option_that_cannot_act_is_refused(tiny: Any, refused: Callable[..., None]) -> None:

@@ -36,7 +36,7 @@ class Odd:
         total = motions.lengths * 1.0
         if self.kind == "none":
             return None
-        if self.kind == "nan" or self.calls > 2:
+        if self.kind == "nan" or self.calls > 3:  # the first call is the trial before the run
             total = total * torch.nan
         return RewardScores(total)
 
@@ -76,7 +76,9 @@ def test_a_reward_without_any_finite_score(tiny: Any, cli: Cli, heldout: int, co
 
 def test_a_reward_that_returns_nothing(tiny: Any, cli: Cli) -> None:
     result = cli(*tiny.grpo("run", "--reward", "odd", "--reward.kind", "none"))
-    failed(result, "the reward odd returned no scores that can be used: it is None")
+    assert result.exit_code == 2, result.stderr
+    assert "the reward 'odd' (package odd-reward, odd_reward.py:18) returned None." in " ".join(result.stderr.split())
+    assert not Path("run").exists()
 
 
 def test_a_reward_that_falls_silent_is_left_out_with_an_alarm(tiny: Any, cli: Cli) -> None:

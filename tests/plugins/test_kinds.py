@@ -146,7 +146,7 @@ def test_environments_are_a_kind_without_a_protocol_yet(cli: Cli) -> None:
     assert started.exit_code == 2
     assert "there are no templates for a new environment" in started.stderr
     assert "environments have no protocol yet" in started.stderr
-    assert "copy a built-in: motionkit plugins list policies" in cli("plugins", "new", "policy", "mine").stderr
-    assert "there are no templates for a new policy" in cli("plugins", "new", "motionkit-policy-mine").stderr
+    assert "copy a built-in: motionkit plugins list algorithms" in cli("plugins", "new", "algorithm", "mine").stderr
+    assert "there are no templates for a new algorithm" in cli("plugins", "new", "motionkit-algorithm-mine").stderr
     assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr
     assert not list(Path().iterdir())

@@ -33,7 +33,7 @@ def list_plugins(
         bool,
         typer.Option(
             "--check",
-            help="Import each one, in a process of its own, and read all metadata a second time.",
+            help="Load and build each one in a process of its own, and check it against its kind.",
             metavar="",
         ),
     ] = False,
@@ -41,7 +41,7 @@ def list_plugins(
 ) -> None:
     """List what is installed, with what each plugin gives and reads; without --check nothing of others is imported."""
     from motionkit import plugins
-    from motionkit.plugins._trial import try_imports
+    from motionkit.plugins._trial import try_builds
 
     kinds = (kind,) if kind else tuple(plugins.KINDS)
     entries = [entry for name in kinds for entry in plugins.available(name)]
@@ -51,7 +51,7 @@ def list_plugins(
     if check:
         from motionkit.plugins._diagnose import diagnose
 
-        outcomes = try_imports(plugins.scan().entries)
+        outcomes = try_builds(plugins.scan().entries)
         findings = diagnose(outcomes)
         problems = [f"{finding.package}: {finding.text}" for finding in findings if finding.serious]
         odd += [f"{finding.package}: {finding.text}" for finding in findings if not finding.serious]
@@ -65,7 +65,7 @@ def list_plugins(
         count = len(problems)
         error = MotionkitError(
             f"{count} problem{'s' if count > 1 else ''} with installed plugins.\n  " + "\n  ".join(problems),
-            fix="update or remove those packages; everything else works.",
+            fix="correct, update or remove those packages; everything else works.",
             code=1,
         )
     if not json:
@@ -76,7 +76,7 @@ def list_plugins(
     document = {"command": "plugins list", "plugins": found, "problems": problems, "warnings": odd}
     finish(document, error, json=json)
     if check and not json:
-        say(f"{len(entries)} plugins import; both readers of the metadata agree.")
+        say(f"All {len(entries)} plugins load.")
 
 
 def _words(entry: Entry, outcome: ImportOutcome | None) -> tuple[str, str]:
@@ -130,20 +130,19 @@ def new_plugin(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="Name of the package, such as motionkit-reward-bounce; a kind before it: reward bounce.",
-            metavar="[KIND] PACKAGE",
+            help="reward, dataset, policy or trainer; then a name, such as bounce.",
+            metavar="KIND NAME",
         ),
     ],
     parent: Annotated[Path, typer.Option("--in", help="Folder to make it in.", metavar="DIR")] = Path(),
     json: JsonFlag = False,
 ) -> None:
-    """Start a plugin in a pip package of its own: code, tests, README."""
+    """Start a plugin in a pip package of its own: code that works, tests, README."""
     from motionkit.plugins import _scaffold
 
     if len(words) > 2:
-        raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND PACKAGE")
-    package = words[-1]
-    files = _scaffold.new_plugin(package, parent, singular=words[0] if len(words) == 2 else "")
+        raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")
+    files = _scaffold.new_plugin(words[-1], parent, singular=words[0] if len(words) == 2 else "")
     emit({"command": "plugins new", "files": [str(file) for file in files]}, json=json)
-    place = parent / package
+    place = files[0].parent
     say(f"wrote {place} ({len(files)} files). Next: pip install -e {place} && pytest {place}")

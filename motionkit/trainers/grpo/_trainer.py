@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
 from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
@@ -20,10 +23,12 @@ from motionkit.evaluation import (
     require_fit,
     shared_sources,
 )
+from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rewards.mix import RewardMix
+from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
+from motionkit.text import Prompt
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
@@ -79,6 +84,7 @@ class GrpoTrainer:
         named = {
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
+        self._try_rewards(dataset)
         able = [plugins.get(chosen.kind, chosen.name).gradient for chosen in settings.reward]
         self.inputs = inputs_of({"policy": self.policy, **named})
         self.grpo = GRPO(
@@ -110,6 +116,24 @@ class GrpoTrainer:
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
         )
+
+    def _try_rewards(self, dataset: TextMotionDataset) -> None:
+        """Let each reward of another package score two clips, so that a wrong result is said before a run is there."""
+        foreign = [
+            reward
+            for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
+            if not plugins.is_own(chosen.kind, chosen.name)
+        ]
+        clips = dataset.clips(self.settings.prompts.split) if foreign else ()
+        if len(clips) < 2:
+            return
+        pair = [clips[index] for index in (0, 1)]
+        features = [clip.features[: dataset.max_length].to(self.device) for clip in pair]
+        lengths = torch.tensor([len(each) for each in features], device=self.device)
+        motions = MotionBatch(pad_sequence(features, True), lengths, skeleton=dataset.skeleton, fps=dataset.fps)
+        asked = [Prompt((clip.captions[0],), (len(each),), clip.key) for clip, each in zip(pair, features, strict=True)]
+        for reward in foreign:
+            try_reward(reward, motions, asked)
 
     def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
         """Return what is measured, by the names that `Measurements` knows."""

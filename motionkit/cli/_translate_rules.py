@@ -1,0 +1,194 @@
+"""What no table says of a guide's command: options that only together mean something, and defaults that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from motionkit import plugins
+from motionkit.cli._guide import guide_options
+from motionkit.cli._translate import Draft
+from motionkit.config import leaves
+
+ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
+"""Where the guides expect the datasets."""
+
+TRACKERS = {"tensorboardplatform": "tensorboard", "wandbplatform": "wandb", "clearmlplatform": "clearml"}
+_TMR_SCORE = ("--tmr_similarity_type", "--tmr_normalization", "--tmr_max_distance", "--tmr_scale")
+_CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
+_TARGETS = "attn,ffn,text"
+"""What the guides adapt by LoRA."""
+
+
+def apply(draft: Draft) -> None:
+    """Translate what needs more than the table; see `RULES`."""
+    for rule in RULES.get(draft.command, ()):
+        rule(draft)
+
+
+def _algorithm(draft: Draft) -> None:
+    old = draft.old
+    flow = old.pop("--grpo_type", "") == "flow_grpo" or (not draft.whole and "--noise_scale" in old)
+    if not draft.whole and not flow:
+        return
+    draft.add("algorithm", "--algorithm", "flow-grpo" if flow else "grpo")
+    if flow and (noise := old.pop("--noise_scale", "")):
+        draft.add("sampler.noise_scale", "--noise-scale", noise)
+    if not flow:
+        _drop(draft, ("--noise_scale", "--train_timesteps", "--inference_timesteps"), "acts with flow_grpo only")
+    if draft.whole:
+        draft.changes.append(("algorithm", "flow_grpo" if flow else "normal_grpo", "auto, which suits the rewards"))
+        steps = "10 steps; 4 are trained" if flow else "5 DDIM steps; 2 are trained"
+        draft.changes.append(("sampling", "train_timesteps" if flow else "all, DDPM (not kept)", steps))
+
+
+def _dataset(draft: Draft) -> None:
+    """Add the folder, which the guides take for granted; a composite set is a dataset of its own."""
+    old = draft.old
+    composite = "--use_composite_dataset" in old or "--composite_data_path" in old
+    if not (draft.whole or composite):
+        return
+    name = old.pop("--dataset", "") or "humanml"
+    root = old.pop("--data_dir", "") or ROOTS.get(name, "")
+    draft.add("dataset", "--dataset", "composite" if composite else name)
+    if composite:
+        old.pop("--use_composite_dataset", None)
+        draft.add("dataset.path", "--dataset.path", old.pop("--composite_data_path", "") or "PATH")
+    if root:
+        draft.add("dataset.root", "--dataset.root", root)
+
+
+def _rewards(draft: Draft) -> None:
+    """Put together the name of a reward, its weight and the options that it has."""
+    old = draft.old
+    if not draft.whole and not _CHOICE & old.keys():
+        return
+    tmr = any(name.startswith("--tmr_") for name in old)
+    model = old.pop("--reward_model_type", "") or ("tmr" if tmr or not draft.whole else "mdm")
+    kind = old.pop("--reward_type", "") or "matching"
+    dense = "--use_dense_reward" in old
+    old.pop("--use_dense_reward", None)
+    name = f"tmr-{'dense' if dense else kind}"
+    if model != "tmr" or kind not in ("matching", "cosine"):
+        wanted = f"{model}-{'dense' if dense else kind.replace('_', '-')}"
+        name = "tmr-dense" if dense else "tmr-matching"
+        draft.missing.append(f"the reward {wanted}; {name} stands in for it, with a TMR in the folder TMR")
+        if not tmr:
+            draft.add("reward.weights", "--reward.weights", "TMR")
+    weight = old.pop("--beta_s", "")
+    draft.add("reward", "--reward", name if not weight or float(weight) == 1 else f"{name}={float(weight):g}")
+    if name != "tmr-dense":
+        _drop(draft, ("--alpha",), "acts with --use_dense_reward only")
+    _score(draft, name)
+    _physics(draft)
+
+
+def _score(draft: Draft, name: str) -> None:
+    """Keep the options of the matching score that act."""
+    old = draft.old
+    if name != "tmr-matching":
+        unlike = old.get("--tmr_similarity_type", "cosine") != "cosine"
+        _drop(draft, _TMR_SCORE, f"{name} compares by cosine" if unlike else "")
+    elif old.get("--tmr_similarity_type", "cosine") == "cosine":
+        _drop(draft, _TMR_SCORE[1:], "")
+    elif old.get("--tmr_normalization", "linear") == "linear":
+        _drop(draft, ("--tmr_scale",), "acts with exponential and sigmoid only")
+    else:
+        _drop(draft, ("--tmr_max_distance",), "acts with linear only")
+
+
+def _physics(draft: Draft) -> None:
+    old = draft.old
+    weight = old.pop("--beta_p", "") or "0.1"
+    if "--use_physics_reward" not in old:
+        _drop(draft, ("--lambda_skate", "--lambda_jerk"), "acts with --use_physics_reward only")
+        return
+    del old["--use_physics_reward"]
+    draft.add("reward", "--reward", f"physics={float(weight):g}")
+    if draft.whole:
+        draft.add("reward.shape", "--reward.shape", "guide")
+        draft.changes.append(("jerk in physics", "the lower the better", "best at the median of real clips"))
+
+
+def _sizes(draft: Draft) -> None:
+    """Write out the guide's sizes and say which ones are motionkit's."""
+    if not draft.whole:
+        return
+    old, here = draft.old, _defaults()
+    for row in guide_options():
+        if row.default and not any(name in old for name in row.guide):
+            old[row.guide[0]] = row.default
+    theirs = f"{old['--batch_size']} x {old.get('--group_size', '') or old.get('--num_generations', '')}"
+    draft.changes.append(("prompts x samples", theirs, f"{here['rollout.prompts']} x {here['rollout.group_size']}"))
+    draft.changes.append(("learning rate", old["--learning_rate"], f"{here['lora rate']} with LoRA, 1e-4 without"))
+    if "--num_steps" not in old:
+        draft.changes.append(("steps", "600000 (not kept)", here["run.num_steps"]))
+    coefficient = old.get("--kl_penalty", "") or old.get("--kl_coef", "")
+    kl = f"{float(here['objective.kl_coef']):g}; per dimension, another scale"
+    draft.changes.append(("KL penalty", coefficient or "1 (not kept)", kl))
+    draft.changes.append(("guidance", "off; 2.5 in eval", "off; --guidance-scale 2.5 as in eval"))
+
+
+def _lora(draft: Draft) -> None:
+    if not draft.whole:
+        return
+    old, here = draft.old, _defaults()
+    adapters = f"LoRA, rank {here['lora.r']}, on {here['lora.targets']}"
+    if "--use_lora" in old:
+        del old["--use_lora"]
+        draft.add("lora.enabled", "--lora")
+        draft.add("lora.targets", "--lora.targets", _TARGETS)
+        draft.changes.append(("trained", f"LoRA on {_TARGETS}", adapters))
+        return
+    _drop(draft, ("--lora_r", "--lora_alpha", "--lora_dropout"), "acts with --use_lora only")
+    draft.add("lora.enabled", "--no-lora")
+    draft.changes.append(("trained", "all weights", adapters))
+
+
+def _tracker(draft: Draft) -> None:
+    name = draft.old.get("--train_platform_type", "")
+    if name.lower() == "noplatform":
+        del draft.old["--train_platform_type"]
+    elif name.lower() in TRACKERS:
+        draft.old["--train_platform_type"] = TRACKERS[name.lower()]
+
+
+def _compose(draft: Draft) -> None:
+    if draft.whole:
+        name = next((words[1] for key, words in draft.flags if key == "dataset"), "humanml")
+        draft.add("dataset", "--dataset", name)
+        draft.add("dataset.root", "--dataset.root", ROOTS.get(name, "PATH"))
+        draft.add("legacy_npy", "--legacy-npy")
+        draft.changes.append(("file", "composite_kK_SPLIT.npy", ".json and .npz; --legacy-npy adds the .npy"))
+
+
+def _profile(draft: Draft) -> None:
+    if "--profile" in draft.old:
+        draft.changes.append(("data", "named in the config", "PATH: the folder of motions"))
+    base, output = draft.old.get("--base_config", ""), draft.old.get("--output", "")
+    if base and output and base != output:
+        draft.old["--base_config"] = output
+        draft.dropped.append(f"--base-config {base}: copy it to {output} first, --write-config adds to the file")
+
+
+def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
+    """Leave out options; `why` is empty when their value changes nothing."""
+    for name in names:
+        if name in draft.old:
+            value = draft.old.pop(name)
+            if why:
+                draft.dropped.append(f"{name} {value}".strip() + f": {why}")
+
+
+def _defaults() -> dict[str, str]:
+    """Return motionkit's defaults for the algorithm `grpo`, as text by key."""
+    models = plugins.get("trainers", "grpo").options, plugins.get("algorithms", "grpo").options
+    found = {leaf.key: leaf.default_text for model in models for leaf in leaves(model)}
+    return found | {"lora rate": f"{models[0].model_fields['optim'].default.lora_rate:g}"}
+
+
+RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
+    "grpo": (_algorithm, _dataset, _lora, _sizes, _rewards, _tracker),
+    "compose": (_compose,),
+    "profile": (_profile,),
+}
+"""The rules of each command; what they leave is translated by the table."""

@@ -1,0 +1,279 @@
+"""Commands of the training guides: each is answered at once, with a motionkit command that parses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from motionkit import plugins
+from motionkit.cli._guide import guide_options, guide_scripts
+from motionkit.cli._guide_answer import old_options, translate
+from motionkit.cli._lazy import built_in, command_names, options_of
+from motionkit.cli._translate import read
+from motionkit.config import leaves
+
+Cli = Callable[..., Result]
+Dry = Callable[[list[str]], tuple[str, Result]]
+GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
+          "004-sa2va-rl.md")  # fmt: skip
+NOT_BUILT = {"eval", "tune-bayes", "tune", "train-mpl", "pretrain mpl-encoder", "reward-collect", "ppo", "reward-train",
+             "sa2va-rl"}  # fmt: skip
+TMR = "./model/GRPO/tmr_weights"
+MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
+
+
+def lines_of(text: str) -> list[list[str]]:
+    """Return the commands of a guide's text that call one of its scripts, as words."""
+    joined = re.sub(r"\\\s*\n\s*|\s*\n\s*(?=--)", " ", text)  # the guides forget some backslashes
+    found = [line.strip() for line in joined.splitlines()]
+    starts = ("python ", "bash ", "torchrun ")
+    return [shlex.split(line) for line in found if line.startswith(starts) and "..." not in line and " -c " not in line]
+
+
+def from_guides(shared: Path) -> list[list[str]]:
+    return [words for name in GUIDES for words in lines_of((shared / "guides" / name).read_text(encoding="utf-8"))]
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words that a shell makes of a command on several lines."""
+    return shlex.split(command.replace("\\\n", " "))
+
+
+def fix_of(done: Result) -> list[str]:
+    """Return the command of an answer, as words after ``motionkit``."""
+    assert done.exit_code == 2, done.stderr
+    first, *words = words_of(json.loads(done.stdout)["error"]["fix"])
+    assert first == "motionkit"
+    return words
+
+
+def parses(dry: Dry, words: list[str]) -> str:
+    """Check that a command resolves its settings; return its name."""
+    path, done = dry([word for word in words if word != "--json"])
+    assert done.exit_code == 0, f"{shlex.join(words)}\n{done.stderr}"
+    return path
+
+
+def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: Path, cli: Cli, dry: Dry) -> None:
+    lines = from_guides(shared)
+    assert len(lines) > 70
+    seen: dict[str, int] = {}
+    for words in lines:
+        error = json.loads(cli(*words, "--json").stdout)["error"]
+        assert error["code"] == 2
+        assert error["message"].endswith(" is a script of the training guides; nothing was started."), words
+        missing = re.search(r"not built yet: motionkit ([a-z-]+( mpl-encoder)?)\.", error["why"])
+        if missing:
+            assert missing[1] in NOT_BUILT
+            continue
+        fix = words_of(error["fix"])
+        assert "left out" not in error["why"] or "acts with" in error["why"], error["why"]
+        path = parses(dry, fix[1:])
+        seen[path] = seen.get(path, 0) + 1
+        stands_in = "r_precision" in words or "combined" in words or "mdm" in words
+        assert ("not built yet: the reward mdm-" in error["why"]) == stands_in, error["why"]
+    assert seen["motionkit grpo"] > 20
+    assert set(seen) == {f"motionkit {name}" for name in ("grpo", "compose", "convert", "profile")}
+    assert not Path("runs").exists()
+
+
+def test_what_is_not_built_is_really_not_there() -> None:
+    for script in guide_scripts():
+        assert (built_in(script.command) is None) == (script.command in NOT_BUILT)
+
+
+def experiment(name: str, *more: str) -> str:
+    """Return one of the five experiments of guide 001, as it stands there."""
+    return (
+        f"--model_path {MODEL} --save_dir ./save/{name} --dataset humanml --batch_size 1 --group_size 4 "
+        "--num_steps 1000 --learning_rate 1e-6 --reward_model_type tmr --reward_type matching "
+        f"--tmr_text_encoder_path {TMR}/text_encoder.pt --tmr_motion_encoder_path {TMR}/motion_encoder.pt "
+        f"--tmr_movement_encoder_path {TMR}/motion_decoder.pt --tmr_similarity_type cosine --tmr_normalization linear "
+        f"{' '.join(more)} --beta_s 1.0 --disable_random_crop --device 3"
+    )
+
+
+PHYSICS = "--use_physics_reward --beta_p 0.1 --lambda_skate 1.0 --lambda_jerk 1.0"
+DENSE = "--use_dense_reward --k_segments 3"
+EXPERIMENTS = {
+    "1": ([DENSE, "--alpha 0.0"], ["tmr-dense"], {"--reward.alpha": "0.0", "--k-segments": "3"}),
+    "2": ([], ["tmr-matching"], {"--reward.similarity": "cosine"}),
+    "3": ([DENSE, "--alpha 0.0", PHYSICS], ["tmr-dense", "physics=0.1"], {"--reward.alpha": "0.0"}),
+    "4": ([PHYSICS], ["tmr-matching", "physics=0.1"], {"--reward.lambda-skate": "1.0", "--reward.shape": "guide"}),
+    "5": ([DENSE, "--alpha 0.5", PHYSICS], ["tmr-dense", "physics=0.1"], {"--reward.alpha": "0.5"}),
+}
+
+
+@pytest.mark.parametrize("number", list(EXPERIMENTS))
+def test_the_five_experiments(number: str, cli: Cli, dry: Dry) -> None:
+    more, rewards, options = EXPERIMENTS[number]
+    typed = experiment("e" + number, *more).split()
+    words = fix_of(cli("grpo", *typed, "--json"))
+    assert words == fix_of(cli("python", "-m", "train.train_grpo", *typed, "--json"))
+    pairs = dict(zip(words, [*words[1:], ""], strict=True))
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--reward"] == rewards
+    kept = {
+        "--algorithm": "grpo", "--policy.checkpoint": MODEL, "--dataset": "humanml",
+        "--dataset.root": "dataset/HumanML3D", "--batch-size": "1", "--group-size": "4", "--num-steps": "1000",
+        "--learning-rate": "1e-6", "--out": f"./save/e{number}", "--device": "3",
+        "--reward.text-encoder": f"{TMR}/text_encoder.pt",
+    }  # fmt: skip
+    assert (kept | options).items() <= pairs.items()
+    assert {"--no-lora", "--no-random-crop"} <= set(words)
+    assert ("--reward.similarity" in words) == (rewards[0] == "tmr-matching")
+    parses(dry, words)
+
+
+def test_the_answer_says_what_changes_in_value_with_motionkits_own_defaults(cli: Cli) -> None:
+    why = json.loads(cli("grpo", *experiment("x").split(), "--json").stdout)["error"]["why"]
+    rows = {line.split("  ")[0]: line for line in map(str.strip, why.splitlines()[1:])}
+    here = {leaf.key: leaf.default for leaf in leaves(plugins.get("algorithms", "grpo").options)}
+    assert f"1 x 4  {' ' * 15}"[:7] in rows["prompts x samples"]
+    assert rows["prompts x samples"].endswith(f"{8} x {here['rollout.group_size']}")
+    assert f"{here['sampler.train_timesteps']} DDIM steps; {here['sampler.window_size']} are" in rows["sampling"]
+    assert here["sampler.kind"] == "ddim"
+    assert "0.002 with LoRA, 1e-4 without" in rows["learning rate"]
+    assert "all weights" in rows["trained"]
+    assert "LoRA, rank 8, on attn,text" in rows["trained"]
+    assert "1 (not kept)" in rows["KL penalty"]
+    assert here["objective.kl_coef"] == 0.0
+    assert "normal_grpo" in rows["algorithm"]
+    assert "--guidance-scale 2.5" in rows["guidance"]
+    flow = cli(
+        "grpo", *experiment("x", "--grpo_type flow_grpo --noise_scale 0.5 --train_timesteps 8").split(), "--json"
+    )
+    there = {leaf.key: leaf.default for leaf in leaves(plugins.get("algorithms", "flow-grpo").options)}
+    assert f"{there['sampler.train_timesteps']} steps; {there['sampler.window_size']} are" in flow.stdout
+    assert {"flow-grpo", "--noise-scale", "0.5", "--train-timesteps", "8"} <= set(fix_of(flow))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("--use_lora --lora_r 4 lora_alpha 16", "--lora.targets attn,ffn,text --lora.r 4 --lora.alpha 16"),
+        ("--reward_model_type tmr --reward_type cosine --tmr_similarity_type euclidean", "--reward tmr-cosine"),
+        ("--tmr_checkpoint_path a.pth --reward_type cosine", "--reward tmr-cosine --reward.weights a.pth"),
+        ("--reward_model_type tmr --tmr_similarity_type euclidean --tmr_scale 3 --tmr_normalization sigmoid "
+         "--tmr_max_distance 9", "--reward.similarity euclidean --reward.normalization sigmoid --reward.scale 3"),
+        ("--reward_model_type tmr --beta_s 0.5", "--reward tmr-matching=0.5"),
+        ("--train_platform_type TensorboardPlatform", "--track tensorboard"),
+        ("--use_composite_dataset --composite_data_path a.npy --composite_k_segments 3 --k_segments 3",
+         "--dataset composite --dataset.path a.npy --k-segments 3"),
+        ("--dataset kit --kl_penalty 0.5 --num_epochs 2 --kl_threshold 0.01",
+         "--dataset.root dataset/KIT-ML --kl-coef 0.5 --inner-epochs 2 --set objective.kl_stop=0.01"),
+    ],
+)  # fmt: skip
+def test_options_that_mean_something_together(typed: str, words: str, cli: Cli, dry: Dry) -> None:
+    found = fix_of(cli("grpo", "--model_path", "a.pt", "--save_dir", "x", *typed.split(), "--json"))
+    for flag, value in zip(words.split()[::2], words.split()[1::2], strict=True):
+        assert any(found[i : i + 2] == [flag, value] for i in range(len(found))), f"{flag} {value}: {found}"
+    assert found.count("--k-segments") <= 1
+    assert "--tmr" not in " ".join(found)
+    parses(dry, found)
+
+
+def test_what_is_left_out_is_named(cli: Cli) -> None:
+    words = (
+        "--model_path a.pt --save_dir x --reward_model_type tmr --use_dense_reward --tmr_similarity_type euclidean "
+        "--noise_scale 1"
+    )
+    said = " ".join(cli("grpo", *words.split()).stderr.split())
+    assert "left out: --tmr_similarity_type euclidean: tmr-dense compares by cosine." in said
+    assert "left out: --noise_scale 1: acts with flow_grpo only." in said
+    said = " ".join(cli("train_grpo", "--model_path", "a.pt", "--reward_type", "r_precision").stderr.split())
+    assert "not built yet: the reward mdm-r-precision; tmr-matching stands in for it, with a TMR in" in said
+    assert "--reward tmr-matching" in said
+
+
+def test_new_names_beside_old_ones_are_kept_and_no_value_is_added(cli: Cli) -> None:
+    done = cli("grpo", "--reward", "tmr-dense", "--model_path", "a b.pt", "--reward.alpha", 0.1, "--num_steps=7")
+    assert done.exit_code == 2
+    lines = done.stderr.splitlines()
+    assert lines[0] == "error: motionkit grpo: no such option: --model_path, --num_steps"
+    assert lines[1] == "  why  those are old names, from the training guides."
+    words = shlex.split("".join(line.removesuffix("\\") for line in lines[2:]))
+    assert words[1:6] == ["motionkit", "grpo", "--policy.checkpoint", "a b.pt", "--reward"]
+    assert words[6:] == ["tmr-dense", "--reward.alpha", "0.1", "--num-steps", "7"]
+    one = cli("grpo", "--batch_size", 4)
+    assert "  why  that is an old name, from the training guides.\n  fix  motionkit grpo --batch-size 4\n" in one.stderr
+    assert "fix  motionkit grpo --policy.checkpoint PATH --seed 1\n" in cli("grpo", "--seed", 1, "--model_path").stderr
+
+
+def test_variables_of_the_shell_are_kept(cli: Cli) -> None:
+    done = cli("CUDA_VISIBLE_DEVICES=3", "python", "convert_json_to_npz.py", "--input", "a.json", "--output", "b c.npz")
+    assert done.stderr.endswith("  fix  CUDA_VISIBLE_DEVICES=3 motionkit convert a.json 'b c.npz'\n")
+    assert cli("python", "other.py").stderr.startswith("error: there is no command 'motionkit python'.")
+
+
+def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> None:
+    """Every command, with every spelling of every old and new name of the table."""
+    tried = 0
+    for command in command_names():
+        options = options_of(built_in(command))
+        for row in guide_options():
+            new = [word for word in row.flag.split() if word.startswith("--") and word != "--set"]
+            for name in {*row.guide, *(guide.replace("_", "-") for guide in row.guide), *new} - options.keys():
+                tried += 1
+                hint = old_options(command, [name, "3"], options)
+                assert not (hint and name in new), f"{command} {name}: a new name is no old one"
+                if hint and command != "grpo":  # which has all of its rows with some plugin, see test_examples
+                    draft = translate(command, [name, "3"], options)
+                    flags = {words[0] for _, words in draft.flags}
+                    assert {flag for flag in flags if "." not in flag} <= options.keys(), f"{command} {name}"
+    assert tried > 500
+
+
+@pytest.mark.parametrize("command", ["generate", "export", "convert", "profile", "compose"])
+@pytest.mark.parametrize("flag", ["--batch-size", "--num-steps", "--learning-rate", "--group-size", "--kl-coef"])
+def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, cli: Cli) -> None:
+    done = cli(command, flag, 4, "a", "b")
+    assert done.exit_code == 2
+    assert f"error: motionkit {command}: no such option: {flag}\n" in done.stderr
+    assert "guides" not in done.stderr
+    assert f"fix  {flag}" not in done.stderr
+    if flag in ("--batch-size", "--num-steps", "--learning-rate"):
+        assert "  why  grpo, pretrain mdm, pretrain tmr have it.\n" in done.stderr
+
+
+def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from motionkit.cli import output
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("motionkit.cli.output.shutil.get_terminal_size", lambda: os.terminal_size((40, 9)))
+    long = " \\\n         ".join(
+        ["  fix  motionkit grpo", "--out a/path/that/does/not/fit/into/a/line", f"--seed {'1' * 30}"]
+    )
+    assert output.wrapped(long) == long
+    assert output.wrapped("a " * 30).count("\n") > 0
+
+
+def test_read_takes_a_value_only_where_there_is_one() -> None:
+    draft = read(
+        "convert", ["--json", "a.json", "--input", "b.json", "\\", " --output", "c.npz"], {"--json": False}, script=True
+    )
+    assert (draft.places, draft.old) == (["a.json"], {"--input": "b.json", "--output": "c.npz"})
+
+
+PAGE = Path("examples/03-text-to-motion-grpo/experiments.md")
+
+
+def test_the_page_shows_the_five_experiments_as_they_are_translated(root: Path, cli: Cli) -> None:
+    text = (root / PAGE).read_text(encoding="utf-8")
+    pairs = re.findall(r"```text\n(python -m .*?)```\n\n```bash\n(motionkit grpo .*?)```", text, re.S)
+    assert len(pairs) == 5
+    for old, new in pairs:
+        assert fix_of(cli(*words_of(old), "--json")) == [*words_of(new)[1:], "--json"]
+
+
+def test_the_pages_old_commands_are_the_guides(root: Path, shared: Path) -> None:
+    lines = from_guides(shared)
+    old = lines_of((root / PAGE).read_text(encoding="utf-8"))
+    assert len(old) == 5
+    assert all(words in lines for words in old)

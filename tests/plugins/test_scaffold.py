@@ -1,0 +1,61 @@
+"""`motionkit plugins new`: each kind starts as a package whose own tests pass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from motionkit.plugins import KINDS
+
+Cli = Callable[..., Result]
+
+
+@pytest.mark.parametrize("kind", [row.singular for row in KINDS.values() if row.scaffold])
+def test_a_new_package_passes_its_own_tests(kind: str, cli: Cli, site: Any, tmp_path: Path) -> None:
+    done = cli("plugins", "new", kind, "my-own")
+    assert done.exit_code == 0, done.stderr
+    folder = Path(f"motionkit-{kind}-my-own").resolve()
+    assert f"wrote {folder.name} (5 files). Next: pip install -e {folder.name} && pytest {folder.name}" in done.stderr
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    entries = "".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in found.items())
+        for group, found in project["entry-points"].items()
+    )
+    site.install(project["name"], entries)
+    path = f"{site.folder}{os.pathsep}{folder / 'src'}"
+    environment = {**os.environ, "PYTHONPATH": path, "MOTIONKIT_CACHE": str(tmp_path / "cache")}
+    line = [sys.executable, "-W", "error::UserWarning", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    ran = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    words = ["plugins", "list", *(["--check"] if kind == "reward" else [])]
+    line = [sys.executable, "-m", "motionkit", *words]
+    shown = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stdout
+    assert "my-own" in shown.stdout
+    assert cli("plugins", "new", kind, "my-own").exit_code == 2
+
+
+def test_the_kind_is_asked_for(cli: Cli) -> None:
+    done = cli("plugins", "new", "motionkit-bounce")
+    assert done.exit_code == 2
+    assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
+    assert "motionkit plugins new reward|trainer|dataset|policy NAME" in done.stderr
+    assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("kind", ["reward", "dataset", "policy", "trainer"])
+def test_new_code_is_formatted(kind: str, cli: Cli) -> None:
+    cli("plugins", "new", kind, "ab")
+    for file in Path(f"motionkit-{kind}-ab").rglob("*.py"):
+        compile(file.read_text(), str(file), "exec")
+        assert max(map(len, file.read_text().splitlines())) <= 120, file
+        assert "$" not in file.read_text()
