@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from motionkit.page import details, duration, note, table, tiles
@@ -19,7 +18,7 @@ def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
     info, record = source.info, source.info.record
     argv = list(record.argv) if record else []
-    words = shlex.join([Path(argv[0]).name, *argv[1:]]) if argv else ""
+    words = shlex.join(["motionkit", *argv[1:]]) if argv else ""
     line = " ".join(f"<span>{escape(word)}</span>" for word in words.split(" "))
     code = f"<code>{line}</code><br>" if words else ""
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
