@@ -14,6 +14,7 @@ from motionkit.evaluation._judge import open_judge
 from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._quality import Quality, measure_quality
 from motionkit.evaluation._sample import Samples, Walk, sample, segment_bounds
 from motionkit.evaluation._shown import Shown
 
@@ -24,6 +25,7 @@ __all__ = [
     "HeldOut",
     "Measured",
     "Paired",
+    "Quality",
     "RewardAlarms",
     "Samples",
     "Shown",
@@ -35,6 +37,7 @@ __all__ = [
     "export_model",
     "generate",
     "judge_ratio",
+    "measure_quality",
     "open_judge",
     "open_model",
     "refuse_one_split",

@@ -9,9 +9,7 @@ from typing import Any
 
 from motionkit.page import details, duration, note, table, tiles
 from motionkit.report._source import Source
-from motionkit.tracking import RESULT_COLUMNS, Result, headline, result_rows, results, series
-
-_NUMBERS = (1, 2, 3, 4)
+from motionkit.tracking import Result, headline, result_table, results, series
 
 
 def head(source: Source) -> str:
@@ -51,6 +49,12 @@ def result_tables(source: Source) -> str:
     if every:
         text = "The same prompts sampled with every step of the ancestral sampler, one sample each."
         more = details("With all sampling steps", note(text) + _result_table(every))
+    others = [one for one in source.info.tables if "verdict" not in one["columns"]]
+    more += "".join(
+        f"<h3>{escape(str(one.get('title', '')))}</h3>"
+        + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind="plain result")
+        for one in others
+    )
     return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{more}"
 
 
@@ -67,7 +71,8 @@ def _measured_on(source: Source) -> str:
 
 
 def _result_table(found: Sequence[Result]) -> str:
-    return table(RESULT_COLUMNS, result_rows(found), numbers=_NUMBERS, kind="plain result")
+    one = result_table(found)
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind="plain result")
 
 
 def alarms(source: Source) -> str:

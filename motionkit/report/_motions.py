@@ -17,8 +17,8 @@ from motionkit.player import PlayerTrack, player_assets, player_fragment, track_
 from motionkit.report._source import Source
 
 _LEGEND = (
-    "First sample of each prompt, same noise. Under the timeline: the reward of each segment as a bar, and when the "
-    "left and the right foot touch the floor. Drag to turn, scroll to zoom, space to play."
+    "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "
+    "right foot touch the floor. Drag to turn, scroll to zoom, space to play."
 )
 
 
@@ -95,7 +95,8 @@ def _prompts(shown: Mapping[str, Shown]) -> list[_Prompt]:
         if len(rows) < len(shown):
             continue
         try:
-            tracks = [_track(name, shown[name], place if one is first else rows[name]) for name, one in shown.items()]
+            titles = {name: name if len(shown) > 1 else f"{name} training" for name in shown}
+            tracks = [_track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
         except MotionkitError:  # no finite frame, or another body: the table still has its reward
             continue
         found.append(_Prompt(text, [shown[name].rewards[row] for name, row in rows.items()], tracks))

@@ -70,10 +70,11 @@ def read_source(path: str | Path) -> Source:
     missing += _lost_lines(info.directory / "metrics.jsonl", len(lines))
     shown: dict[str, Shown | None] = {}
     listed = info.record is not None and "heldout" in info.record.artifacts
+    paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
     for name in ("before", "after"):
         file = info.directory / "heldout" / f"{name}.npz"
         shown[name] = None
-        if file.exists() or (listed and (name == "before" or info.status == "done")):
+        if file.exists() or (listed and (paired if name == "before" else info.status == "done")):
             try:
                 shown[name] = Shown.load(file)
             except MotionkitError:

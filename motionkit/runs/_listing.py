@@ -67,6 +67,12 @@ class RunInfo:
         """The summary document of its last attempt; empty when it has not ended."""
         return dict(self.record.summary or {}) if self.record else {}
 
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """The tables of its result, as the console showed them; those that are whole."""
+        found = self.record.tables if self.record else []
+        return [one for one in found if isinstance(one.get("columns"), list) and isinstance(one.get("rows"), list)]
+
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the lines of metrics.jsonl."""
         return read_metrics(self.directory / "metrics.jsonl")

@@ -93,6 +93,7 @@ class RunRecord(_Document):
         cpu_seconds: Processor time of all attempts.
         exit_code: Of the last attempt.
         summary: The ``--json`` document of the last attempt that ended.
+        tables: What the console showed of the result at the end: ``title``, ``columns``, ``rows`` each.
         error: Why the last attempt failed.
     """
 
@@ -119,6 +120,7 @@ class RunRecord(_Document):
     cpu_seconds: Seconds = 0.0
     exit_code: int | None = None
     summary: dict[str, Any] | None = None
+    tables: list[dict[str, Any]] = []
     error: str | None = None
 
     @classmethod

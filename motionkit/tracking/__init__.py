@@ -13,6 +13,7 @@ from motionkit.tracking._results import (
     results,
     short_result,
 )
+from motionkit.tracking._retrieval import retrieval_table
 from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "result_rows",
     "result_table",
     "results",
+    "retrieval_table",
     "series",
     "short_result",
     "smoothed",

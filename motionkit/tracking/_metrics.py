@@ -97,6 +97,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ),
     ("heldout/speed", "m/s", "none", "Mean speed of the joints of held-out samples; a fall is slower motion."),
     ("heldout/path", "m", "none", "Way of the root over the ground in held-out samples."),
+    ("heldout/fid", "1", "down", "Frechet distance of generated to real clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
     # supervised training
     ("loss/diffusion", "1", "down", "Masked mean squared error of predicted x0, normalised features."),

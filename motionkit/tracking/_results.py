@@ -16,6 +16,7 @@ Tone = Literal["good", "bad", ""]
 
 _ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
+_LABELS = {"loss": "held-out loss", "retrieval/t2m/r3_32": "R@3 of 32", "retrieval/t2m/r3": "R@3 of all"}
 _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 
@@ -49,8 +50,12 @@ class Result:
 
     @property
     def label(self) -> str:
-        """Its name with its unit."""
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        """Its name for people, with its unit."""
+        return f"{self._named} ({self.unit})" if self.unit else self._named
+
+    @property
+    def _named(self) -> str:
+        return _LABELS.get(self.name, self.name)
 
     @property
     def direction(self) -> Direction:
@@ -134,7 +139,10 @@ def result_rows(found: Sequence[Result]) -> list[tuple[str, ...]]:
 
 def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
     """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers."""
-    return {"title": title, "columns": list(RESULT_COLUMNS), "rows": result_rows(found), "numbers": [1, 2, 3, 4]}
+    rows, columns = result_rows(found), list(RESULT_COLUMNS)
+    if not any(row.ci95 for row in found):
+        rows, columns = [(*row[:4], row[5]) for row in rows], [*columns[:4], columns[5]]
+    return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns) - 1))}
 
 
 def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
@@ -159,7 +167,7 @@ def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
 
 def short_result(found: Sequence[Result]) -> str:
     """Return the first result for a listing: ``reward +0.152 better``; empty without results."""
-    return " ".join((found[0].name, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
+    return " ".join((found[0]._named, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
 
 
 RESULT_COLUMNS = ("", "before", "after", "change", "95 % interval", "verdict")
@@ -185,7 +193,7 @@ def headline(found: Sequence[Result]) -> str:
 
 
 def _moved(row: Result) -> str:
-    name = f"The {row.name}" if row.name in _ORDER else row.metric.meaning.rstrip(".").replace(": ", ", ")
+    name = row._named if row._named[:1].isupper() else f"The {row._named}"
     unit = f" {row.unit}" if row.unit else ""
     span = f"from {row.text(row.before)} to {row.text(row.after)}{unit}"
     interval = f", 95 % interval {row.interval}" if row.ci95 else ""

@@ -80,13 +80,21 @@ def run_trainer(
         run.annotate(cpu_matmul=matmul_in_use())
         parts = dict(trainer.train(run))
         found = parts.pop("table", None)
+        tables = found if isinstance(found, (list, tuple)) else [found]
+        table = [one for one in tables if isinstance(one, Mapping) and {"columns", "rows"} <= one.keys()]
+        if not table and (rows := results(parts.get("heldout"))):
+            table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
+        run.annotate(tables=[_stored(one) for one in table])
         document = run.finish(parts)
         made = _write_page(component, page, run) if run.status == "done" else None
-    tables = found if isinstance(found, (list, tuple)) else [found]
-    table = [one for one in tables if isinstance(one, Mapping)]
-    if found is None and (rows := results(document["heldout"])):
-        table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
     return Outcome(document, table, run.directory, run.status, run.exit_code, made)
+
+
+def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table as run.json holds it."""
+    rows = [[cell if isinstance(cell, (int, float, str)) else str(cell) for cell in row] for row in table["rows"]]
+    title, columns = str(table.get("title", "")), [str(column) for column in table["columns"]]
+    return {"title": title, "columns": columns, "rows": rows, "numbers": list(table.get("numbers", ()))}
 
 
 def _write_page(component: Component | None, page: Callable[[Path], str] | None, run: Run) -> Path | None:

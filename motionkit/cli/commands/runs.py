@@ -85,7 +85,10 @@ def show_run(
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
         write(f"page     {page}")
-    if found:
+    if info.tables:
+        write("")
+        tables(info.tables)
+    elif found:
         write("")
         tables(result_table(found, f"Held out, before and after ({found[0].n})"))
         tables(result_table(results(info.summary.get("heldout_all_steps")), "With all sampling steps"))

@@ -83,6 +83,11 @@ class MdmTrainSettings(Group):
     final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(default=250, ge=0, description="Steps between held-out losses; 0 at the end only.")
     val_clips: int = Field(default=256, ge=1, description="Held-out clips used for the loss.")
+    samples: int = Field(
+        default=256,
+        ge=0,
+        description="Held-out captions sampled at the end, for FID in the judge's space and the page; 0 samples none.",
+    )
 
 
 class PretrainMDMSettings(TrainerSettings):

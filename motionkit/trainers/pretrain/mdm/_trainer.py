@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
@@ -11,11 +12,13 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import Quality, measure_quality, open_judge
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
-from motionkit.runs import Run
+from motionkit.runs import Run, disk_errors
 from motionkit.text import Prompt, TextRecord, proof
+from motionkit.tracking import result_table, results
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
@@ -25,6 +28,9 @@ from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
+
+_logger = logging.getLogger("motionkit.pretrain")
+_STEPS, _GUIDANCE = 10, 2.5  # of the samples at the end
 
 
 class PretrainMDM:
@@ -63,6 +69,11 @@ class PretrainMDM:
         self._random_crop = dataset.random_crop
         self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
         self._val_clips = usable_clips(dataset, "val", settings.dataset.label, least=1)[: settings.train.val_clips]
+        self._judge = None
+        if settings.train.samples:
+            self._judge, why = open_judge(None, dataset, device=self.device)
+            if self._judge is None:
+                _logger.info("no FID at the end, for want of a judge: %s", why)
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
@@ -118,6 +129,7 @@ class PretrainMDM:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
+            _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
             start.values = {"loss": self._validate(held_out)}
         self.policy.save(run.artifact("policy"), tensors=False)
         last = float("nan")
@@ -137,11 +149,38 @@ class PretrainMDM:
             if math.isnan(last):  # resumed after the last step
                 last = self._validate(held_out)
             self.policy.save(run.artifact("policy"))
+            quality = self._sample(run)
         before = float(start.values["loss"])
-        return {
-            "heldout": {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}},
-            "metrics": {"val/loss/diffusion": last},
-        }
+        heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
+        tables = [result_table(results(heldout), f"Diffusion loss on {len(self._val_clips)} held-out clips")]
+        metrics = {"val/loss/diffusion": last}
+        if quality is not None:
+            metrics |= {"heldout/fid": quality.fid, "heldout/judge/mean": quality.score}
+            rows = [
+                ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
+                ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
+            ]
+            title = f"{quality.count} held-out captions, {_STEPS} steps, guidance {_GUIDANCE}"
+            tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
+        return {"heldout": heldout, "metrics": metrics, "table": tables}
+
+    def _sample(self, run: Run) -> Quality | None:
+        """Compare samples with real clips, and keep some for the page; None without a judge."""
+        clips = self._val_clips[: self.settings.train.samples]
+        judge = self._judge
+        tmr = getattr(judge, "tmr", None)
+        if judge is None or tmr is None or len(clips) < 2:
+            return None
+        _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
+        self.policy.network.eval()
+        policy = cast(DiffusionPolicy, self.policy)
+        steps = min(_STEPS, len(policy.schedule))
+        quality = measure_quality(policy, clips, judge, tmr, steps=steps, guidance=_GUIDANCE)
+        folder = run.artifact("heldout")
+        with disk_errors("write the held-out motions", folder):
+            folder.mkdir(exist_ok=True)
+            quality.shown.save(folder / "after.npz")
+        return quality
 
     def _batches(self) -> MdmBatches:
         settings = self.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,6 +16,7 @@ from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
 from motionkit.text import TextFeatures, proof
+from motionkit.tracking import retrieval_table
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
@@ -26,6 +28,7 @@ from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 
+_logger = logging.getLogger("motionkit.pretrain")
 FOLDER = "tmr"
 _GROUPS = 4
 _HEADLINE = "retrieval/t2m/r3_32"
@@ -138,6 +141,7 @@ class PretrainTMR:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
+            _logger.info("measuring retrieval on %d held-out clips before training", len(self._val_clips))
             start.values = self._validate()
         after: dict[str, float] = {}
 
@@ -154,7 +158,8 @@ class PretrainTMR:
             return {}
         after = after or self._validate()  # empty when resumed after the last step
         save_tmr(run.artifact(FOLDER), self.tmr, half=settings.train.save_half, extra=self._provenance(after))
-        return {"heldout": self._heldout(start.values, after), "metrics": after}
+        table = retrieval_table(after, f"Retrieval on {len(self._val_clips)} held-out clips, % (median rank: of clips)")
+        return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
