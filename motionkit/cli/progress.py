@@ -59,7 +59,7 @@ def follow(run: Any, title: str) -> Iterator[None]:
             found = next((key for key in _POINTS if key in metrics), "")
             if found:
                 sign = "+" if found.endswith("/delta") else ""
-                point = f"{_POINTS[found]} {metrics[found]:{sign}.3f}"
+                point = f"{_POINTS[found]} {round(metrics[found], 3) + 0.0:{sign}.3f}"
             shown = f"{_SHOWN[name]} {_four(sum(recent) / len(recent))}" if name and recent else ""
             step(at - last, note="  ".join(part for part in (shown, point if at else "") if part))
             last = at

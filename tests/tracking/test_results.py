@@ -71,6 +71,11 @@ def test_columns_of_a_row_have_the_same_digits() -> None:
     assert rows[1][:5] == ("jerk (m/s³)", "366.1", "383.6", "+17.6", "-11.9 to +47.3")
 
 
+def test_a_change_that_rounds_to_zero_has_no_minus() -> None:
+    (row,) = results({"reward": block(0.5, 0.49999, -0.1, 0.1)})
+    assert result_rows([row])[0][3] == "+0.000"
+
+
 def test_averages() -> None:
     points = [(float(step), float(step % 7)) for step in range(1, 101)]
     assert binned(points, 200) == points

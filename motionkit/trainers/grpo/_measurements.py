@@ -177,7 +177,7 @@ class Measurements:
 def _in_words(found: Mapping[str, Paired]) -> str:
     """Return a point of the curve in words."""
     shown = [(name, found[name]) for name in ("reward", "judge") if name in found]
-    return ", ".join(f"{name} {paired.after:.3f} ({paired.delta:+.3f})" for name, paired in shown)
+    return ", ".join(f"{name} {paired.after:.3f} ({round(paired.delta, 3) + 0.0:+.3f})" for name, paired in shown)
 
 
 def _asked(name: str, heldout: HeldOut) -> str:
