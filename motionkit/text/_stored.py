@@ -136,10 +136,13 @@ class _StandIn:
         try:
             found = self._student.encode([text]).tokens[0]
         except MotionkitError as error:
+            strange = not set(words_of(text)) - {",", *self._student.unknown(text)}
             raise MotionkitError(
                 error.message,
-                why="; ".join(part for part in (error.why, self._nearest(text)) if part),
-                fix=error.fix or f"use other words, or install the model that knows all: {self._absent.fix}",
+                why="; ".join(part for part in (error.why, "" if strange else self._nearest(text)) if part),
+                fix=error.fix
+                or "use other words (motionkit generate --list-prompts prints some), or install the model "
+                f"that knows all: {self._absent.fix}",
             ) from error
         if not self._told:
             self._told = True

@@ -119,7 +119,12 @@ class StudentEncoder:
         index = [self._index[word] for word in words if word in self._index]
         if not words:
             raise MotionkitError(f"{text!r} has no word.", fix="describe a movement in English.")
-        if unknown := self.unknown(text):
+        unknown = self.unknown(text)
+        if len(unknown) == len([word for word in words_of(text) if word != ","]):
+            known = f"the built-in text model knows {len(self.vocabulary)} English words"
+            near = self._spelled_alike(unknown)
+            raise MotionkitError(f"no word of {text!r} is known.", why=f"{known}; {near}" if near else known)
+        if unknown:
             raise MotionkitError(f"{text!r}: {_told(unknown)} not known.", why=self._spelled_alike(unknown))
         if len(index) > LONGEST:
             raise MotionkitError(

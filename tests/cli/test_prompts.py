@@ -48,7 +48,7 @@ def test_stdin_and_file() -> None:
         (("a", "person", "walks"), None, "motionkit generate 'a person walks' OUT"),
         (("a", "person", "walks", "walk.bvh"), None, "motionkit generate 'a person walks' walk.bvh"),
         (("a person walz", "out"), None, "the word 'walz' is not known"),
-        (("走路", "out"), None, "the word '走路' is not known"),
+        (("走路", "out"), None, "no word of '走路' is known"),
         (("?!", "out"), None, "has no word"),
         (("-", "out"), "\n \n", "stdin has no prompt"),
         (("-", "-", "out"), "walk", "stdin can be read once"),
