@@ -145,10 +145,11 @@ def read_all(
 
     Example:
         >>> import motionkit
-        >>> [clip.save(f"take{i}.bvh") for i, clip in enumerate(motionkit.load_policy().generate(
-        ...     ["a person walks", "a person jumps"], durations=[2], inference_timesteps=2))]
-        [PosixPath('take0.bvh'), PosixPath('take1.bvh')]
-        >>> [clip.frames for clip in motionkit.read_all(".")]
+        >>> from pathlib import Path
+        >>> Path("takes").mkdir()
+        >>> motions = motionkit.load_policy().generate(["walk", "jump up"], durations=[2], inference_timesteps=2)
+        >>> files = [motion.save(f"takes/{number}.bvh") for number, motion in enumerate(motions)]
+        >>> [motion.frames for motion in motionkit.read_all("takes")]
         [40, 40]
     """
     from motionkit.clips.convert import open_sources
