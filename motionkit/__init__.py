@@ -13,6 +13,15 @@ The whole of `motionkit grpo`, from Python::
         metrics = grpo.step(prompts[8 * step : 8 * step + 8])
         print(step, metrics["reward/mean"])
     policy.save(Path("tuned"))
+    motions = load_policy("tuned").generate("a person walks | a person waves")
+    motions[0].save("wave.html")  # or .bvh, .glb, .mp4, .gif, .npz, .npy
+
+Motions of files, from any format to any other::
+
+    motion = motionkit.read("walk.bvh")
+    motion.fps, motion.positions()  # [T, J, 3], metres, Y up
+    motion.cut(10, 50).save("part.glb")
+    motionkit.convert("recordings", "data/mocap")  # a folder of files as a HumanML3D dataset
 
 Settings of the algorithm are in `motionkit.trainers.grpo.api`. Nothing here imports torch before it is used.
 """
@@ -26,17 +35,33 @@ from motionkit._version import __version__
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit._api import load_dataset, load_policy, load_reward
+    from motionkit._api import convert, load_dataset, load_policy, load_reward, read, read_all
+    from motionkit.clips.motion_clip import MotionClip
     from motionkit.trainers.grpo.api import GRPO
 
 _HOMES = {
     "GRPO": "motionkit.trainers.grpo.api",
+    "MotionClip": "motionkit.clips.motion_clip",
+    "convert": "motionkit._api",
     "load_dataset": "motionkit._api",
     "load_policy": "motionkit._api",
     "load_reward": "motionkit._api",
+    "read": "motionkit._api",
+    "read_all": "motionkit._api",
 }
 
-__all__ = ["GRPO", "MotionkitError", "__version__", "load_dataset", "load_policy", "load_reward"]
+__all__ = [
+    "GRPO",
+    "MotionClip",
+    "MotionkitError",
+    "__version__",
+    "convert",
+    "load_dataset",
+    "load_policy",
+    "load_reward",
+    "read",
+    "read_all",
+]
 
 
 def __getattr__(name: str) -> Any:

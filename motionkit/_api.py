@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from motionkit.config import choose_one
+from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
+    from motionkit.clips.convert import ConvertReport
+    from motionkit.clips.motion_clip import MotionClip
     from motionkit.datasets.base import TextMotionDataset
-    from motionkit.policies.base import DiffusionPolicy
+    from motionkit.policies.generating import TextToMotionPolicy
     from motionkit.rewards.base import Reward
 
 
@@ -20,13 +24,14 @@ def load_policy(
     dataset: TextMotionDataset | None = None,
     device: str = "cpu",
     **options: Any,
-) -> DiffusionPolicy:
+) -> TextToMotionPolicy:
     """Load a text-to-motion policy.
 
     Args:
         checkpoint: ``"starter"``, a run folder, or a checkpoint file of the policy's own format.
         name: Policy plugin.
-        dataset: Where the feature statistics come from when the checkpoint has none (released MDM files).
+        dataset: Where the feature statistics come from when the checkpoint has none (released MDM files). Give it for
+            training; without one the policy takes typed prompts too where MiniLM is not installed.
         device: ``cpu``, ``cuda``, ``cuda:1``, ...
         **options: Other options of the plugin (``motionkit plugins show policies mdm`` lists them).
 
@@ -39,7 +44,7 @@ def load_policy(
         >>> policy.fps, policy.skeleton.name
         (20.0, 'humanml')
     """
-    policy: DiffusionPolicy = choose_one("policies", name, {"checkpoint": str(checkpoint)} | options).build(
+    policy: TextToMotionPolicy = choose_one("policies", name, {"checkpoint": str(checkpoint)} | options).build(
         device=device, dataset=dataset
     )
     return policy
@@ -83,3 +88,131 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
     """
     dataset: TextMotionDataset = choose_one("datasets", name, options).build()
     return dataset
+
+
+def read(
+    path: str | Path,
+    *,
+    up: Literal["auto", "y", "z"] = "auto",
+    units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
+    source_fps: float = 0.0,
+) -> MotionClip:
+    """Read a motion file of any known format.
+
+    Args:
+        path: BVH, Unreal / MPL JSON, AMASS or SMPL npz, joints or features as .npy, motionkit npz.
+        up: Vertical axis of BVH files and joint arrays; ``auto`` looks at the rest pose.
+        units: Unit of BVH files and joint arrays; ``auto`` looks at the length of the legs.
+        source_fps: Frames per second of files that do not say; 0 takes 20.
+
+    Returns:
+        The motion in metres, right-handed, Y up, with what the file knows of captions and splits.
+
+    Raises:
+        MotionkitError: The file is missing, damaged or in no known format, or holds several motions.
+
+    Example:
+        >>> import motionkit
+        >>> from motionkit.starter import generate
+        >>> import numpy as np
+        >>> np.save("walk.npy", generate("walk", frames=40).joints)
+        >>> motionkit.read("walk.npy").cut(10, 30).save("part.bvh")
+        PosixPath('part.bvh')
+    """
+    found = read_all(path, up=up, units=units, source_fps=source_fps)
+    if len(found) > 1:
+        raise MotionkitError(f"{path} holds {len(found)} motions.", fix="motionkit.read_all(path) returns them.")
+    return found[0]
+
+
+def read_all(
+    path: str | Path,
+    *,
+    up: Literal["auto", "y", "z"] = "auto",
+    units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
+    source_fps: float = 0.0,
+) -> list[MotionClip]:
+    """Read all motions of a file, or of a folder with its sub-folders (HumanML3D and KIT folders too).
+
+    Args:
+        path: File or folder.
+        up: See `read`.
+        units: See `read`.
+        source_fps: See `read`.
+
+    Raises:
+        MotionkitError: A file cannot be read, or there is no motion.
+
+    Example:
+        >>> import motionkit
+        >>> from pathlib import Path
+        >>> Path("takes").mkdir()
+        >>> motions = motionkit.load_policy().generate(["walk", "jump up"], durations=[2], inference_timesteps=2)
+        >>> files = [motion.save(f"takes/{number}.bvh") for number, motion in enumerate(motions)]
+        >>> [motion.frames for motion in motionkit.read_all("takes")]
+        [40, 40]
+    """
+    from motionkit.clips.convert import open_sources
+    from motionkit.clips.motion_clip import MotionClip
+    from motionkit.motion import ReadOptions
+
+    opened = open_sources([Path(path)], ReadOptions(up=up, unit=units, fps=source_fps))
+    clips = [clip for source in opened.sources for clip in source.load()]
+    for clip in clips:
+        if clip.fault is not None:
+            raise clip.fault
+    return [MotionClip.of(clip) for clip in clips]
+
+
+def convert(
+    inputs: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    to: Literal["humanml", "kit", "mpl", "bvh", "glb", "mp4", "gif", "html", "joints", "npz"] | None = None,
+    fps: float = 0.0,
+    captions: str | Path | None = None,
+    fix: bool = False,
+    mirror: bool = False,
+    overwrite: bool = False,
+    up: Literal["auto", "y", "z"] = "auto",
+    units: Literal["auto", "m", "dm", "cm", "mm", "in", "asf"] = "auto",
+    jobs: int = 1,
+) -> ConvertReport:
+    """Convert motion files or folders, the same as ``motionkit convert``.
+
+    Args:
+        inputs: Files and folders.
+        out: File or folder to make; without `to` its ending decides, and a folder becomes a HumanML3D dataset.
+        to: Format to write.
+        fps: Frames per second to write; 0 keeps each clip's own.
+        captions: CSV with a row per clip.
+        fix: Keep the longest clean run of each clip.
+        mirror: Datasets: also each clip's mirror image.
+        overwrite: Replace the file, or what an earlier conversion wrote in the folder.
+        up: See `read`.
+        units: See `read`.
+        jobs: Worker processes.
+
+    Returns:
+        What was written, and what could not be used.
+
+    Raises:
+        MotionkitError: Nothing could be converted, or an option has no effect.
+
+    Example:
+        >>> import motionkit
+        >>> (clip,) = motionkit.load_policy().generate("a person jumps", inference_timesteps=2)
+        >>> motionkit.convert(clip.save("jump.bvh"), "jump.glb").frames
+        120
+    """
+    from motionkit.clips.convert import OutputOptions, open_sources, plan_conversion, refuse_idle, run_conversion
+    from motionkit.motion import ReadOptions, read_caption_table
+
+    paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
+    options = OutputOptions(fps=fps, mirror=mirror, fix=fix, overwrite=overwrite)
+    request = plan_conversion(Path(out), [str(path) for path in paths], to, options)
+    reading = ReadOptions(up=up, unit=units)
+    sources = open_sources(paths, reading).sources
+    refuse_idle(reading, sources)
+    table = read_caption_table(Path(captions)) if captions is not None else None
+    return run_conversion(request, sources, table=table, jobs=jobs)

@@ -46,9 +46,25 @@ def test_ten_lines(dataset, tmp_path: Path) -> None:
         assert 0 <= metrics["reward/mean"] <= 1
     policy.save(tmp_path / "tuned")
 
-    tuned = load_policy(tmp_path / "tuned").tensors()
+    tuned = load_policy(tmp_path / "tuned")
+    motions = tuned.generate("a person walks | a person waves", durations=[1, 1])
+    assert motions[0].save(tmp_path / "wave.html").read_text().startswith("<!doctype html>")
+    motions[0].save(tmp_path / "wave.bvh")
+    again = motionkit.read(tmp_path / "wave.bvh")
+    assert (again.frames, again.fps) == (40, pytest.approx(20.0))
+    motionkit.convert(tmp_path / "wave.bvh", tmp_path / "wave.glb")
+    assert (tmp_path / "wave.glb").read_bytes()[:4] == b"glTF"
+
+    tuned = tuned.tensors()
     assert tuned.keys() == before.keys()
     assert any(not torch.equal(value, before[name]) for name, value in tuned.items())
+
+
+def test_an_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(MotionkitError, match=r"tmr-dense: there is no option 'alfa'; did you mean alpha\?"):
+        motionkit.load_reward("tmr-dense", alfa=1)
+    with pytest.raises(MotionkitError, match=r"there is no option 'xyz'$"):
+        motionkit.load_policy("starter", xyz=1)
 
 
 def test_options_are_checked(dataset) -> None:

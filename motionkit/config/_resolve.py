@@ -322,11 +322,22 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
     plugins.warn_hidden(kind, name)
     # A path is a path, whether the option holds one or a word such as "starter" as well.
     plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    model = plugins.get(kind, name).options
     try:
-        return Chosen(kind, name, plugins.get(kind, name).options.model_validate(plain))
+        return Chosen(kind, name, model.model_validate(plain))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        known = [leaf.key for leaf in leaves(model)]
+        problems = "; ".join(_problem(item["loc"], item["type"], item["msg"], known) for item in error.errors())
         raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
+
+
+def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
+    """Return one finding of pydantic in words; an unknown option comes with the known one that is spelled alike."""
+    key = ".".join(map(str, path))
+    if kind != "extra_forbidden":
+        return f"{key}: {message}"
+    hint = suggest(key, known)
+    return f"there is no option {key!r}" + (f"; {hint}" if hint else "")
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

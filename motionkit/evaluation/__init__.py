@@ -15,8 +15,8 @@ from motionkit.evaluation._leaks import describe_shared, refuse_one_split, share
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._quality import Quality, measure_quality
-from motionkit.evaluation._sample import Samples, Walk, sample, segment_bounds
 from motionkit.evaluation._shown import Shown
+from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
 __all__ = [
     "MIN_RATIO",

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from motionkit.evaluation._sample import sample
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.rl import NoiseSource, StepPlan
+from motionkit.policies.generating import BATCH, generate_motions
+from motionkit.rl import StepPlan
 from motionkit.runs import OutputFolder
 from motionkit.text import Prompt
 
-BATCH = 64
 RECORD = "motions.json"
 PAGE = "motions.html"
 """The page that plays the motions; `export_motions` makes it, and it belongs to the folder like the rest."""
@@ -30,6 +28,7 @@ def generate(
     samples: int = 1,
     guidance: float = 2.5,
     seed: int = 0,
+    batch: int = BATCH,
     facts: dict[str, Any] | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -49,9 +48,10 @@ def generate(
         samples: Motions per prompt.
         guidance: Classifier-free guidance scale.
         seed: Seed of the noise.
+        batch: Motions that are sampled at once.
         facts: Further entries of motions.json.
         overwrite: Replace what an earlier call wrote into `out`; nothing else in it is ever touched.
-        progress: Called with the number of motions made, batch after batch.
+        progress: Called with 1 after each motion.
 
     Returns:
         One entry per motion, as in motions.json.
@@ -63,11 +63,20 @@ def generate(
     place.claim()
     names = [_name(number, sample) for number in range(len(prompts)) for sample in range(samples)]
     place.require_free([*_files(names), RECORD, PAGE])
-    policy.condition(prompts)  # refuses a prompt before anything is made; what it encodes stays cached
+    policy.condition(prompts)  # refuses a prompt before a folder is made
+    made = generate_motions(policy, prompts, plan, samples=samples, guidance=guidance, seed=seed, batch=batch)
+    entries: list[dict[str, Any]] = []
     with place.beside() as part:
         for folder in ("new_joints", "new_joint_vecs"):
             (part / folder).mkdir()
-        entries = _write_motions(part, policy, prompts, plan, samples, guidance, seed, progress)
+        for number, clip in enumerate(made):
+            entry = _entry(names[number], prompts[number // samples], number % samples, policy.fps)
+            assert clip.features is not None
+            np.save(part / entry["joints"], clip.positions().float().numpy())
+            np.save(part / entry["features"], clip.features.numpy())
+            entries.append(entry)
+            if progress is not None:
+                progress(1)
     document = {
         "schema": 1,
         "skeleton": policy.skeleton.name,
@@ -79,35 +88,6 @@ def generate(
         "motions": entries,
     }
     place.settle(part, document, also=(PAGE,))
-    return entries
-
-
-@torch.no_grad()
-def _write_motions(
-    part: Path,
-    policy: DiffusionPolicy,
-    prompts: Sequence[Prompt],
-    plan: StepPlan,
-    samples: int,
-    guidance: float,
-    seed: int,
-    progress: Callable[[int], None] | None,
-) -> list[dict[str, Any]]:
-    """Sample batch after batch into a folder; return what each motion is."""
-    entries: list[dict[str, Any]] = []
-    per_batch = max(1, BATCH // samples)
-    for first in range(0, len(prompts), per_batch):
-        batch = prompts[first : first + per_batch]
-        done = sample(policy, batch, plan, NoiseSource(seed), samples=samples, guidance=guidance)
-        asked, motions = done.prompts, done.motions
-        joints, features = motions.joints.float().cpu().numpy(), motions.features.float().cpu().numpy()
-        for row, prompt in enumerate(asked):
-            name = _name(first + row // samples, row % samples)
-            for file, array in zip(_files([name]), (joints, features), strict=True):
-                np.save(part / file, array[row, : prompt.length])
-            entries.append(_entry(name, prompt, row % samples, policy.fps))
-        if progress is not None:
-            progress(len(asked))
     return entries
 
 

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation._sample import sample
 from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, refuse_dead
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan

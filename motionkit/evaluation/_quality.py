@@ -9,7 +9,7 @@ import torch
 
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR, Crop
-from motionkit.evaluation._sample import sample
+from motionkit.policies.sampling import sample
 from motionkit.evaluation._shown import Shown
 from motionkit.metrics import frechet
 from motionkit.policies.base import DiffusionPolicy

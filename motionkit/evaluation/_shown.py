@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._sample import Samples
+from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import Scored
 from motionkit.runs import write_bytes_atomic
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from motionkit.clips.convert import (
     FileTarget,
     claim_folder,
     convert,
-    convert_file,
     generated_texts,
     kind_of,
     require_file,
@@ -67,29 +65,6 @@ def export_motions(folder: Path, kinds: Sequence[FileKind], *, overwrite: bool =
     }
     _write_page(folder, folder / PAGE, sources[:MAX_TRACKS])
     return reports
-
-
-def export_one(make: Callable[[Path], object], out: Path, *, overwrite: bool = False) -> ConvertReport:
-    """Generate into a folder that does not stay, and write what it holds as one file.
-
-    Args:
-        make: Makes the motions in the folder it is given, as `generate` does.
-        out: The file; its ending says what it is.
-        overwrite: Replace it.
-
-    Raises:
-        MotionkitError: The motions do not fit into one such file, or it cannot be written; see `require_places`.
-    """
-    kind = kind_of(out)
-    assert kind is not None, "the caller looks at the ending first"
-    with tempfile.TemporaryDirectory(prefix="motionkit-") as scratch:
-        make(Path(scratch) / "motions")
-        folder = Path(scratch) / "motions"
-        sources = _sources(folder)
-        report = convert_file(sources, out, kind, overwrite=overwrite)
-        if kind == "html":
-            _write_page(folder, out, sources)
-        return report
 
 
 def _write_page(folder: Path, path: Path, sources: Sequence[FileSource]) -> None:

@@ -27,6 +27,8 @@ class Condition(Protocol):
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 
+    A class that derives from `motionkit.policies.generating.TextToMotionPolicy` has ``generate`` as well.
+
     The options of its plugin may have ``checkpoint``, and beside it ``reference``, a second checkpoint: ``grpo`` then
     opens both and measures the KL between them.
 

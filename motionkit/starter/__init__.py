@@ -6,7 +6,7 @@ rotations, root and contacts.
 
 from motionkit.starter._body import OFFSETS, PARENTS
 from motionkit.starter._generate import CATALOGUE, Order, StarterClip, actions, find, generate, perform
-from motionkit.starter._pack import captions, embeddings, table_path, weights_path
+from motionkit.starter._pack import captions, embeddings, student_path, table_path, weights_path
 
 __all__ = [
     "CATALOGUE",
@@ -20,6 +20,7 @@ __all__ = [
     "find",
     "generate",
     "perform",
+    "student_path",
     "table_path",
     "weights_path",
 ]

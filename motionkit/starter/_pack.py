@@ -24,6 +24,11 @@ def table_path() -> Path:
     return Path(__file__).parent / "weights" / "text.safetensors"
 
 
+def student_path() -> Path:
+    """Return the path of the student of MiniLM (``student.safetensors``, ``student.json`` beside it)."""
+    return Path(__file__).parent / "weights" / "student.safetensors"
+
+
 def embeddings() -> tuple[tuple[str, ...], Tensor]:
     """Return the captions and their stored embeddings ``[N, 384]`` float32, each of length 1 (to float16).
 

@@ -6,18 +6,25 @@ from motionkit.text._load import ENCODERS, load_encoder
 from motionkit.text._prompt import SEPARATOR, Prompt
 from motionkit.text._record import TextRecord, proof
 from motionkit.text._stored import StoredEncoder, read_table, write_table
+from motionkit.text._student import StudentEncoder, StudentNetwork, words_of, write_student
+from motionkit.text._transformers import MiniLMEncoder
 
 __all__ = [
     "ENCODERS",
     "SEPARATOR",
     "CachedEncoder",
+    "MiniLMEncoder",
     "Prompt",
     "StoredEncoder",
+    "StudentEncoder",
+    "StudentNetwork",
     "TextEncoder",
     "TextFeatures",
     "TextRecord",
     "load_encoder",
     "proof",
     "read_table",
+    "words_of",
+    "write_student",
     "write_table",
 ]

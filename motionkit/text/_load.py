@@ -21,6 +21,7 @@ def load_encoder(
     *,
     model: str = "",
     table: Path | None = None,
+    student: Path | None = None,
     local: bool = False,
     device: torch.device | str = "cpu",
 ) -> CachedEncoder:
@@ -30,6 +31,7 @@ def load_encoder(
         name: ``clip``, ``distilbert``, ``minilm`` or ``stored``.
         model: Folder or hub id of the model; empty for the encoder's default from the local cache.
         table: Table of stored embeddings (``stored`` only); texts outside it go to MiniLM.
+        student: Stands in where MiniLM is not installed (``stored`` without `model` only); see `StoredEncoder`.
         local: Never use the network, not even for a hub id.
         device: Where the model runs; features are returned on the CPU.
 
@@ -50,7 +52,8 @@ def load_encoder(
     elif name == "minilm":
         encoder = MiniLMEncoder(model, local=local, device=device)
     elif name == "stored" and table is not None:
-        encoder = StoredEncoder(table, fallback=partial(MiniLMEncoder, model, local=local, device=device))
+        fallback = partial(MiniLMEncoder, model, local=local, device=device)
+        encoder = StoredEncoder(table, fallback=fallback, student=None if model else student)
     elif name == "stored":
         raise MotionkitError("the stored text encoder needs its table of embeddings.")
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import safetensors
@@ -16,18 +18,24 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextEncoder, TextFeatures
+from motionkit.text._student import StudentEncoder, words_of
+
+log = logging.getLogger("motionkit.text")
 
 _LIMIT = 64 << 20
 """Largest JSON file of a table, in bytes."""
 
 
 class StoredEncoder:
-    """Looks texts up in a table and encodes other texts with `fallback`.
+    """Looks texts up in a table; other texts are encoded by the model that filled it.
 
     Args:
         table: File written by `write_table` (``x.safetensors``, with ``x.json`` beside it).
         fallback: Makes the encoder that filled the table; called at the first unknown text. None = unknown texts are
             errors.
+        student: File of a `StudentEncoder` that stands in where `fallback` cannot be opened; then case and punctuation
+            do not matter in the table either. Training must not use it: a run would go on differently where the
+            model is installed.
 
     Raises:
         MotionkitError: The table is missing or damaged.
@@ -40,12 +48,15 @@ class StoredEncoder:
 
     name = "stored"
 
-    def __init__(self, table: Path, *, fallback: Callable[[], TextEncoder] | None = None) -> None:
+    def __init__(
+        self, table: Path, *, fallback: Callable[[], TextEncoder] | None = None, student: Path | None = None
+    ) -> None:
         texts, vectors = read_table(table)
         self.width = vectors.shape[1]
         self.fingerprint = "stored-" + hashlib.sha256(table.read_bytes()).hexdigest()[:16]
         self._rows = {text: vectors[i : i + 1] for i, text in enumerate(texts)}
         self._make_fallback = fallback
+        self._student = student
         self._fallback: TextEncoder | None = None
 
     def __contains__(self, text: str) -> bool:
@@ -55,25 +66,88 @@ class StoredEncoder:
         """Return ``[B, 1, F]`` features.
 
         Raises:
-            MotionkitError: A text is not in the table and there is no fallback.
+            MotionkitError: A text is not in the table, and nothing else can encode it.
         """
         return pad_rows([self._rows[text] if text in self._rows else self._ask(text) for text in texts])
 
     def _ask(self, text: str) -> Tensor:
+        """Return the features of a text that is not in the table."""
         if self._fallback is None:
-            if self._make_fallback is None:
-                raise MotionkitError(f"{text!r} has no stored embedding.", fix="use one of the table's texts.")
-            try:
-                self._fallback = self._make_fallback()
-            except MotionkitError as error:
-                raise MotionkitError(
-                    f"{text!r} has no stored embedding, and its encoder cannot be loaded: {error.message}",
-                    why=error.why,
-                    fix=error.fix,
-                ) from error
+            self._fallback = self._open_fallback(text)
             if self._fallback.width != self.width:
                 raise MotionkitError(f"the table has {self.width} features, its encoder {self._fallback.width}.")
         return self._fallback.encode([text]).tokens[0]
+
+    def _open_fallback(self, text: str) -> TextEncoder:
+        """Open the model behind the table, else its student."""
+        if self._make_fallback is None:
+            raise MotionkitError(
+                f"{text!r} has no stored embedding.", why=self._nearest(text), fix="use one of the table's texts."
+            )
+        try:
+            return self._make_fallback()
+        except MotionkitError as error:
+            if self._student is None:
+                raise MotionkitError(
+                    f"{text!r} has no stored embedding, and its encoder cannot be loaded: {error.message}",
+                    why=f"{error.why} {self._nearest(text)}".strip(),
+                    fix=error.fix,
+                ) from error
+            return _StandIn(self._rows, StudentEncoder(self._student), error, self._nearest)
+
+    def _nearest(self, text: str) -> str:
+        """Return the three stored texts that are nearest in spelling, as a sentence."""
+        near = difflib.get_close_matches(text, self._rows, 3, cutoff=0.0)
+        return f"nearest stored texts: {'; '.join(near)}"
+
+
+class _StandIn:
+    """Encodes texts where the model behind a table is not installed: stored texts in other spelling, else a student.
+
+    Args:
+        rows: The table.
+        student: Encodes what is not in it.
+        absent: Why the model itself cannot be opened.
+        nearest: Returns the nearest stored texts.
+    """
+
+    def __init__(
+        self, rows: Mapping[str, Tensor], student: StudentEncoder, absent: MotionkitError, nearest: Callable[[str], str]
+    ) -> None:
+        self.name, self.width, self.fingerprint = student.name, student.width, student.fingerprint
+        self._rows = {tuple(words_of(text)): row for text, row in rows.items()}
+        self._student = student
+        self._absent = absent
+        self._nearest = nearest
+        self._told = False
+
+    def encode(self, texts: Sequence[str]) -> TextFeatures:
+        """Return ``[B, 1, F]`` features.
+
+        Raises:
+            MotionkitError: The student does not know a word; says how to get the model itself.
+        """
+        return pad_rows([self._encode(text) for text in texts])
+
+    def _encode(self, text: str) -> Tensor:
+        row = self._rows.get(tuple(words_of(text)))
+        if row is not None:
+            return row
+        try:
+            found = self._student.encode([text]).tokens[0]
+        except MotionkitError as error:
+            strange = not set(words_of(text)) - {",", *self._student.unknown(text)}
+            raise MotionkitError(
+                error.message,
+                why="; ".join(part for part in (error.why, "" if strange else self._nearest(text)) if part),
+                fix=error.fix
+                or "use other words (motionkit generate --list-prompts prints some), or install the model "
+                f"that knows all: {self._absent.fix}",
+            ) from error
+        if not self._told:
+            self._told = True
+            log.info("prompts are embedded by a small copy of MiniLM; for MiniLM itself: %s", self._absent.fix)
+        return found
 
 
 def write_table(path: Path, texts: Sequence[str], vectors: Tensor, *, encoder: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from pydantic import Field
 
+from motionkit.cli._prompts import STDIN, list_prompts, read_prompts, refuse_loose_words
 from motionkit.cli._stop import working
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
@@ -60,6 +61,9 @@ class GenerateSettings(Settings):
     num_samples: Annotated[int, Cli("--num-samples", panel="Sampler")] = Field(
         default=1, ge=1, le=10_000, description="Motions per text."
     )
+    batch_size: Annotated[int, Cli("--batch-size", panel="Sampler")] = Field(
+        default=64, ge=1, le=10_000, description="Motions sampled at once; lower it when memory runs out."
+    )
     seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(default=0, ge=0, description="Seed of the noise.")
     device: Annotated[str, Cli("--device")] = Field(default="auto", description="auto, cpu, mps, cuda, cuda:N or N.")
 
@@ -75,7 +79,8 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Argument(
                 metavar="TEXT",
-                help="What to do; ' | ' separates actions that follow. None with --dataset, which asks its prompts.",
+                help="What to do; ' | ' separates actions. - reads prompts from stdin, one a line. Leave it out with "
+                "--dataset or --prompts.",
                 show_default=False,
             ),
         ] = None,
@@ -83,6 +88,9 @@ def register(app: typer.Typer) -> None:
             Path,
             typer.Argument(metavar="OUT", help="Folder to make; or one .bvh, .glb, .html, .mp4, .gif, .npz or .npy."),
         ],
+        prompts: Annotated[
+            Path | None, typer.Option("--prompts", metavar="FILE", help="File with one prompt a line.")
+        ] = None,
         to: Annotated[
             list[str] | None,
             typer.Option(
@@ -95,6 +103,16 @@ def register(app: typer.Typer) -> None:
         overwrite: Annotated[
             bool, typer.Option("--overwrite", help="Replace what an earlier generate wrote in OUT; other files stay.")
         ] = False,
+        listing: Annotated[
+            bool,
+            typer.Option(
+                "--list-prompts",
+                help="Print what the starter policy can do, and exit.",
+                metavar="",
+                is_eager=True,
+                callback=list_prompts,
+            ),
+        ] = False,
     ) -> Mapping[str, Any]:
         """Make motions from texts, or from the prompts of a dataset.
 
@@ -102,54 +120,49 @@ def register(app: typer.Typer) -> None:
         formats. Rotations for bvh, glb and mpl are found from the joints; the fit is printed.
         """
         from motionkit.clips.convert import kind_of
+        from motionkit.clips.motion_clip import save_clips
         from motionkit.evaluation import generate as write_motions
-        from motionkit.evaluation.export import export_motions, export_one, require_places
+        from motionkit.evaluation.export import export_motions, require_places
         from motionkit.policies.device import resolve_device
-        from motionkit.rl import DDIM, DDPM, StepPlan
-        from motionkit.text import Prompt
+        from motionkit.policies.generating import generate_motions, plan_steps, typed_prompts
 
         seconds = _seconds(durations)
+        typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
         dataset = settings.dataset.build() if settings.dataset is not None else None
         policy: DiffusionPolicy = settings.policy.build(device=resolve_device(settings.device), dataset=dataset)
-        prompts: Sequence[Prompt]
+        asked: Sequence[Prompt]
         split = None
         if dataset is None:
-            prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in texts or []]
+            asked = typed_prompts(policy, typed, seconds)
         else:
-            split, prompts = _asked(settings, dataset, policy)
+            split, asked = _asked(settings, dataset, policy)
         sampler = settings.sampler
-        plan = StepPlan.build(
-            policy.schedule,
-            DDPM() if sampler.kind == "ddpm" else DDIM(sampler.eta),
-            steps=sampler.inference_timesteps or None,
-        )
+        plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta)
         kinds = _kinds(to or [], out)
-        require_places(out, kinds, len(prompts) * settings.num_samples, overwrite=overwrite)
-
-        def make(folder: Path) -> list[dict[str, Any]]:
-            with working("generate", len(prompts) * settings.num_samples) as step:
-                return write_motions(
-                    policy,
-                    prompts,
-                    folder,
-                    plan,
-                    samples=settings.num_samples,
-                    guidance=sampler.guidance_scale,
-                    seed=settings.seed,
-                    facts={
-                        "sampler": sampler.model_dump(mode="json"),
-                        "policy": settings.policy.options.model_dump(mode="json"),
-                        "dataset": _origin(settings, split) if dataset is not None else None,
-                    },
-                    overwrite=overwrite,
-                    progress=step,
-                )
-
+        count = len(asked) * settings.num_samples
+        require_places(out, kinds, count, overwrite=overwrite)
+        how: dict[str, Any] = {
+            "samples": settings.num_samples,
+            "guidance": sampler.guidance_scale,
+            "seed": settings.seed,
+            "batch": settings.batch_size,
+        }
         if kind_of(out) is not None:
-            report = export_one(make, out, overwrite=overwrite)
+            clips = []
+            with working("generate", count) as step:
+                for clip in generate_motions(policy, asked, plan, **how):
+                    clips.append(clip)
+                    step(1)
+            report = save_clips(clips, out, overwrite=overwrite)
             say(f"wrote {out}{_fit(report)}")
             return {"out": str(out), "fps": policy.fps, "frames": report.frames, "figures": report.figures}
-        motions = make(out)
+        facts = {
+            "sampler": sampler.model_dump(mode="json"),
+            "policy": settings.policy.options.model_dump(mode="json"),
+            "dataset": _origin(settings, split) if dataset is not None else None,
+        }
+        with working("generate", count) as step:
+            motions = write_motions(policy, asked, out, plan, **how, facts=facts, overwrite=overwrite, progress=step)
         reports = export_motions(out, kinds, overwrite=overwrite)
         for kind, report in reports.items():
             say(f"wrote {out / kind}{_fit(report)}")
@@ -182,21 +195,24 @@ def _fit(report: ConvertReport) -> str:
     )
 
 
-def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: str, out: Path) -> None:
+def _refuse_both(
+    settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path
+) -> None:
     """Refuse texts beside a dataset, neither of them, and options of the other way to ask.
 
     Raises:
         MotionkitError: With what to leave out or add.
     """
-    if settings.dataset is None and not texts:
+    if settings.dataset is None and not texts and file is None:
         raise MotionkitError(
             "there is nothing to generate: no TEXT was given, and no --dataset.",
             why=f"the last word is the folder to make: {out}.",
             fix='motionkit generate "a person walks forward" OUT, or motionkit generate --dataset NAME OUT',
         )
-    if settings.dataset is not None and texts:
+    if settings.dataset is not None and (texts or file):
+        given = f"TEXT ({texts[0]!r})" if texts else f"--prompts {file}"
         raise MotionkitError(
-            f"TEXT ({texts[0]!r}) and --dataset {settings.dataset.label} were both given.",
+            f"{given} and --dataset {settings.dataset.label} were both given.",
             why="motions are made either from texts or from the prompts of a dataset.",
             fix="leave one of them out; the feature statistics of a checkpoint are given with --policy.stats DIR.",
         )
@@ -211,11 +227,21 @@ def _refuse_both(settings: GenerateSettings, texts: Sequence[str], durations: st
         )
 
 
-def _check(settings: GenerateSettings, texts: Sequence[str] | None, out: Path, durations: str, **_: object) -> None:
+def _check(
+    settings: GenerateSettings,
+    texts: Sequence[str] | None,
+    out: Path,
+    prompts: Path | None,
+    durations: str,
+    **_: object,
+) -> None:
     """Refuse what needs no policy to be seen, of a dry run too."""
     from motionkit.clips.convert import refuse_foreign
 
-    _refuse_both(settings, texts or [], durations, out)
+    refuse_loose_words(texts or [], out)
+    _refuse_both(settings, texts or [], prompts, durations, out)
+    if (texts or []).count(STDIN) > 1:
+        raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")
     if getattr(settings.policy.options, "reference", ""):
         raise MotionkitError(
             "--reference has no effect in generate.", why="it is what training measures KL to.", fix="leave it out."

@@ -56,7 +56,8 @@ def open_policy(
     Args:
         options: Checkpoint, statistics, text model, padding mode.
         device: Where it goes.
-        dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body.
+        dataset: Gives the statistics that a released checkpoint lacks, and must have the policy's body. Without one,
+            prompts are typed ones, for which a student of MiniLM may stand in (see `open_encoder`).
 
     Raises:
         MotionkitError: A file is missing, damaged or does not fit the others, or a reference is named.
@@ -91,7 +92,7 @@ def open_policy(
         parts.network,
         normalizer=normalizer,
         skeleton=parts.skeleton,
-        encoder=_open_text(parts, options.text_model, device),
+        encoder=_open_text(parts, options.text_model, device, typed=dataset is None),
         fps=parts.fps,
         max_length=parts.max_length,
         padding=options.padding,
@@ -142,16 +143,25 @@ def new_policy(
 
 
 def open_encoder(
-    name: str, model: str = "", *, local: bool = False, device: torch.device | str = "cpu"
+    name: str, model: str = "", *, local: bool = False, device: torch.device | str = "cpu", typed: bool = False
 ) -> CachedEncoder:
-    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it."""
-    table = starter.table_path() if name == "stored" else None
-    return load_encoder(name, model=model, table=table, local=local, device=device)
+    """Open a text encoder; ``stored`` is the starter pack's table with MiniLM behind it.
+
+    Args:
+        name: Encoder.
+        model: Folder or hub id of its model; empty for its default.
+        local: Never use the network.
+        device: Where the model runs.
+        typed: Prompts are typed by a person: where MiniLM is not installed its student may stand in for it.
+    """
+    table, student = (starter.table_path(), starter.student_path()) if name == "stored" else (None, None)
+    student = student if typed else None
+    return load_encoder(name, model=model, table=table, student=student, local=local, device=device)
 
 
-def _open_text(parts: _Parts, chosen: str, device: torch.device | str) -> CachedEncoder:
+def _open_text(parts: _Parts, chosen: str, device: torch.device | str, *, typed: bool) -> CachedEncoder:
     return parts.text.open(
-        lambda model, local: open_encoder(parts.text.encoder, model, local=local, device=device),
+        lambda model, local: open_encoder(parts.text.encoder, model, local=local, device=device, typed=typed),
         chosen,
         origin=parts.origin,
         option=_TEXT_OPTION,

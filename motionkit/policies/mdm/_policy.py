@@ -14,6 +14,8 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.nn import add_adapters
+from motionkit.policies.base import Condition
+from motionkit.policies.generating import TextToMotionPolicy
 from motionkit.policies.mdm._condition import MDMCondition
 from motionkit.policies.mdm._document import KIND
 from motionkit.policies.mdm._network import MDMNetwork
@@ -23,7 +25,7 @@ from motionkit.rl import Schedule
 from motionkit.text import Prompt, TextEncoder, TextRecord, proof
 
 
-class MDMPolicy:
+class MDMPolicy(TextToMotionPolicy):
     """An MDM network with everything needed to use it (see `motionkit.policies.base.DiffusionPolicy`).
 
     Args:
@@ -172,7 +174,7 @@ class MDMPolicy:
         return MDMCondition(text, mask, windows).to(self.device)
 
     def predict(
-        self, x: Tensor, timestep: Tensor, condition: MDMCondition, lengths: Tensor, *, guidance: float = 1.0
+        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
     ) -> Tensor:
         """Predict x0 for noisy motions.
 
@@ -186,6 +188,7 @@ class MDMPolicy:
         Returns:
             ``[N, T, D]`` float32.
         """
+        assert isinstance(condition, MDMCondition), "a policy reads what its own `condition` returns"
         mask = self._frame_mask(x, lengths)
         if guidance == 1.0:
             return self._run(x, timestep, condition, mask, None)

@@ -1,0 +1,121 @@
+"""A clip as Python users have it: read from any format, saved in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, Self
+
+from torch import Tensor
+
+from motionkit.clips.convert import ConvertReport, convert_file, kind_of, refuse_foreign
+from motionkit.errors import MotionkitError
+from motionkit.motion._clip import Clip
+
+
+@dataclass(frozen=True)
+class MotionClip(Clip):
+    """A motion with its captions, which saves itself in any format that motionkit writes; see `Clip`.
+
+    Example:
+        >>> import numpy as np
+        >>> import motionkit
+        >>> from motionkit.starter import generate
+        >>> np.save("walk.npy", generate("walk", frames=40).joints)
+        >>> clip = motionkit.read("walk.npy")
+        >>> clip.frames, clip.fps, clip.positions().shape
+        (40, 20.0, torch.Size([40, 22, 3]))
+        >>> clip.save("walk.glb")
+        PosixPath('walk.glb')
+    """
+
+    @classmethod
+    def of(cls, clip: Clip) -> Self:
+        """Return a clip that saves itself."""
+        return cls(**{entry.name: getattr(clip, entry.name) for entry in fields(Clip)})
+
+    @property
+    def frames(self) -> int:
+        """Number of frames T."""
+        return self.motion.frames
+
+    @property
+    def fps(self) -> float:
+        """Frames per second."""
+        return self.motion.fps
+
+    def positions(self) -> Tensor:
+        """Return joint positions ``[T, J, 3]`` float64 in metres, Y up."""
+        return self.motion.positions()
+
+    def save(self, path: str | Path, *, fps: float = 0.0, unit: Literal["m", "cm"] = "cm") -> Path:
+        """Write the clip as one file, replacing what is there; the ending of its name chooses the format.
+
+        Args:
+            path: ``.bvh``, ``.glb``, ``.html`` (a page with a player), ``.mp4``, ``.gif``, ``.npz`` or ``.npy``
+                (joints). Rotations for BVH and GLB are found from the joints where the clip has none.
+            fps: Frames per second to write; 0 keeps the clip's own, joints get 20.
+            unit: Unit of a BVH file.
+
+        Returns:
+            `path`.
+
+        Raises:
+            MotionkitError: The ending is unknown, the file cannot be written, or a value of the motion is not finite.
+        """
+        save_clips([self], path, fps=fps, unit=unit, overwrite=True)
+        return Path(path)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A `ClipSource` of a clip that is in memory."""
+
+    key: str
+    clip: Clip
+
+    @property
+    def origin(self) -> str:
+        return self.key
+
+    def fingerprint(self) -> str:
+        return ""
+
+    def load(self) -> Sequence[Clip]:
+        return (self.clip,)
+
+
+def save_clips(
+    clips: Sequence[Clip],
+    path: str | Path,
+    *,
+    fps: float = 0.0,
+    unit: Literal["m", "cm"] = "cm",
+    overwrite: bool = False,
+) -> ConvertReport:
+    """Write clips as one file; see `MotionClip.save`.
+
+    Args:
+        clips: One clip; for pages and films several, which are shown side by side.
+        path: The file.
+        fps: Frames per second to write.
+        unit: Unit of a BVH file.
+        overwrite: Replace the file.
+
+    Returns:
+        What was done; rotations that had to be found come with their residual.
+
+    Raises:
+        MotionkitError: As `MotionClip.save`; or there are too many clips for one file.
+    """
+    out = Path(path)
+    refuse_foreign(out)
+    if (kind := kind_of(out)) is None:
+        raise MotionkitError(
+            f"{out}: a motion is saved as one file, and its ending says which format.",
+            fix="end the name in .bvh, .glb, .html, .mp4, .gif, .npz or .npy.",
+        )
+    keys = [out.stem] if len(clips) == 1 else [f"{number:04d}" for number in range(len(clips))]
+    sources = [_Loaded(key, clip) for key, clip in zip(keys, clips, strict=True)]
+    return convert_file(sources, out, kind, fps=fps, unit=unit, overwrite=overwrite)
