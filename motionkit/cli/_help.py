@@ -24,10 +24,7 @@ EXAMPLES = {
     "compose": "motionkit compose prompts/ --k-segments 3",
     "profile": "motionkit profile data/mine --html profile.html",
     "export": "motionkit export runs/grpo/mine --to mdm model/",
-    "report": "motionkit report runs/grpo/mine",
     "runs": "motionkit runs list",
-    "runs list": "motionkit runs list --json",
-    "runs show": "motionkit runs show runs/grpo/mine",
     "config": "motionkit config explain grpo learning-rate",
     "config show": "motionkit config show grpo --set seed=3",
     "config explain": "motionkit config explain grpo reward.alpha",
@@ -37,7 +34,7 @@ EXAMPLES = {
     "plugins new": "motionkit plugins new reward bounce",
     "doctor": "motionkit doctor",
 }
-"""A line to type, by command; a command that is not here has none."""
+"""A line to type, by command, where its docstring has none."""
 
 _TYPES = {
     "<bool>": "", "<str>": "TEXT", "<text>": "TEXT", "<path>": "PATH", "<int>": "INT", "<float>": "FLOAT",
@@ -102,18 +99,20 @@ def show_whole_names() -> None:
     setattr(rich_utils, "Table", Table)  # noqa: B010
 
 
-def epilog(path: str, *, settings: bool) -> str:
-    """Return what stands below the help of a command: an example, and where its other settings are.
+def put_example(command: Any, path: str, *, settings: bool) -> None:
+    """Put an example below the help of a command, and where its other settings are.
 
     Args:
-        path: The command, such as ``pretrain mdm``.
+        command: The command; an ``Example:`` at the end of its help moves down.
+        path: Its name, such as ``pretrain mdm``.
         settings: Whether it has settings that are no flags.
     """
-    example = EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
+    command.help, _, own = (command.help or "").partition("\n\nExample: ")
+    example = own.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
     lines = [f"Example: {example}"] if example else []
     if settings:
         lines.append(f"All settings: motionkit config show {path}")
-    return "\n\n".join(lines)
+    command.epilog = "\n\n".join(lines)
 
 
 def one_style(parameter: Any, *, panel: str | None) -> None:

@@ -24,7 +24,7 @@ from typer.main import get_command as build_command
 
 from motionkit import plugins
 from motionkit.cli import raw_arguments
-from motionkit.cli._help import epilog, import_rich_utils, one_style, show_whole_names
+from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
@@ -89,7 +89,7 @@ class LazyCommand(TyperCommand):
 
         for name, part in {"": command, **getattr(command, "commands", {})}.items():
             path = f"{self._path} {name}".strip()
-            part.epilog = epilog(path, settings=path in models)
+            put_example(part, path, settings=path in models)
             for item in part.params:
                 one_style(item, panel="Settings" if path in models else None)
             part.get_help_option = partial(_help_option, part, part.get_help_option)
