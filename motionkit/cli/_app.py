@@ -90,7 +90,14 @@ def hoist(args: list[str]) -> list[str]:
     return [*front, *rest, *args[end:]]
 
 
-app = typer.Typer(name="motionkit", cls=Root, add_completion=True, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="motionkit",
+    cls=Root,
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(wanted: bool) -> None:
@@ -112,7 +119,12 @@ def root(
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose", "-v", count=True, help="More talk; -vv for libraries too.", metavar="", show_default=False
+            "--verbose",
+            "-v",
+            count=True,
+            help="More messages; -vv: libraries' too.",
+            metavar="",
+            show_default=False,
         ),
     ] = 0,
     color: Annotated[

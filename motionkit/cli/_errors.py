@@ -86,7 +86,9 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     if option and type(error).__name__ == "NoSuchOption":
         if other := _of_another_choice(option, path.removeprefix("motionkit ")):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
-        near = ", ".join(sorted(getattr(error, "possibilities", None) or ()))
+        possible = sorted(getattr(error, "possibilities", None) or ())
+        group = option.partition(".")[0] + "."
+        near = ", ".join([name for name in possible if "." not in option or name.startswith(group)])
         fix = f"did you mean {near}? " if near else ""
         others = getattr(error, "others", ())
         why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it." if others else ""
@@ -96,13 +98,17 @@ def _usage(error: typer.TyperException) -> MotionkitError:
 
 
 def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:
-    """Return why `option` is missing and what to add, when another algorithm of the command has it."""
+    """Return why `option` is missing and what to add, when another plugin that the command may choose has it."""
     from motionkit.cli.settings import models
     from motionkit.config import dotted, owners_of, slots_of
 
     for name, slot in slots_of(models[command]).items() if command in models else ():
         if slot.spread and (owners := owners_of(slot, flag=option)):
             return f"it is an option of {name} {' and '.join(owners)}.", f"{dotted((name,))} {' or '.join(owners)}"
+        start, _, rest = option.partition(".")
+        path = tuple(rest.replace("-", "_").split("."))
+        if rest and start == dotted((name,)) and (owners := owners_of(slot, path) or owners_of(slot, path[1:] or path)):
+            return f"{path[-1].replace('_', '-')} belongs to {' and '.join(owners)}.", f"{start} {' or '.join(owners)}"
     return None
 
 

@@ -15,6 +15,33 @@ from typing import Any
 _WIDEST = 0.42
 """Part of the line that names may keep for themselves; longer ones are wrapped."""
 
+EXAMPLES = {
+    "grpo": "motionkit grpo --reward tmr-dense --reward physics=0.1",
+    "pretrain mdm": "motionkit pretrain mdm --dataset humanml --dataset.root data/mine",
+    "pretrain tmr": "motionkit pretrain tmr --dataset humanml --dataset.root data/mine",
+    "generate": 'motionkit generate "a person walks | a person jumps" walk.glb',
+    "convert": "motionkit convert bvh/ data/mine --to humanml --captions clips.csv",
+    "compose": "motionkit compose prompts/ --k-segments 3",
+    "profile": "motionkit profile data/mine --html profile.html",
+    "export": "motionkit export runs/grpo/mine --to mdm model/",
+    "runs": "motionkit runs list",
+    "config": "motionkit config explain grpo learning-rate",
+    "config show": "motionkit config show grpo --set seed=3",
+    "config explain": "motionkit config explain grpo reward.alpha",
+    "plugins": "motionkit plugins list --check",
+    "plugins list": "motionkit plugins list rewards",
+    "plugins show": "motionkit plugins show rewards tmr-dense",
+    "plugins new": "motionkit plugins new reward bounce",
+    "doctor": "motionkit doctor",
+}
+"""A line to type, by command, where its docstring has none."""
+
+_TYPES = {
+    "<bool>": "", "<str>": "TEXT", "<text>": "TEXT", "<path>": "PATH", "<int>": "INT", "<float>": "FLOAT",
+    "<list[str]>": "TEXT", "<list[path]>": "PATH",
+}  # fmt: skip
+"""How typer names types, and how settings do."""
+
 _COLUMNS = 6
 """What typer puts in a row: name, short name, negative name and its short one, type, help; before them a star."""
 
@@ -53,6 +80,8 @@ def show_whole_names() -> None:
                 names = [part for part in (name, negative) if str(part)]
                 joined = type(name)("\n").join(names) if names else name
                 shorts = [part for part in (short, short_negative) if str(part)]
+                if (plain := str(kind).strip()) in _TYPES:
+                    kind = type(kind)(_TYPES[plain])
                 cells = (*star, joined, type(short)("\n").join(shorts) if shorts else short, kind, words)
             super().add_row(*cells, **more)
             for column in self.columns:
@@ -68,3 +97,34 @@ def show_whole_names() -> None:
 
     # setattr: typer does not offer the name to others
     setattr(rich_utils, "Table", Table)  # noqa: B010
+
+
+def put_example(command: Any, path: str, *, settings: bool) -> None:
+    """Put an example below the help of a command, and where its other settings are.
+
+    Args:
+        command: The command; an ``Example:`` at the end of its help moves down.
+        path: Its name, such as ``pretrain mdm``.
+        settings: Whether it has settings that are no flags.
+    """
+    command.help, _, own = (command.help or "").partition("\n\nExample: ")
+    example = own.strip() or EXAMPLES.get(path, f"motionkit {path} --dry-run" if settings else "")
+    lines = [f"Example: {example}"] if example else []
+    if settings:
+        lines.append(f"All settings: motionkit config show {path}")
+    command.epilog = "\n\n".join(lines)
+
+
+def one_style(parameter: Any, *, panel: str | None) -> None:
+    """Show an option or argument as options of settings are shown: its default in round brackets, in a panel of theirs.
+
+    Args:
+        parameter: Typer's parameter.
+        panel: Panel of an option that names none.
+    """
+    if parameter.param_type_name == "option" and parameter.rich_help_panel is None:
+        parameter.rich_help_panel = panel
+    default = parameter.default
+    if parameter.show_default and default not in (None, "", False) and not callable(default):
+        parameter.help = f"{parameter.help or ''} (default: {default})".strip()
+    parameter.show_default = False

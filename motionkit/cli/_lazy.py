@@ -24,7 +24,7 @@ from typer.main import get_command as build_command
 
 from motionkit import plugins
 from motionkit.cli import raw_arguments
-from motionkit.cli._help import import_rich_utils, show_whole_names
+from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._streams import aside
 from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
@@ -35,9 +35,10 @@ Register = Callable[[typer.Typer], None]
 class LazyCommand(TyperCommand):
     """Stands for a command in listings and turns into it when it runs."""
 
-    def __init__(self, name: str, summary: str, panel: str, load: Callable[[], Register]) -> None:
+    def __init__(self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "") -> None:
         super().__init__(name=name, help=summary, short_help=summary, rich_help_panel=panel, add_help_option=False)
         self._load = load
+        self._path = path or name
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Build the real command for `args` and return its context.
@@ -45,10 +46,11 @@ class LazyCommand(TyperCommand):
         Raises:
             MotionkitError: The arguments hold options of the training guides.
         """
-        if "--help" in args:
+        wants_help = "--help" in args or "-h" in args
+        if wants_help:
             show_whole_names()
         command = self.build(args)
-        if not extra.get("resilient_parsing") and "--help" not in args and not hasattr(command, "commands"):
+        if not (wants_help or extra.get("resilient_parsing") or hasattr(command, "commands")):
             from motionkit.cli._guide_answer import refuse_old_options
 
             path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
@@ -72,6 +74,7 @@ class LazyCommand(TyperCommand):
         finally:
             raw_arguments.reset(token)
         command.name = self.name
+        self._describe(command)
         for part in (command, *getattr(command, "commands", {}).values()):
             if part.callback is not None:
                 part.callback = aside()(part.callback)
@@ -79,6 +82,27 @@ class LazyCommand(TyperCommand):
             if getattr(parameter, "is_flag", False) and parameter.metavar is None:
                 parameter.metavar = ""  # Typer writes <bool> after a switch, which takes no value
         return command
+
+    def _describe(self, command: Any) -> None:
+        """Add an example and the way to all settings to the help of a command, or of each command of a group."""
+        from motionkit.cli.settings import models
+
+        for name, part in {"": command, **getattr(command, "commands", {})}.items():
+            path = f"{self._path} {name}".strip()
+            put_example(part, path, settings=path in models)
+            for item in part.params:
+                one_style(item, panel="Settings" if path in models else None)
+            part.get_help_option = partial(_help_option, part, part.get_help_option)
+
+
+def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:
+    """Return the option ``--help`` in the style of the others: no type, and in a panel that is there anyway."""
+    option = make(ctx)
+    if option is not None:
+        panels = {getattr(item, "rich_help_panel", None) for item in command.params}
+        option.metavar, option.help = "", "Show this help."
+        option.rich_help_panel = "Output" if "Output" in panels else None
+    return option
 
 
 class CommandTree(TyperGroup):
@@ -113,7 +137,7 @@ class CommandTree(TyperGroup):
             if any(name.startswith(f"{full}.") for name in entries):
                 return _subtree(full, cmd_name)
             if full in entries or ":" in full:
-                return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full))
+                return LazyCommand(cmd_name, _summary(full), TRAIN, partial(_trainer, full), full.replace(".", " "))
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -36,7 +36,7 @@ def _algorithm(draft: Draft) -> None:
     if not flow:
         _drop(draft, ("--noise_scale", "--train_timesteps", "--inference_timesteps"), "acts with flow_grpo only")
     if draft.whole:
-        draft.changes.append(("algorithm", "flow_grpo" if flow else "normal_grpo", "auto, which suits the rewards"))
+        draft.changes.append(("algorithm", "flow_grpo" if flow else "normal_grpo", "auto: suits the rewards"))
         steps = "10 steps; 4 are trained" if flow else "5 DDIM steps; 2 are trained"
         draft.changes.append(("sampling", "train_timesteps" if flow else "all, DDPM (not kept)", steps))
 
@@ -106,7 +106,7 @@ def _physics(draft: Draft) -> None:
     draft.add("reward", "--reward", f"physics={float(weight):g}")
     if draft.whole:
         draft.add("reward.shape", "--reward.shape", "guide")
-        draft.changes.append(("jerk in physics", "the lower the better", "best at the median of real clips"))
+        draft.changes.append(("jerk in physics", "lower is better", "best at that of real clips"))
 
 
 def _sizes(draft: Draft) -> None:
@@ -119,13 +119,13 @@ def _sizes(draft: Draft) -> None:
             old[row.guide[0]] = row.default
     theirs = f"{old['--batch_size']} x {old.get('--group_size', '') or old.get('--num_generations', '')}"
     draft.changes.append(("prompts x samples", theirs, f"{here['rollout.prompts']} x {here['rollout.group_size']}"))
-    draft.changes.append(("learning rate", old["--learning_rate"], f"{here['lora rate']} with LoRA, 1e-4 without"))
+    draft.changes.append(("learning rate", old["--learning_rate"], f"{here['lora rate']}, or 1e-4 without LoRA"))
     if "--num_steps" not in old:
         draft.changes.append(("steps", "600000 (not kept)", here["run.num_steps"]))
     coefficient = old.get("--kl_penalty", "") or old.get("--kl_coef", "")
-    kl = f"{float(here['objective.kl_coef']):g}; per dimension, another scale"
+    kl = f"{float(here['objective.kl_coef']):g}; on another scale"
     draft.changes.append(("KL penalty", coefficient or "1 (not kept)", kl))
-    draft.changes.append(("guidance", "off; 2.5 in eval", "off; --guidance-scale 2.5 as in eval"))
+    draft.changes.append(("guidance", "off; 2.5 in eval", "off (--guidance-scale)"))
 
 
 def _lora(draft: Draft) -> None:
@@ -158,7 +158,7 @@ def _compose(draft: Draft) -> None:
         draft.add("dataset", "--dataset", name)
         draft.add("dataset.root", "--dataset.root", ROOTS.get(name, "PATH"))
         draft.add("legacy_npy", "--legacy-npy")
-        draft.changes.append(("file", "composite_kK_SPLIT.npy", ".json and .npz; --legacy-npy adds the .npy"))
+        draft.changes.append(("file", "composite_kK_SPLIT.npy", ".json, .npz (--legacy-npy: .npy)"))
 
 
 def _profile(draft: Draft) -> None:

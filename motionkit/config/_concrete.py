@@ -12,9 +12,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, create_model
 
 from motionkit import plugins
-from motionkit.config._choose import Pick, Picks, read_weight, split_choice
+from motionkit.config._choose import Pick, Picks, owners_of, read_weight, split_choice
 from motionkit.config._group import Group
 from motionkit.config._problems import Problem, suggest
+from motionkit.config._slots import Slot
 from motionkit.config._sources import Layer
 from motionkit.config._tree import dotted, group_of
 from motionkit.errors import MotionkitError
@@ -86,7 +87,7 @@ def own_table(name: str, picks: Picks, index: int, layers: Sequence[Layer], prob
     slot, layer, chosen = picks.slots[name], layers[index], picks.of[name]
     wanted, table = split_choice(slot, layer.table.get(name))
     if slot.many:
-        return _by_plugin(name, table, chosen, layer, problems)
+        return _by_plugin(name, slot, table, chosen, layer, problems)
     if table and not chosen:
         raise MotionkitError(
             f"{name}.{next(iter(table))} is set, but no {name} is chosen.",
@@ -117,7 +118,7 @@ def idle(key: str, origin: str, pick: Pick) -> str:
 
 
 def _by_plugin(
-    name: str, table: Mapping[str, Any], chosen: Sequence[Pick], layer: Layer, problems: list[Problem]
+    name: str, slot: Slot, table: Mapping[str, Any], chosen: Sequence[Pick], layer: Layer, problems: list[Problem]
 ) -> dict[str, Any]:
     """Give each table and each option without a name to the plugin it belongs to."""
     found: dict[str, dict[str, Any]] = {}
@@ -132,7 +133,7 @@ def _by_plugin(
         if len(owners) == 1:
             found.setdefault(owners[0].name, {}).update(part)
         elif not (isinstance(value, Mapping) and layer.from_file):  # files may hold tables for other choices
-            problems.append(_no_owner(name, word, value, owners, chosen, layer))
+            problems.append(_no_owner(name, slot, word, value, owners, chosen, layer))
     for pick in chosen:
         if "weight" in found.get(pick.name, {}):
             weight = read_weight(found[pick.name].pop("weight"))
@@ -142,7 +143,7 @@ def _by_plugin(
 
 
 def _no_owner(
-    name: str, word: str, value: Any, owners: Sequence[Pick], chosen: Sequence[Pick], layer: Layer
+    name: str, slot: Slot, word: str, value: Any, owners: Sequence[Pick], chosen: Sequence[Pick], layer: Layer
 ) -> Problem:
     key, origin = f"{name}.{word}", layer.origin_of((name, word))
     names = [pick.name for pick in chosen]
@@ -155,6 +156,6 @@ def _no_owner(
         message = f"{' and '.join(repr(pick.name) for pick in owners)} both have this option"
         return Problem(key, message, origin, repr(value), f"write {forms}")
     options = [f"{name}.{item}" for pick in chosen for item in pick.options.model_fields]
-    return Problem(
-        key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), suggest(key, options)
-    )
+    others = owners_of(slot, (word,))
+    fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else suggest(key, options)
+    return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)

@@ -44,7 +44,7 @@ class RunSettings(Group):
         None, description="Last part of the run folder: runs/<command>/<name>."
     )
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        100, ge=1, description="Steps of the run; resumed steps count."
+        100, ge=1, description="Total training steps, including those before a resume."
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an existing run folder."
@@ -98,7 +98,7 @@ class LoraSettings(Group):
     enabled: Annotated[bool, Cli("--lora")] = Field(False, description="Train low-rank adapters, not all weights.")
     r: Annotated[int, Cli("--lora.r")] = Field(16, ge=1, le=4096, description="Rank of the adapters.")
     alpha: Annotated[float, Cli("--lora.alpha")] = Field(
-        32.0, gt=0, description="Scale: updates are alpha / r times BA."
+        32.0, gt=0, description="Scaling factor: the update is alpha / r times BA."
     )
     dropout: Annotated[float, Cli("--lora.dropout")] = Field(
         0.0, ge=0, lt=1, description="Dropout before the adapters."
@@ -143,7 +143,7 @@ class TrainerSettings(Settings):
         0, ge=0, lt=2**63, description="Seed of every random number of the run."
     )
     precision: Annotated[Precision, Cli("--precision", panel="Run")] = Field(
-        "fp32", description="Type of the network's body; heads, samplers and losses stay float32."
+        "fp32", description="Precision of the network; outputs, sampling and losses stay float32."
     )
     threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
         0, ge=0, le=1024, description="CPU threads; 0 leaves the choice to torch."

@@ -77,7 +77,8 @@ def read_environment(model: type[BaseModel]) -> Layer:
         if path[0] in model.model_fields:
             given[path] = text
         else:
-            hint = suggest(name, known)
+            hint = suggest(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
+            hint = hint.replace("did you mean ", f"did you mean {PREFIX}")
             warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
     table = nested(model, given)
     return Layer("environment", table, origin=lambda path: f"environment {variable(path)}", warnings=tuple(warnings))

@@ -56,7 +56,7 @@ _ROWS = (
         runtime=("dataset", "device"),
         check="motionkit.testing:check_reward",
         alone=True,
-        scaffold="motionkit.plugins._templates:REWARD",
+        scaffold="motionkit.plugins._templates.reward:FILES",
         weighted=True,
         question="What to reward, repeatable.",
     ),
@@ -65,7 +65,7 @@ _ROWS = (
         "trainer",
         gives={"trainer": "motionkit.trainers.base:Trainer"},
         check="motionkit.testing:check_trainer",
-        scaffold="motionkit.plugins._templates:TRAINER",
+        scaffold="motionkit.plugins._templates.trainer:FILES",
     ),
     Kind(
         "algorithms",
@@ -86,7 +86,7 @@ _ROWS = (
         },
         check="motionkit.testing:check_dataset",
         alone=True,
-        scaffold="motionkit.plugins._templates:DATASET",
+        scaffold="motionkit.plugins._templates.dataset:FILES",
     ),
     Kind(
         "environments",
@@ -105,7 +105,7 @@ _ROWS = (
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",
         alone=True,
-        scaffold="motionkit.plugins._templates:POLICY",
+        scaffold="motionkit.plugins._templates.policy:FILES",
     ),
 )
 

@@ -87,7 +87,7 @@ def find(kind: str, name: str) -> Entry:
     owners = ", ".join(f"{entry.distribution} {entry.version}" for entry in matches)
     raise MotionkitError(
         f"{len(matches)} packages bring {KINDS[kind].singular} {bare!r}: {owners}.",
-        why="a name must mean one thing.",
+        why="both packages register the same name.",
         fix=f"choose one: {' or '.join(f'{entry.distribution}:{bare}' for entry in matches)}",
     )
 

@@ -31,5 +31,5 @@ def resolve_device(device: str) -> torch.device:
         return torch.device("cuda", wanted.index or 0) if wanted.type == "cuda" else wanted
     here = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
     raise MotionkitError(
-        f"--device {device} is not on this machine.", why=f"there is: {', '.join(here)}.", fix="--device auto"
+        f"--device {device} is not on this machine.", why=f"available devices: {', '.join(here)}.", fix="--device auto"
     )

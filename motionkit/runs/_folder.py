@@ -73,7 +73,6 @@ def _refuse_or_clear(folder: Path, overwrite: bool) -> None:
     if not overwrite:
         raise MotionkitError(
             f"{folder} already holds a run ({record.command}, {record.status}).",
-            why="a run never mixes with an older one.",
             fix=f"--resume {folder} continues it, --overwrite replaces it, --name NAME makes another",
         )
     with hold(folder):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from typer.main import get_command
 from typer.testing import Result
 
 from motionkit.cli._flags import flags
+from motionkit.cli._help import EXAMPLES
+from motionkit.cli._lazy import command_names
 from motionkit.cli._table import module_exists, rows
 from motionkit.cli.settings import settings_command
 from motionkit.config import Draft
@@ -92,7 +96,7 @@ def test_settings_help(cli: Cli, trainer: ModuleType) -> None:
     shown = cli("count", "--help").stdout
     assert "How it ends [of all ways]. (default: well)" in " ".join(shown.replace("│", " ").split())
     assert "[default:" not in shown  # Typer would print [default: (x)]
-    assert shown.count("<bool>") == 1  # only Typer's own --help
+    assert "<bool>" not in shown
     assert "--install-completion" not in shown
     assert "--policy.checkpoint" in shown
     assert "--reward.alpha" in shown
@@ -141,6 +145,40 @@ def test_names_of_options_are_whole_at_80_columns(cli: Cli) -> None:
     lines = [line.strip("│ ").split("  ")[0] for line in shown.splitlines()]
     for name in ("--dataset.random-crop", "--no-dataset.random-crop", "--inference-timesteps", "--policy.text-model"):
         assert any(name in line for line in lines), name
+
+
+def groups_and_commands() -> list[list[str]]:
+    """Return every command of ours as words."""
+    inner = {"runs": ["list", "show", "compare"], "config": ["show", "explain"], "plugins": ["list", "show", "new"]}
+    found = [name.split() for name in command_names()]
+    return [*found, *([name, *more] for name, names in inner.items() for more in ([], *([each] for each in names)))]
+
+
+@pytest.mark.parametrize("words", groups_and_commands(), ids=" ".join)
+def test_every_help_has_one_style_and_an_example(words: list[str], cli: Cli) -> None:
+    long, short = cli(*words, "--help"), cli(*words, "-h")
+    assert (long.exit_code, short.exit_code) == (0, 0)
+    assert long.stdout == short.stdout
+    shown = long.stdout
+    path = " ".join(words)
+    assert shown.count("Example: motionkit ") == 1
+    assert f"Example: motionkit {path}" in shown
+    assert not re.search(r"<(bool|str|int|float|path|list|text)\b", shown), "types are named as settings name them"
+    assert "[default: " not in shown
+    assert "Show this help." in shown
+    assert (f"All settings: motionkit config show {path}" in shown) == ("--dry-run" in shown)
+    if "--dry-run" in shown:
+        assert cli("config", "show", *words).exit_code == 0
+        assert "─ Options ─" not in shown
+
+
+def test_examples_of_the_help_parse(dry: Callable[[list[str]], tuple[str, Result]]) -> None:
+    for path, line in EXAMPLES.items():
+        first, *words = shlex.split(line)
+        assert first == "motionkit"
+        found, done = dry(words)
+        assert done.exit_code == 0, f"{line}: {done.stderr}"
+        assert found.startswith(f"motionkit {path}")
 
 
 def test_words_of_help_are_not_cut_beside_long_names(cli: Cli) -> None:

@@ -33,13 +33,13 @@ DAMAGE = {
     "motion": (lambda t: t[: t.index("MOTION")], "line 34: the file ends before its MOTION"),
     "hierarchy": (lambda t: t[: t.index("Hinge")], "no { after JOINT"),
     "no-time": (lambda t: t[: t.index("Frame Time")], "does not begin with 'Frames: ...' and 'Frame Time: ...'"),
-    "fewer": (lambda t: t.replace("Frames: 3", "Frames: 4"), "are 64, and has 48: 3 whole"),
-    "more": (lambda t: t.replace("Frames: 3", "Frames: 2"), "are 32, and has 48: 3 whole"),
-    "bomb": (lambda t: t.replace("Frames: 3", f"Frames: {10**12}"), "announces 1000000000000 frames"),
+    "fewer": (lambda t: t.replace("Frames: 3", "Frames: 4"), r"= 64, found 48 \(3 frames\)"),
+    "more": (lambda t: t.replace("Frames: 3", "Frames: 2"), r"= 32, found 48 \(3 frames\)"),
+    "bomb": (lambda t: t.replace("Frames: 3", f"Frames: {10**12}"), "expected 1000000000000 frames"),
     "negative": (lambda t: t.replace("Frames: 3", "Frames: -3"), "'Frames: -3' is no number of frames"),
     "long": (lambda t: t.replace("Frames: 3", "Frames: " + "9" * 5000), "is no number of frames"),
-    "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], "has 44: 2 whole frames and 12 values more"),
-    "no-values": (lambda t: t[: t.index("10 1 20")] + " \n" * 100, "are 48, and has 0: 0 whole frames"),
+    "cut": (lambda t: t[: t.rindex(" 0 0 0 0")], r"found 44 \(frame 3 is incomplete\)"),
+    "no-values": (lambda t: t[: t.index("10 1 20")] + " \n" * 100, r"= 48, found 0 \(0 frames\)"),
     "no-seconds": (lambda t: t.replace("0.0083333", "0"), "'Frame Time: 0' is no number of seconds"),
     **{
         f"{seconds} seconds": (lambda t, s=seconds: t.replace("0.0083333", s), "is no number of seconds per frame")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import pytest
 from typer.testing import Result
 
 from motionkit.plugins import scan
@@ -72,3 +73,47 @@ def test_config_commands(cli: Cli) -> None:
     assert wrong.exit_code == 2
     assert "did you mean run.num_steps?" in wrong.stderr
     assert cli("config", "explain", "grpo").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("optim.learning_rate", "optim.learning_rate"),
+        ("optim.learning-rate", "optim.learning_rate"),
+        ("learning-rate", "optim.learning_rate"),
+        ("--learning-rate", "optim.learning_rate"),
+        ("learning_rate", "optim.learning_rate"),
+        ("--no-lora", "lora.enabled"),
+        ("--batch-size", "rollout.prompts"),
+        ("reward.alpha", "reward.tmr-dense.alpha"),
+        ("--reward.alpha", "reward.tmr-dense.alpha"),
+        ("reward.lambda-skate", "reward.physics.lambda_skate"),
+        ("lora.alpha", "lora.alpha"),
+        ("policy.text-model", "policy.text_model"),
+        ("reward", "reward"),
+    ],
+)
+def test_explain_knows_keys_flags_and_short_names(word: str, key: str, cli: Cli) -> None:
+    done = cli("config", "explain", "--json", "--", "grpo", word)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["key"] == key
+
+
+def test_explain_asks_which_where_a_short_name_is_several(cli: Cli) -> None:
+    done = cli("config", "explain", "grpo", "alpha")
+    assert done.exit_code == 2
+    assert "'alpha' may be lora.alpha, reward.tmr-dense.alpha or judge.alpha." in done.stderr
+    same = json.loads(cli("config", "explain", "grpo", "reward.weights", "--json").stdout)
+    assert same["also"] == "reward.tmr-dense.weights, reward.tmr-matching.weights"
+
+
+def test_suggestions_stay_in_their_group(cli: Cli) -> None:
+    done = cli("grpo", "--reward", "tmr-matching", "--reward.alpha", 0)
+    assert "why  alpha belongs to tmr-dense.\n  fix  --reward tmr-dense\n" in done.stderr
+    done = cli("grpo", "--reward", "tmr-matching", "--set", "reward.alpha=0")
+    assert "it belongs to tmr-dense: --reward tmr-dense" in done.stderr
+    assert "did you mean --reward.alpha, " in cli("grpo", "--reward.alhpa", 0).stderr
+    assert "--lora" not in cli("grpo", "--reward.alpja", 0).stderr
+    warned = cli("config", "show", "grpo", env={"MOTIONKIT_LERNING": "1", "MOTIONKIT_SEDE": "1"}).stderr
+    assert "did you mean MOTIONKIT_SEED?" in warned
+    assert "MOTIONKIT_RUN" not in warned

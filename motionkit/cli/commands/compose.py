@@ -41,18 +41,18 @@ class ComposeSettings(Settings):
         20, ge=0, le=2000, description="Totals have at least target-length - tolerance frames."
     )
     fps: Annotated[float | None, Cli("--fps")] = Field(
-        None, gt=0, description="Frames per second: the dataset's own, which is the default; anything else is refused."
+        None, gt=0, description="Must equal the dataset's frame rate, which is the default."
     )
     max_samples: Annotated[int, Cli("--max-samples")] = Field(1000, ge=1, le=100_000, description="Prompts to make.")
     crop: Annotated[bool | None, Cli("--crop")] = Field(
         None, description="Cut clips to windows of at least 36 frames where they are too long; default: from K = 4 on."
     )
-    seed: Annotated[int, Cli("--seed")] = Field(0, ge=0, description="Another seed, other prompts.")
+    seed: Annotated[int, Cli("--seed")] = Field(0, ge=0, description="Seed of the chosen clips.")
     b_matrix: Annotated[bool, Cli("--b-matrix", panel="B-matrix")] = Field(
         False, description="Store how much the texts of a prompt resemble each other (cosines, K x K)."
     )
     tower: Annotated[str, Cli("--tower", panel="B-matrix")] = Field(
-        _STARTER, description="TMR folder or file whose text encoder compares, or starter."
+        _STARTER, description="TMR whose text encoder computes the B-matrix: 'starter', a folder or a file."
     )
     text_model: Annotated[str, Cli("--text-model", panel="B-matrix")] = Field(
         "", description="Text model in front of the TMR: name, folder, hub id; default: the one it was trained with."

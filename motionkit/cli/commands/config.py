@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from motionkit.cli.output import JsonFlag, emit, table, write
+from motionkit.cli.output import JsonFlag, emit, table, warn, write
 from motionkit.errors import MotionkitError
 
 CommandWords = Annotated[
@@ -43,6 +43,8 @@ def show_settings(
 
     name = " ".join(command)
     resolved = resolve(_model(command), Given(sets=tuple(sets or ()), files=tuple(config or ())), command=name)
+    for text in resolved.warnings:
+        warn(text)
     if json:
         document = {"settings": resolved.snapshot(), "origins": dict(resolved.origins)}
         emit({"command": f"config show {name}", **document}, json=True)
@@ -56,14 +58,14 @@ def explain_setting(
     ],
     json: JsonFlag = False,
 ) -> None:
-    """Explain one setting: type, default, limits, flag, variable, meaning."""
-    from motionkit import plugins
+    """Explain one setting: type, default, limits, flag, variable, meaning.
 
+    It may be given by its key (optim.learning_rate), its flag (--learning-rate) or a short name (learning-rate).
+    """
     if len(words) < 2:
         raise MotionkitError("a command and a key are needed.", fix="motionkit config explain grpo optim.learning_rate")
     *command, key = words
-    weighted = {kind.singular for kind in plugins.KINDS.values() if kind.weighted}  # their keys hold plugin names
-    facts = explain(_model(command), key if key.partition(".")[0] in weighted else key.replace("-", "_"))
+    facts = explain(_model(command), key)
     if json:
         emit({"command": "config explain", **facts}, json=True)
         return
@@ -80,24 +82,43 @@ def explain(model: Any, key: str) -> dict[str, str]:
         MotionkitError: There is no such setting; the nearest key is suggested.
     """
     from motionkit.config import suggest, variable
+    from motionkit.plugins import either
 
     known = dict(_facts(model))
-    if key not in known:
-        hint = suggest(key, known)
+    found = _keys_called(key, known)
+    if not found:
+        hint = suggest(key.lstrip("-").replace("-", "_"), known)
         raise MotionkitError(f"there is no setting {key!r}.", fix=hint or "motionkit config show COMMAND lists them.")
-    facts = known[key]
-    flag = facts["flag"] or f"--set {key}=..."
-    return {"key": key, **facts, "flag": flag, "variable": variable(key.split("."))}
+    first, *others = found
+    facts = known[first]
+    if any(known[other]["meaning"] != facts["meaning"] for other in others):
+        raise MotionkitError(f"{key!r} may be {either(found)}.", fix="give the whole key.")
+    flag = facts["flag"] or f"--set {first}=..."
+    also = {"also": ", ".join(others)} if others else {}
+    return {"key": first, **facts, "flag": flag, "variable": variable(first.split(".")), **also}
+
+
+def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the keys that a key, a flag, a key without the plugin's name or a last part means; the first that fits."""
+    flag = f"--{word.lstrip('-').removeprefix('no-').replace('_', '-')}"
+    plain = word.lstrip("-").replace("-", "_")
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda key: key == word or key.replace("-", "_") == plain,
+        lambda key: known[key]["flag"].partition(" ")[0] == flag and "." not in known[key]["flag"].partition(" ")[2],
+        lambda key: known[key]["short"] == plain,
+        lambda key: key.rpartition(".")[2] == plain,
+    )
+    return next((keys for fits in ways if (keys := [key for key in known if fits(key)])), [])
 
 
 def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield every key of `model` with what is known about it, the options of our own plugins among them."""
     from motionkit.config import Draft, Leaf, dotted, installed, leaves, slots_of
 
-    def facts(leaf: Leaf, flag: str) -> dict[str, str]:
+    def facts(leaf: Leaf, flag: str, short: str = "") -> dict[str, str]:
         return {
-            "meaning": leaf.help, "type": leaf.type_name, "default": leaf.default_text, "limits": leaf.limits,
-            "flag": flag,
+            "short": short, "meaning": leaf.help, "type": leaf.type_name, "default": leaf.default_text,
+            "limits": leaf.limits, "flag": flag,
         }  # fmt: skip
 
     chosen = slots_of(model)
@@ -106,7 +127,7 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
             yield leaf.key, facts(leaf, leaf.flag if leaf.cli is not None else "")
     for name, slot in chosen.items():
         choice = {
-            "meaning": model.model_fields[name].description or "", "type": f"any of the {slot.kind}",
+            "short": "", "meaning": model.model_fields[name].description or "", "type": f"any of the {slot.kind}",
             "default": ", ".join(slot.default), "limits": "", "flag": dotted((name,)),
         }  # fmt: skip
         yield name, choice
@@ -118,7 +139,8 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
             for leaf in leaves(options):
                 path = (*prefix, *leaf.path)
                 flag = (leaf.flag if leaf.cli else "") if slot.spread else dotted(path)
-                yield ".".join(path), facts(leaf, flag)
+                short = f"{name}.{leaf.key}" if slot.many else ""
+                yield ".".join(path), facts(leaf, dotted((name, *leaf.path)) if slot.many else flag, short)
 
 
 def _model(command: list[str]) -> Any:

@@ -48,7 +48,7 @@ def speed_jumps(positions: Tensor, names: Sequence[str], fps: float) -> Finding 
     speed = (positions[1:] - positions[:-1]).norm(dim=-1).where(finite[1:] & finite[:-1], 0.0) * fps
     limit = torch.full((len(names),), FASTEST_JOINT, dtype=speed.dtype)
     limit[0] = FASTEST_ROOT
-    return _beyond(speed, limit, names, "moves at up to {} m/s (a body does not pass {:g} m/s there)")
+    return _beyond(speed, limit, names, "moves at up to {} m/s (people stay below {:g} m/s there)")
 
 
 def root_shift(positions: Tensor, names: Sequence[str], fps: float) -> Finding | None:

@@ -20,7 +20,7 @@ class StarterOptions(Group):
     test_clips: int = Field(1152, ge=1, le=100_000, description="Test clips.")
     min_frames: int = Field(40, ge=20, description="Shortest clip in frames (20 fps).")
     max_frames: int = Field(120, le=196, description="Longest clip in frames (20 fps).")
-    seed: int = Field(0, ge=0, lt=2**31, description="Another seed, other clips.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Seed of the generated clips.")
     part: Literal["all", "reward", "judge"] = Field(
         "all", description="Training clips to use: all, or one of two halves, for the reward TMR and the judge."
     )

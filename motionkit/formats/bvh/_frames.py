@@ -49,7 +49,7 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
     # A value takes a digit and a blank; what cannot be there is refused before memory is taken for it.
     if frames * width > (len(text) - start + 1) // 2:
         raise MotionkitError(
-            f"it announces {frames} frames of {width} values, and has only {len(text) - start} characters for them.",
+            f"expected {frames} frames x {width} values, found only {len(text) - start} characters.",
             fix="the file is cut short, or its number of frames is wrong: export it again.",
         )
     check_size(frames, len(tree.names))
@@ -151,8 +151,8 @@ def _word_by_word(text: str, start: int, frames: int, tree: Hierarchy) -> Values
 def _miscount(frames: int, width: int, found: int) -> MotionkitError:
     whole, rest = divmod(found, width)
     return MotionkitError(
-        f"it announces {frames} frames of {width} values, which are {frames * width}, and has {found}: "
-        f"{whole} whole frames{f' and {rest} values more' if rest else ''}.",
+        f"expected {frames} frames x {width} values = {frames * width}, found {found}"
+        f"{f' (frame {whole + 1} is incomplete)' if rest else f' ({whole} frames)'}.",
         fix="the file is cut short, or its number of frames or CHANNELS is wrong: export it again"
         + (f", or write 'Frames: {whole}' if these are all." if whole and not rest else "."),
     )

@@ -17,20 +17,20 @@ class MDMOptions(Group):
 
     checkpoint: str = Field(
         default="starter",
-        description="'starter', a released model%09d.pt with args.json beside it, or a motionkit policy or run folder",
+        description="'starter', a released model%09d.pt with args.json beside it, or a motionkit policy or run folder.",
     )
     reference: Annotated[str, Cli("--reference")] = Field(
-        default="", description="policy that KL is measured to; default: the policy as it starts"
+        default="", description="Policy that KL is measured to; default: the policy as it starts."
     )
     stats: Path | None = Field(
-        default=None, description="folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's"
+        default=None, description="Folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's."
     )
     text_model: str = Field(
-        default="", description="text model, a transformers folder or hub id; default: the local cache"
+        default="", description="Text model, a transformers folder or hub id; default: the local cache."
     )
     padding: Literal["exact", "full"] = Field(
         default="exact",
-        description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation",
+        description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation.",
     )
 
 

@@ -68,7 +68,9 @@ class MatchingOptions(TmrOptions):
 class DenseOptions(TmrOptions):
     """Options of `tmr-dense`."""
 
-    alpha: float = Field(0.5, ge=0.0, description="Weight of the worst wrong-segment excess.")
+    alpha: float = Field(
+        0.5, ge=0.0, description="Penalty for matching another segment's text better than its own; 0 is off."
+    )
 
 
 cosine = Component(

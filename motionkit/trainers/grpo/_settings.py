@@ -72,7 +72,7 @@ class GrpoLoraSettings(LoraSettings):
     enabled: Annotated[bool, Cli("--lora")] = Field(True, description="Train low-rank adapters, not all weights.")
     r: Annotated[int, Cli("--lora.r")] = Field(8, ge=1, le=4096, description="Rank of the adapters.")
     alpha: Annotated[float, Cli("--lora.alpha")] = Field(
-        16.0, gt=0, description="Scale: updates are alpha / r times BA."
+        16.0, gt=0, description="Scaling factor: the update is alpha / r times BA."
     )
     targets: Annotated[tuple[LoraTarget, ...], BeforeValidator(split_commas), Cli("--lora.targets")] = Field(
         ("attn", "text"), min_length=1, description="Layers with adapters, comma-separated: attn, ffn, text."
@@ -115,8 +115,8 @@ class ControlSettings(Group):
 
     shuffle: bool = Field(
         False,
-        description="A run that must not learn: a group's advantages are dealt out at random, or the sign of each "
-        "sample's reward is drawn; the algorithm's own physics terms are off.",
+        description="Negative control, nothing should be learned: shuffle the advantages of a group, or draw the sign "
+        "of each reward; the algorithm's own physics terms are off.",
     )
 
 

@@ -144,7 +144,7 @@ class GrpoTrainer:
         if settings.judge:
             judge, why = open_judge(self.settings.judge, dataset, device=self.device)
             if judge is None:
-                _logger.info("no judge: %s", why)
+                _logger.info("no judge, so reward hacking cannot be detected: %s", why)
         # The questions are the same for every training seed, so that runs can be compared.
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.

@@ -66,7 +66,7 @@ class GrpoObjective(CreditObjective):
     anchor: float = Field(
         20.0,
         ge=0.0,
-        description="Weight of what keeps predictions as smooth as the reference's; 0 is off.",
+        description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off.",
     )
     inner_epochs: Annotated[int, Cli("--inner-epochs")] = Field(
         1, ge=1, description="Optimiser passes over each rollout."

@@ -33,7 +33,9 @@ class MatchingObjective(ObjectiveSettings):
         1, ge=1, description="Optimiser passes over each rollout."
     )
     anchor: float = Field(
-        20.0, ge=0.0, description="Weight of what keeps predictions as smooth as the reference's; 0 is off."
+        20.0,
+        ge=0.0,
+        description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off.",
     )
     hold: float = Field(
         8.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."

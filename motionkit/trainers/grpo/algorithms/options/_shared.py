@@ -110,7 +110,7 @@ class HoldObjective(ObjectiveSettings):
     """What is minimised beside the negative reward, by algorithms that follow its gradient."""
 
     anchor: float = Field(
-        5.0, ge=0.0, description="Weight of what keeps predictions as smooth as the reference's; 0 is off."
+        5.0, ge=0.0, description="Smoothness penalty: keeps motions from jittering more than the reference's; 0 is off."
     )
     hold: float = Field(
         8.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."

@@ -1,0 +1,111 @@
+"""A new dataset."""
+
+from motionkit.plugins._templates._package import package
+
+FILES = package(
+    "dataset",
+    usage="motionkit grpo --dataset $name --dataset.root FOLDER",
+    light='''\
+"""Dataset '$name': the light half. It imports no torch, so that listings and help stay quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+from pydantic import Field
+
+
+class Options(Group):
+    """Options of dataset '$name'; each becomes a flag, such as --dataset.root."""
+
+    root: Path | None = Field(None, description="Folder with NAME.npy (features) and NAME.txt (captions) (required).")
+    fps: float = Field(20.0, gt=0, description="Frames per second.")
+    max_length: int = Field(196, ge=40, description="Longest motion in frames.")
+
+
+component = Component(
+    summary="What dataset '$name' holds, in one line",
+    options=Options,
+    factory="$module.dataset:$cls",
+)
+''',
+    code='''\
+"""Dataset '$name': the heavy half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from motionkit.datasets.base import Split, TextClip
+from motionkit.datasets.joining import join_prompts
+from motionkit.datasets.reference import physics_medians
+from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, Normalizer, feature_stats
+from motionkit.text import Prompt
+
+from $module import Options
+
+
+class $cls:
+    """An example to replace: a folder of HumanML3D features; of ten clips one is for val and one for test."""
+
+    def __init__(self, options: Options) -> None:
+        if options.root is None or not options.root.is_dir():
+            raise MotionkitError(f"there is no folder {options.root}.", fix="--dataset.root FOLDER")
+        self.name = "$name"
+        self.skeleton = HUMANML
+        self.fps = options.fps
+        self.max_length = options.max_length
+        self.random_crop = False
+        files = sorted(options.root.glob("*.npy"))
+        if len(files) < 10:
+            raise MotionkitError(f"{options.root} has {len(files)} clips.", why="at least 10 are needed.")
+        self._splits: dict[str, list[Path]] = {"val": files[::10], "test": files[1::10]}
+        self._splits["train"] = [file for number, file in enumerate(files) if number % 10 > 1]
+        self.normalizer = Normalizer(*feature_stats((clip.features for clip in self.clips("train")), self.skeleton))
+
+    def clips(self, split: Split) -> Sequence[TextClip]:
+        """Return the clips of a split, always in the same order."""
+        return [self._read(file) for file in self._splits[split]]
+
+    def _read(self, file: Path) -> TextClip:
+        captions = file.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+        return TextClip(file.stem, torch.from_numpy(np.load(file, allow_pickle=False)).float(), tuple(captions))
+
+    def prompts(self, split: Split, *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return a prompt per caption; from two segments on, captions are joined."""
+        singles = [
+            Prompt((text,), (min(len(clip.features), self.max_length) // 4 * 4,), f"{clip.key}#{number}", (clip.key,))
+            for clip in self.clips(split)
+            for number, text in enumerate(clip.captions)
+        ]
+        if k_segments < 2:
+            return singles
+        return join_prompts(singles, k_segments, seed=seed, max_length=self.max_length)
+
+    def physics_reference(self) -> tuple[float, float]:
+        """Return the median foot skate (m/s) and jerk (m/s^3) of the train split."""
+        return physics_medians(self.clips("train"), self.skeleton, self.fps)
+''',
+    test='''\
+"""The contract that every dataset keeps, on a folder of made-up clips."""
+
+from pathlib import Path
+
+import numpy as np
+from motionkit.testing import check_dataset, sample_motions
+
+
+def test_contract(tmp_path: Path) -> None:
+    motions = sample_motions(count=40, frames=60)
+    for number, (features, length) in enumerate(zip(motions.features, motions.lengths.tolist(), strict=True)):
+        np.save(tmp_path / f"{number:03d}.npy", features[:length].numpy())
+        (tmp_path / f"{number:03d}.txt").write_text(f"a person does thing {number}.\\n")
+    check_dataset("$name", options={"root": tmp_path})
+''',
+)

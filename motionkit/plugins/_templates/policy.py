@@ -1,0 +1,178 @@
+"""A new policy."""
+
+from motionkit.plugins._templates._package import package
+
+FILES = package(
+    "policy",
+    usage="motionkit grpo --policy $name --reward physics",
+    light='''\
+"""Policy '$name': the light half. It imports no torch, so that listings and help stay quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+from pydantic import Field
+
+
+class Options(Group):
+    """Options of policy '$name'; each becomes a flag, such as --policy.checkpoint."""
+
+    checkpoint: Path | None = Field(None, description="File of weights (.safetensors); default: random weights.")
+    hidden: int = Field(64, ge=1, description="Width of the network.")
+
+
+component = Component(
+    summary="What policy '$name' is, in one line",
+    options=Options,
+    factory="$module.policy:$cls",
+)
+''',
+    code='''\
+"""Policy '$name': the heavy half."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from motionkit.motion import HUMANML, Normalizer
+from motionkit.nn import add_adapters
+from motionkit.rl import Schedule
+from motionkit.text import Prompt
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from $module import Options
+
+TEXT, STEPS = 32, 50
+
+
+class Network(nn.Module):
+    """An example to replace: each frame for itself, through one hidden layer."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.embed_text = nn.Linear(TEXT + 1, hidden)
+        self.linear1 = nn.Linear(width, hidden)
+        self.linear2 = nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor, timestep: Tensor, text: Tensor) -> Tensor:
+        """Predict x0 ``[N, T, D]``."""
+        time = timestep[:, None] / STEPS
+        return self.linear2(torch.tanh(self.linear1(x) + self.embed_text(torch.cat([text, time], 1))[:, None]))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Encoded prompts: ``[N, TEXT]``."""
+
+    text: Tensor
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def select(self, index: Tensor) -> Self:
+        """Return some rows, repeats allowed."""
+        return type(self)(self.text[index])
+
+
+class $cls:
+    """A diffusion policy; see motionkit.policies.base.DiffusionPolicy."""
+
+    def __init__(self, options: Options, *, device: torch.device | str = "cpu", dataset: object = None) -> None:
+        self.skeleton, self.fps, self.max_length, self.autocast = HUMANML, 20.0, 196, None
+        self.schedule = Schedule.cosine(STEPS)
+        width = self.skeleton.width
+        self.normalizer = Normalizer(torch.zeros(width), torch.ones(width))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.network = Network(width, options.hidden).eval()
+        if options.checkpoint is not None:
+            self.load_tensors(load_file(options.checkpoint))
+        self.to(device)
+
+    def frames(self, lengths: Tensor) -> int:
+        """Return the padded number of frames."""
+        return int(lengths.max())
+
+    def condition(self, prompts: Sequence[Prompt]) -> Condition:
+        """Encode prompts: one number for each word, by its checksum. Put your text encoder here."""
+        text = torch.zeros(len(prompts), TEXT)
+        for row, prompt in zip(text, prompts, strict=True):
+            for word in " ".join(prompt.segments).lower().split():
+                row[zlib.crc32(word.encode()) % TEXT] += 1.0
+        return Condition(text.to(self.device))
+
+    def predict(
+        self, x: Tensor, timestep: Tensor, condition: Condition, lengths: Tensor, *, guidance: float = 1.0
+    ) -> Tensor:
+        """Predict x0; guidance moves away from the prediction without a text."""
+        known = self.network(x, timestep, condition.text)
+        if guidance == 1.0:
+            return known
+        blind = self.network(x, timestep, torch.zeros_like(condition.text))
+        return blind + guidance * (known - blind)
+
+    def adapt(self, *, r: int, alpha: float, dropout: float, targets: Sequence[str], seed: int) -> None:
+        """Add low-rank adapters; ``text`` is embed_text, ``ffn`` linear1 and linear2."""
+        add_adapters(self.network, r=r, alpha=alpha, dropout=dropout, targets=targets, seed=seed)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything that a checkpoint needs."""
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned."""
+        self.network.load_state_dict(dict(tensors))
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the weights, from which Options.checkpoint opens the policy again."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if tensors:
+            save_file(self.tensors(), folder / "policy.safetensors")
+        return folder
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.network.parameters()).device
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move network and statistics."""
+        self.network.to(device)
+        self.normalizer = self.normalizer.to(device)
+        return self
+''',
+    test='''\
+"""The contract that every policy keeps, and a checkpoint that comes back."""
+
+from pathlib import Path
+
+import torch
+from motionkit import load_policy
+from motionkit.testing import check_policy
+
+
+def test_contract() -> None:
+    check_policy("$name")
+
+
+def test_saved_weights_come_back(tmp_path: Path) -> None:
+    from $module import Options
+    from $module.policy import $cls
+
+    policy = $cls(Options())
+    with torch.no_grad():
+        policy.network.linear1.weight.fill_(0.5)
+    policy.save(tmp_path)
+    again = $cls(Options(checkpoint=tmp_path / "policy.safetensors"))
+    assert torch.equal(again.network.linear1.weight, policy.network.linear1.weight)
+''',
+)

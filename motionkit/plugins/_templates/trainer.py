@@ -1,0 +1,92 @@
+"""A new trainer."""
+
+from motionkit.plugins._templates._package import package
+
+FILES = package(
+    "trainer",
+    usage="motionkit $name --num-steps 100",
+    light='''\
+"""Trainer '$name': the light half. It imports no torch, so that listings and help stay quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from motionkit.config import Cli, RunSettings, TrainerSettings
+from motionkit.plugins import Component
+from pydantic import Field
+
+
+class Settings(TrainerSettings):
+    """Settings of ``motionkit $name``; a field marked with Cli is a flag, all are reached by --set."""
+
+    run: RunSettings = RunSettings(num_steps=100)
+    rate: Annotated[float, Cli("--rate")] = Field(0.1, gt=0, description="Learning rate.")
+
+
+component = Component(
+    summary="What '$name' trains, in one line",
+    options=Settings,
+    factory="$module.trainer:$cls",
+)
+''',
+    code='''\
+"""Trainer '$name': the heavy half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from motionkit.runs import Run
+from torch import Tensor
+
+from $module import Settings
+
+
+class $cls:
+    """An example to replace: fits y = a x to y = 2 x."""
+
+    shape_keys: ClassVar[tuple[str, ...]] = ("rate", "seed")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open every input here: what is wrong with one is said before there is a run folder."""
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan that --dry-run prints."""
+        return {"parameters": 1}
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train from the step the run is at; the same seed gives the same run, also after a resume."""
+        checkpoint = run.checkpoint()
+        factor = checkpoint.tensors["model"]["factor"] if checkpoint else torch.zeros(1)
+        step = run.start_step
+        while step < self.settings.run.num_steps and not run.stop_requested:
+            step += 1
+            loss, factor = self._update(factor, step)
+            run.log(step, {"loss/total": loss})
+        run.save(step, {"model": {"factor": factor}}, {})
+        return {"metrics": {"factor": float(factor)}}
+
+    def _update(self, factor: Tensor, step: int) -> tuple[float, Tensor]:
+        x = torch.randn(32, generator=torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step))
+        wrong = factor * x - 2.0 * x
+        return float(wrong.square().mean()), factor - self.settings.rate * 2.0 * (wrong * x).mean()
+''',
+    test='''\
+"""The contract that every trainer keeps, and that it learns."""
+
+from pathlib import Path
+
+from motionkit.testing import check_trainer
+
+
+def test_contract_and_that_it_learns(tmp_path: Path) -> None:
+    document = check_trainer("$name", tmp_path, settings={"run": {"num_steps": 40}})
+    assert abs(document["metrics"]["factor"] - 2.0) < 0.01
+''',
+)
