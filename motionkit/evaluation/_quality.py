@@ -9,10 +9,10 @@ import torch
 
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR, Crop
-from motionkit.policies.sampling import sample
 from motionkit.evaluation._shown import Shown
 from motionkit.metrics import frechet
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, NoiseSource, StepPlan
