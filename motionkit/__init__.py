@@ -7,10 +7,10 @@ The whole of `motionkit grpo`, from Python::
     dataset = load_dataset("starter")
     policy = load_policy("starter", dataset=dataset)
     reward = load_reward("tmr-dense", alpha=0.5)
-    grpo = GRPO(policy, reward, seed=0)
+    grpo = GRPO(policy, reward, algorithm="reward-gradient", seed=0)
     prompts = dataset.prompts("train")
-    for step in range(10):
-        metrics = grpo.step(prompts[8 * step : 8 * step + 8])
+    for step in range(20):
+        metrics = grpo.step(prompts[16 * step : 16 * step + 16])
         print(step, metrics["reward/mean"])
     policy.save(Path("tuned"))
     motions = load_policy("tuned").generate("a person walks | a person waves")
