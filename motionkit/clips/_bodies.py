@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from motionkit.clips._sources import FileSource
 from motionkit.clips.checks import HEIGHT_RANGE, is_plausible
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import read_bvh, read_bvh_pose
+from motionkit.motion._clip import Unit
 from motionkit.motion._joint_map import BODY, MAPPED, joint_map_text
 from motionkit.motion._motion import END, Motion
 from motionkit.rigs import body_height
@@ -84,9 +86,9 @@ class Body:
 def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[Body, ...]]:
     """Decide unit and vertical axis once for all BVH files of a skeleton; options that were given stay.
 
-    Files are of one skeleton when names and parents of their joints are equal and their bodies are people of one unit
-    (`_PEOPLE`). The unit follows from the median length of their legs, the axis from `_up`: neither depends on the
-    order of the files. Files that cannot be read are passed over.
+    Files are of one skeleton when names and parents of their joints are equal, their rest poses stand along one axis,
+    and their bodies are people of one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
+    from `_up`: neither depends on the order of the files. Files that cannot be read are passed over.
 
     Returns:
         The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
@@ -99,7 +101,7 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
     for poses in _skeletons(sources):
         motions = [motion for _, motion in poses]
         given = poses[0][0].options
-        unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(*motions)
+        unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(motions[(len(motions) - 1) // 2])
         up = given.up if given.up != "auto" else _up(poses)
         scale = UNITS[unit].metres
         heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
@@ -109,7 +111,7 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
         first, example = motions[0], min(source.origin for source, _ in poses)
         rig = (label, first.names, first.parents, example)
         bodies.append(Body(*rig, len(poses), unit, up or "y", tall, doubt, given.unit != "auto"))
-        options = replace(given, unit=unit, up=up or given.up)
+        options = replace(given, unit=cast("Unit", unit), up=up or given.up)
         chosen |= {source.key: replace(source, options=options) for source, _ in poses}
     table = sources[0].options.joint_map if sources else None
     if table is not None and bodies and not any(name.startswith(MAPPED) for body in bodies for name in body.names):
@@ -117,7 +119,7 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
             f"{table} names no joint of these files.",
             why=f"they have {', '.join(name for name in bodies[0].names if not name.endswith(END))}.",
         )
-    bodies.sort(key=lambda body: (-body.files, body.skeleton, body.unit, body.height_m or ()))
+    bodies.sort(key=lambda body: (-body.files, body.example))
     return tuple(chosen.get(source.key, source) for source in sources), tuple(bodies)
 
 
@@ -161,8 +163,8 @@ def _gaps(roles: Mapping[str, int]) -> list[str]:
 
 
 def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
-    """Yield the files of each skeleton, with their first poses."""
-    found: dict[str, list[Pose]] = {}
+    """Yield the files of each skeleton in the order of their sizes, with their first poses."""
+    found: dict[tuple[str, bool], list[Pose]] = {}
     for source in sources:
         if source.format != "bvh":
             continue
@@ -170,7 +172,8 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
             motion = read_bvh_pose(source.path, source.options)
         except MotionkitError:
             continue  # its reader raises the same error
-        found.setdefault(skeleton_mark(motion.names, motion.parents), []).append((source, motion))
+        key = skeleton_mark(motion.names, motion.parents), rest_up(motion) == "z"
+        found.setdefault(key, []).append((source, motion))
     for poses in found.values():
         yield from _of_one_unit(poses)
 
@@ -178,7 +181,7 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
 def _of_one_unit(poses: list[Pose]) -> Iterator[list[Pose]]:
     """Yield the files in groups whose sizes differ by a unit."""
     sizes = {source.key: motion_leg(motion) or rest_extent(motion) for source, motion in poses}
-    poses.sort(key=lambda pose: (sizes[pose[0].key], pose[0].key))
+    poses.sort(key=lambda pose: (sizes[pose[0].key], pose[0].origin))
     start = 0
     for place in range(1, len(poses) + 1):
         if place == len(poses) or sizes[poses[place][0].key] > _PEOPLE * sizes[poses[place - 1][0].key]:
@@ -189,12 +192,12 @@ def _of_one_unit(poses: list[Pose]) -> Iterator[list[Pose]]:
 def _up(poses: Sequence[Pose]) -> Axis | None:
     """Return the axis of most files; None leaves each file to its reader.
 
-    Where no rest pose stands along Z the reader takes Y, and warns of a body that lies. Elsewhere the motion has a say,
-    so `_LOOKS` files, spread over the group, are read whole.
+    Where the rest poses do not stand along Z the reader takes Y, and warns of a body that lies. Elsewhere the motion
+    has a say, so `_LOOKS` files, spread over the group, are read whole.
     """
-    if not any(rest_up(motion) == "z" for _, motion in poses):
+    if rest_up(poses[0][1]) != "z":
         return None
-    sources = sorted((source for source, _ in poses), key=lambda source: source.key)
+    sources = sorted((source for source, _ in poses), key=lambda source: source.origin)
     found: list[str] = []
     for source in sources[:: -(-len(sources) // _LOOKS)]:
         with suppress(MotionkitError):

@@ -184,7 +184,7 @@ def body_height(names: Sequence[str], parents: Sequence[int], pose: Tensor) -> f
         >>> from motionkit.rigs import rest_rig
         >>> rig = rest_rig(HUMANML)
         >>> round(body_height(rig.names, rig.parents, positions_from_bones(rig.offsets, rig.parents)), 2)
-        1.61
+        1.77
     """
     found = find_roles(names, parents)
     leg = leg_length(found, pose)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import median
 from typing import Literal
 
 import torch
@@ -22,24 +21,24 @@ _HEIGHT = 1.75
 _HEIGHT_SPREAD = 1.5
 
 
-def find_unit(*motions: Motion) -> tuple[str, str]:
+def find_unit(motion: Motion) -> tuple[str, str]:
     """Guess the unit of a motion: the one in which its legs, or else the whole of it, are as long as a person's.
 
     Args:
-        motions: A motion in an unknown unit; or several of one skeleton and unit, whose median size decides.
+        motion: A motion in an unknown unit.
 
     Returns:
         A key of `UNITS`, and a warning or an empty text. Where there are no legs and no unit makes a person's height
         of the rest pose, it is centimetres, which most files are in.
     """
-    leg = median(map(motion_leg, motions))
+    leg = motion_leg(motion)
     if leg > 0:
         unit = nearest_unit(leg, PERSON_LEG)
         metres = leg * UNITS[unit].metres
         if _PERSON[0] < metres < _PERSON[1]:
             return unit, ""
         return unit, f"its legs are {metres:.2g} m long if its unit is {UNITS[unit].words}: pass --units if it is not"
-    height = median(map(rest_extent, motions))
+    height = rest_extent(motion)
     if height > 0:
         unit = nearest_unit(height, _HEIGHT)
         metres = height * UNITS[unit].metres

@@ -138,10 +138,10 @@ def test_a_conversion_goes_on_with_the_same_unit(tmp_path):
     assert convert(open_sources([folder]).sources, out, target).resumed == 1
     with pytest.raises(KeyboardInterrupt):
         convert(open_sources([folder]).sources, tmp_path / "again", target, progress=stop)
-    given = open_sources([folder], ReadOptions(unit="asf")).sources
+    given = open_sources([folder], ReadOptions(unit="cm")).sources
     report = convert(given, tmp_path / "again", target)
     assert report.resumed == 0
-    assert {clip["unit"] for clip in report.clips} == {"ASF units"}
+    assert {clip["unit"] for clip in report.clips} == {"centimetres"}
 
 
 @pytest.mark.parametrize("words", [("convert", "--check"), ("convert",), ("profile",)])
@@ -180,3 +180,11 @@ def test_check_finds_a_small_body_and_a_long_end_site(tmp_path):
     found = json.loads(run("convert", "--check", child, "--json", "--units", "cm").stdout)["clips"][0]["findings"]
     (scale,) = (finding for finding in found if finding["kind"] == "scale")
     assert (scale["severity"], "a child, or --units is needed" in scale["detail"]) == ("warning", True)
+
+
+def test_files_of_one_rig_with_other_axes_keep_their_own(tmp_path):
+    for name, up in (("a", "y"), ("b", "z"), ("c", "y")):
+        write_dialect(tmp_path / f"{name}.bvh", Dialect(up=up), seconds=0.2)
+    opened = open_sources([tmp_path])
+    assert [(body.files, body.up) for body in opened.bodies] == [(2, "y"), (1, "z")]
+    assert [source.load()[0].notes["up"] for source in opened.sources] == ["y", "z", "y"]
