@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.cli.output import say
+from motionkit.cli.output import say, warn
 from motionkit.config import Cli, Group, Settings
 from motionkit.errors import MotionkitError
 
 if TYPE_CHECKING:
-    from motionkit.motion import CaptionTable, ClipSource
+    from motionkit.clips.convert import Opened
+    from motionkit.motion import CaptionTable
 
 STARTER = "starter"
 _STARTER_CLIPS = 512
@@ -44,6 +45,9 @@ class ReadSettings(Group):
     smpl_model: Annotated[Path | None, Cli("--smpl-model", "Reading")] = Field(
         None, description="Your SMPL, SMPL-H or SMPL-X file, for AMASS; default: an average body."
     )
+    joint_map: Annotated[Path | None, Cli("--joint-map", "Reading")] = Field(
+        None, description="Table of BVH joint names, made by convert --check --write-joint-map."
+    )
     clips: Annotated[int, Cli("--clips", "Reading")] = Field(
         _STARTER_CLIPS, ge=1, description="starter: training clips; val and test in proportion."
     )
@@ -73,27 +77,28 @@ class InputSettings(Settings):
     jobs: Annotated[int, Cli("--jobs")] = Field(0, ge=0, description="Worker processes; 0: one per core.")
 
 
-def open_inputs(names: Sequence[str], settings: ReadSettings) -> tuple[Sequence[ClipSource], Sequence[Path]]:
-    """Open files, folders and the word starter; print what was left aside.
+def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
+    """Open files, folders and the word starter; print what was left aside, and the unit of the others.
 
     Args:
         names: Paths, or ``starter``.
         settings: Options of the readers, and the number of the starter's clips.
 
     Returns:
-        The clips, and the files that hold no motion.
+        The clips, the skeletons of BVH files, and the files that hold no motion.
 
     Raises:
         MotionkitError: A path cannot be used, an option could not act, or clips were counted and the starter is not
             asked for.
     """
-    from motionkit.clips.convert import listed, open_sources, refuse_idle
+    from motionkit.clips.convert import Opened, listed, open_sources, refuse_idle
     from motionkit.motion import ReadOptions
+    from motionkit.motion._joint_map import read_joint_map
 
     clips = settings.clips
     options = ReadOptions(
         settings.up, settings.units, settings.source_fps, settings.rot6d_columns, settings.hierarchy, settings.offsets,
-        settings.smpl_model,
+        settings.smpl_model, None if settings.joint_map is None else read_joint_map(settings.joint_map),
     )  # fmt: skip
     if STARTER not in names and clips != _STARTER_CLIPS:
         raise MotionkitError(
@@ -101,24 +106,23 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> tuple[Sequence[
             why="of files and folders every clip is read.",
             fix=f"leave --clips out, or give {STARTER} as the input.",
         )
-    sources: list[ClipSource] = []
-    skipped: Sequence[Path] = ()
-    if files := [Path(name) for name in names if name != STARTER]:
-        opened = open_sources(files, options)
-        sources.extend(opened.sources)
-        skipped = opened.skipped
-        if skipped:
-            say(f"{len(skipped)} file(s) hold no motion: {listed(skipped, 5)}")
-        if opened.made:
-            say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
-    refuse_idle(options, sources)
+    files = [Path(name) for name in names if name != STARTER]
+    opened = open_sources(files, options) if files else Opened()
+    refuse_idle(options, opened.sources)
+    if opened.skipped:
+        say(f"{len(opened.skipped)} file(s) hold no motion: {listed(opened.skipped, 5)}")
+    if opened.made:
+        say(f"passed over what convert wrote: {listed(opened.made, 5)} (give it by name to read it)")
+    for body in opened.bodies:
+        whose = f"{body.skeleton} ({body.files} file(s)): " if len(opened.bodies) > 1 else ""
+        (say if body.plausible else warn)(whose + body.sentence)
     if STARTER in names:
         from motionkit.datasets.export import dataset_sources
         from motionkit.datasets.starter import StarterOptions, component
 
         starter = StarterOptions(clips=clips, val_clips=max(1, clips // 8), test_clips=max(1, clips // 4))
-        sources.extend(dataset_sources(component.build(starter)))
-    return sources, skipped
+        opened.sources = (*opened.sources, *dataset_sources(component.build(starter)))
+    return opened
 
 
 def open_table(settings: CaptionSettings) -> CaptionTable | None:

@@ -54,12 +54,12 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def wrapped(text: str) -> str:
-    """Return a text for stderr: on a terminal its lines are broken between words, and go on indented.
+def wrapped(text: str, stream: IO[str] | None = None) -> str:
+    """Return a text for a stream, stderr by default: on a terminal lines are broken between words and indented.
 
     A command that a backslash spreads over several lines stays as it is, to be copied.
     """
-    if not sys.stderr.isatty():
+    if not (stream or sys.stderr).isatty():
         return text
     width = max(20, shutil.get_terminal_size().columns - 1)
     lines: list[str] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from motionkit.clips._bodies import Body, vote
 from motionkit.clips._dataset_folder import LIMIT, FoundFile, dataset_files, motions_of
 from motionkit.clips._ids import shared_takes, unique_keys
 from motionkit.clips._sources import FileSource, LockedSource
@@ -26,6 +27,7 @@ _FLAGS = {
     "hierarchy": "--hierarchy",
     "offsets": "--offsets",
     "smpl_model": "--smpl-model",
+    "joint_map": "--joint-map",
 }
 
 
@@ -35,11 +37,13 @@ class Opened:
 
     Attributes:
         sources: The clips, in a fixed order; then files and folders that cannot be opened, whose `load` raises.
+        bodies: How the BVH files of each skeleton are read.
         skipped: Files of a known ending that hold no motion, such as statistics and settings.
         made: Folders inside the given ones that `convert` wrote; skipped, because they hold the same motions again.
     """
 
-    sources: tuple[FileSource | LockedSource, ...] = ()
+    sources: tuple[ClipSource, ...] = ()
+    bodies: tuple[Body, ...] = ()
     skipped: list[Path] = field(default_factory=list)
     made: list[Path] = field(default_factory=list)
 
@@ -49,8 +53,9 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
 
     A folder in HumanML3D's layout, or one that `motionkit generate` made, gives its features with their captions and
     splits; its joints are the same motions again and are not read twice. A file that several paths or links lead to
-    is read once. Folders that `convert` wrote are skipped if the given folder holds anything else; give them by name
-    to read them. Ids are file names without ending; see `unique_keys`.
+    is read once. Unit and vertical axis of BVH files are decided once for each skeleton (`vote`). Folders that
+    `convert` wrote are skipped if the given folder holds anything else; give them by name to read them. Ids are file
+    names without ending; see `unique_keys`.
 
     Raises:
         MotionkitError: A path is missing or in no format that is read here, or a folder holds no motion.
@@ -72,11 +77,14 @@ def open_sources(paths: Iterable[Path], options: ReadOptions | None = None) -> O
     files = [(file.path, file.base) for file in found.values()]
     keys = unique_keys([*files, *((path, path.parent) for path in locked)])
     groups = shared_takes([path for path, _ in files], keys[: len(files)])
-    opened.sources = (
-        *(
+    sources, opened.bodies = vote(
+        [
             FileSource(file.path, key, file.format.name, options, file.texts, file.texts_file, file.splits, group)
             for file, key, group in zip(found.values(), keys, groups, strict=False)
-        ),
+        ]
+    )
+    opened.sources = (
+        *sources,
         *(
             LockedSource(path, key, reason)
             for (path, reason), key in zip(locked.items(), keys[len(files) :], strict=True)

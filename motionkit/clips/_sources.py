@@ -51,7 +51,7 @@ class FileSource:
         files = [*beside, *(path for path in given if path is not None)]
         if (own := _state(self.path)) == "":
             return ""
-        about = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group}"
+        about = f"{os.path.realpath(self.path)} {self.format} {self.texts} {self.splits} {self.group} {self.options}"
         words = [own, *map(_state, files), about]
         return hashlib.sha256("\n".join(words).encode(errors="backslashreplace")).hexdigest()
 

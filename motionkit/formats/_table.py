@@ -53,7 +53,7 @@ _EXPORTED = ("fps", "rot6d_columns", "hierarchy", "offsets")
 FORMATS = {
     entry.name: entry
     for entry in (
-        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", _PLACED),
+        Format("bvh", "BVH", ".bvh", "bvh:read_bvh", (*_PLACED, "joint_map")),
         Format("unreal-json", "Unreal / MPL motion JSON", ".json", "mpl:read_mpl_json", _EXPORTED, TABLES),
         Format("mpl-npz", "MPL npz", ".npz", "mpl:read_mpl_npz", _EXPORTED, TABLES),
         Format("amass", "AMASS / SMPL npz", ".npz", "amass:read_amass", ("fps", "up", "smpl_model")),

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.motion._joint_map import JointMap
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion.corpus._caption_table import CaptionRow
 from motionkit.motion.corpus._captions import Caption, captions_within
@@ -32,6 +33,7 @@ class ReadOptions:
         hierarchy: FullHierarchy.json for JSON files without a skeleton.
         offsets: FullOffsets.json for the same.
         smpl_model: The user's own SMPL file for AMASS motions; None uses a default body.
+        joint_map: Names of the body's joints in BVH files.
     """
 
     up: Literal["auto", "y", "z"] = "auto"
@@ -41,6 +43,7 @@ class ReadOptions:
     hierarchy: Path | None = None
     offsets: Path | None = None
     smpl_model: Path | None = None
+    joint_map: JointMap | None = None
 
 
 @dataclass(frozen=True)

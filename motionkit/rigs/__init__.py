@@ -1,6 +1,6 @@
 """Between skeletons: finding a body in a rig by its joints' names, rest poses, rotations from joints, foot contacts."""
 
-from motionkit.rigs._bodymap import BodyMap, map_body, to_body
+from motionkit.rigs._bodymap import BodyMap, body_height, map_body, to_body
 from motionkit.rigs._contacts import ContactSpec, contact_score, find_feet, soft_contacts
 from motionkit.rigs._facing import body_yaw
 from motionkit.rigs._flips import count_flips
@@ -15,6 +15,7 @@ __all__ = [
     "ContactSpec",
     "RestRig",
     "Solved",
+    "body_height",
     "body_to_kit",
     "body_yaw",
     "contact_score",

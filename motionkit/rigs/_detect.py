@@ -31,15 +31,14 @@ def find_unit(motion: Motion) -> tuple[str, str]:
         A key of `UNITS`, and a warning or an empty text. Where there are no legs and no unit makes a person's height
         of the rest pose, it is centimetres, which most files are in.
     """
-    leg = leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
+    leg = motion_leg(motion)
     if leg > 0:
         unit = nearest_unit(leg, PERSON_LEG)
         metres = leg * UNITS[unit].metres
         if _PERSON[0] < metres < _PERSON[1]:
             return unit, ""
         return unit, f"its legs are {metres:.2g} m long if its unit is {UNITS[unit].words}: pass --units if it is not"
-    rest = positions_from_bones(motion.offsets, motion.parents)
-    height = float((rest.amax(dim=0) - rest.amin(dim=0)).max())
+    height = rest_extent(motion)
     if height > 0:
         unit = nearest_unit(height, _HEIGHT)
         metres = height * UNITS[unit].metres
@@ -49,6 +48,17 @@ def find_unit(motion: Motion) -> tuple[str, str]:
                 f"no legs are known by name; {UNITS[unit].words} make it {metres:.2f} m high: pass --units",
             )
     return "cm", "no legs are known by name, so its unit is not known: centimetres were taken, pass --units if not"
+
+
+def motion_leg(motion: Motion) -> float:
+    """Return the length of the legs in the first frame; 0 where they are unknown by name."""
+    return leg_length(find_roles(motion.names, motion.parents), motion.cut(0, 1).positions()[0])
+
+
+def rest_extent(motion: Motion) -> float:
+    """Return the largest extent of the rest pose along an axis."""
+    rest = positions_from_bones(motion.offsets, motion.parents)
+    return float((rest.amax(dim=0) - rest.amin(dim=0)).max())
 
 
 Axis = Literal["y", "z"]
@@ -72,8 +82,7 @@ def find_up(motion: Motion) -> tuple[Axis, str]:
     Returns:
         The axis, and a warning or an empty text.
     """
-    roles = find_roles(motion.names, motion.parents)
-    rest, moving = _rest_up(motion, roles), _moving_up(motion, roles)
+    rest, moving = rest_up(motion), _moving_up(motion, find_roles(motion.names, motion.parents))
     if rest == "z" and moving == "y":
         return "y", "its rest pose stands along Z and its motion along Y: Y was taken as vertical; if not, pass --up z"
     if rest != "z" and moving == "z":
@@ -92,8 +101,9 @@ def z_up_to_y_up(motion: Motion) -> Motion:
     )
 
 
-def _rest_up(motion: Motion, roles: dict[str, int]) -> Axis | None:
+def rest_up(motion: Motion) -> Axis | None:
     """Return the axis that the legs go down in the rest pose, or, without legs, the trunk goes up; None if neither."""
+    roles = find_roles(motion.names, motion.parents)
     places = positions_from_bones(motion.offsets, motion.parents)
     legs = [
         places[roles[f"{side} hip"]] - places[roles[f"{side} ankle"]]

@@ -7,22 +7,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from motionkit.motion._joint_map import BODY, MAPPED
 from motionkit.motion._motion import END
 from motionkit.rigs._kit import rig_names
 
 SIDED = {
-    "hip": ("upleg", "thigh", "upperleg", "femur", "hip", "leg"),
-    "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg"),
-    "ankle": ("ankle", "foot"),
-    "toe": ("toebase", "toe", "toes", "ball", "foot"),
-    "shoulder": ("arm", "upperarm", "uparm", "uarm", "shldr", "humerus", "shoulder"),
-    "elbow": ("forearm", "lowerarm", "lowarm", "farm", "elbow", "radius"),
-    "wrist": ("wrist", "hand"),
+    "hip": ("upleg", "thigh", "upperleg", "femur", "hip", "leg", "足"),
+    "knee": ("leg", "shin", "lowerleg", "calf", "tibia", "knee", "lowleg", "ひざ", "膝"),
+    "ankle": ("ankle", "foot", "足首"),
+    "toe": ("toebase", "toe", "toes", "ball", "foot", "つま先"),
+    "shoulder": ("arm", "upperarm", "uparm", "uarm", "shldr", "humerus", "shoulder", "腕"),
+    "elbow": ("forearm", "lowerarm", "lowarm", "farm", "elbow", "radius", "ひじ", "肘"),
+    "wrist": ("wrist", "hand", "手首"),
 }
 """Names of each sided joint without its side, the most certain first: ``LeftShoulder`` is a collar where there is a
-``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``."""
+``LeftArm``, and the shoulder itself where there is none; ``LeftFoot`` is the toe beside a ``LeftAnkle``. The Japanese
+names are MikuMikuDance's."""
 
-CENTRE = {"pelvis": ("hips", "pelvis", "hip", "root"), "head": ("head",)}
+CENTRE = {"pelvis": ("hips", "pelvis", "hip", "root", "腰", "センター"), "head": ("head", "頭")}
 
 _ABOVE = {"knee": "hip", "ankle": "knee", "toe": "ankle", "elbow": "shoulder", "wrist": "elbow"}
 """The joint of the same limb that must be further up."""
@@ -32,7 +34,9 @@ _SHORT = re.compile(f"([lr])({'|'.join(sorted({alias for aliases in SIDED.values
 """Sides as Poser and CMU write them, all in lower case: ``lfemur``, ``rshldr``."""
 
 _PREFIX = re.compile(r"^(Character\d*|Bip\d*|J_Bip|mixamorig\d*|CC_Base|def|DEF|b|[mf]_avg)[_\s-]+")
-_SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend")
+_SAYS_NOTHING = ("joint", "jnt", "jt", "bone", "bend", "stretch")
+_MIDDLE = ("c", "m", "x")
+"""How rigs mark what is on neither side: ``Root_M``, Auto-Rig Pro's ``root.x``."""
 _SHARED = 0.7
 """Part of the joints that must begin alike for that to be the name of the figure: ``Actor01_Hips``."""
 
@@ -44,10 +48,24 @@ def find_roles(names: Sequence[str], parents: Sequence[int]) -> dict[str, int]:
 
     Args:
         names: Joint names; namespaces, case, ``Left``/``L_``/``.l``, underscores and a name of the figure before each
-            do not matter. KIT's joints are those of the side they are on (`rig_names`).
+            do not matter. Joints that a table named (`JointMap`) are what it says. KIT's joints are those of the side
+            they are on (`rig_names`).
         parents: Parent of each joint.
     """
     return dict(_match(rig_names(names), tuple(parents))[0])
+
+
+def find_pairs(names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the joints, left and right, whose names differ in their side alone; end sites have their joint's side."""
+    sides: dict[tuple[str, str], list[int]] = {}
+    for joint, name in _plain([name.removesuffix(END) for name in rig_names(names)]):
+        side, rest = _normalise(name)
+        sides.setdefault((side, rest + END * names[joint].endswith(END)), []).append(joint)
+    return [
+        (joints[0], other[0])
+        for (side, rest), joints in sides.items()
+        if side == "left" and len(joints) == 1 and len(other := sides.get(("right", rest), [])) == 1
+    ]
 
 
 def find_doubles(names: Sequence[str], parents: Sequence[int]) -> dict[str, tuple[str, ...]]:
@@ -65,11 +83,13 @@ def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, 
         exact.setdefault((side, rest), []).append(joint)
         if rest[-1:].isdigit():
             loose.setdefault((side, rest.rstrip("0123456789")), []).append(joint)
-    found: dict[str, int] = {}
+    found = {role: names.index(MAPPED + joint) for role, joint in BODY.items() if MAPPED + joint in names}
     doubles: dict[str, tuple[str, ...]] = {}
     wanted = [("", role, aliases) for role, aliases in CENTRE.items()]
     wanted += [(side, role, aliases) for side in ("left", "right") for role, aliases in SIDED.items()]
     for side, role, aliases in wanted:
+        if f"{side} {role}".strip() in found:
+            continue
         top = found.get(f"{side} {_ABOVE.get(role)}")
         for table, inside in ((exact, True), (exact, False), (loose, True)):
             keys = ((side, alias) for alias in aliases)
@@ -128,11 +148,12 @@ def _normalise(name: str) -> tuple[str, str]:
     """Split a joint name into side and the rest: ``LeftUpLeg`` and ``upleg.L`` become (left, upleg)."""
     # Readers write "Hand 2" for the second joint that a file calls "Hand".
     name = re.sub(r"(?<=[^\W\d_]) \d+$", "", name)
-    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    name = name.replace("左", "left ").replace("右", "right ")
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+", name)]
     side = next((_SIDES[word] for word in words if word in _SIDES), "")
     words = [word for word in words if word not in _SIDES and word not in _SAYS_NOTHING]
     if not side and len(words) > 1:
-        words = [word for word in words if word not in ("c", "m")]
+        words = [word for word in words if word not in _MIDDLE]
     rest = "".join(words)
     if not side:
         for prefix in ("left", "right"):

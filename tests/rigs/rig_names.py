@@ -192,6 +192,36 @@ _TABLE: dict[str, tuple[str, dict[str, str]]] = {
         "Neck_M, Scapula_L, Scapula_R, Head_M, Shoulder_L, Shoulder_R, Elbow_L, Elbow_R, Wrist_L, Wrist_R",
         {"ToesEnd_L": "Toes_L"},
     ),
+    "auto-rig-pro": (
+        "root.x, thigh_stretch.l, thigh_stretch.r, spine_01.x, leg_stretch.l, leg_stretch.r, spine_02.x, foot.l, "
+        "foot.r, spine_03.x, toes_01.l, toes_01.r, neck.x, shoulder.l, shoulder.r, head.x, arm_stretch.l, "
+        "arm_stretch.r, forearm_stretch.l, forearm_stretch.r, hand.l, hand.r",
+        {
+            "thigh_twist.l": "thigh_stretch.l",
+            "leg_twist.r": "leg_stretch.r",
+            "arm_twist.l": "arm_stretch.l",
+            "forearm_twist.r": "forearm_stretch.r",
+            "c_thumb1.l": "hand.l",
+        },
+    ),
+    "mmd": (
+        "センター, 左足, 右足, 上半身, 左ひざ, 右ひざ, 上半身1, 左足首, 右足首, 上半身2, 左つま先, 右つま先, 首, 左肩, "
+        "右肩, 頭, 左腕, 右腕, 左ひじ, 右ひじ, 左手首, 右手首",
+        {
+            "左足ＩＫ": "センター",
+            "右つま先ＩＫ": "センター",
+            "左腕捩": "左腕",
+            "右手捩": "右ひじ",
+            "左足D": "左足",
+            "左親指１": "左手首",
+            "左目": "頭",
+        },
+    ),
+    "mmd-tools": (
+        "腰, 足.L, 足.R, 上半身, ひざ.L, ひざ.R, 上半身1, 足首.L, 足首.R, 上半身2, つま先.L, つま先.R, 首, 肩.L, 肩.R, "
+        "頭, 腕.L, 腕.R, ひじ.L, ひじ.R, 手首.L, 手首.R",
+        {"足ＩＫ.L": "腰", "腕捩.R": "腕.R"},
+    ),
 }
 """Names in the order of the 22-joint body (pelvis, hips, spine, knees, spine, ankles, spine, toes, neck, collars, head,
 shoulders, elbows, wrists; left first), and further joints with their parents."""

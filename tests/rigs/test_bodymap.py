@@ -76,7 +76,7 @@ def test_missing_joints_are_listed():
     with pytest.raises(MotionkitError, match="left elbow") as caught:
         map_body(names, HUMANML.parents, pose())
     assert "RightForeArm" in caught.value.why
-    assert "rename" in caught.value.fix
+    assert "--write-joint-map" in caught.value.fix
 
 
 def test_a_double_in_another_limb_is_passed_over():

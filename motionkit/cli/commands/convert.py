@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import say, warn
+from motionkit.cli.output import say, warn, wrapped
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
@@ -50,6 +51,9 @@ class ConvertSettings(InputSettings):
     )
     check: Annotated[bool, Cli("--check")] = Field(
         False, description="Report what is wrong with each clip; write nothing."
+    )
+    write_joint_map: Annotated[Path | None, Cli("--write-joint-map")] = Field(
+        None, description="With --check: write a table of joint names, for a rig that is not recognised."
     )
     fix: Annotated[bool, Cli("--fix")] = Field(False, description="Keep the longest clean run of each clip.")
     write: WriteSettings = WriteSettings()
@@ -91,49 +95,60 @@ def register(app: typer.Typer) -> None:
         options = OutputOptions(fix=settings.fix, **settings.write.model_dump())
         request = plan_conversion(out, paths[:-1], settings.to, options)
         rows = open_table(settings.captions)
-        sources, skipped = open_inputs(paths[:-1], settings.read)
-        with working("convert", len(sources), after=NOTHING if request.file else GOES_ON) as step:
-            report = run_conversion(request, sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key))
-        report.skipped = list(map(str, skipped))
+        opened = open_inputs(paths[:-1], settings.read)
+        with working("convert", len(opened.sources), after=NOTHING if request.file else GOES_ON) as step:
+            report = run_conversion(
+                request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
+            )
+        report.skipped = list(map(str, opened.skipped))
         _talk(messages(report, fixed=settings.fix))
         one = len(report.written) == 1 and not report.splits
         table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
         shown = {"text": f"wrote {out}: {summary_line(report)}"} if one else {"table": table}
-        return {"out": str(out), **asdict(report), **shown, "failure": report.failure(out)}
+        bodies = [body.document() for body in opened.bodies]
+        return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
 
 
 def _refuse(settings: ConvertSettings, paths: Sequence[str]) -> None:
     """Refuse options that have no effect, and paths that are missing, before anything is read."""
     from motionkit.clips.convert import refuse_for_check
+    from motionkit.runs import require_writable
 
     if settings.check:
         default = ConvertSettings()
         given = {f"--{name.replace('_', '-')}": value != getattr(default.write, name) for name, value in settings.write}
         more = {"--to": settings.to, "--fix": settings.fix, "--captions": settings.captions.table}
         refuse_for_check({**more, **given})
+        if (table := settings.write_joint_map) is not None:
+            require_writable(table)
+            if table.exists():
+                raise MotionkitError(f"{table} already exists.", fix="choose another FILE for --write-joint-map.")
+    elif settings.write_joint_map is not None:
+        raise MotionkitError("--write-joint-map acts with --check only.", fix="add --check.")
     elif len(paths) < 2:
         raise MotionkitError("convert needs something to read and a place to write.", fix="motionkit convert IN... OUT")
 
 
 def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Mapping[str, Any]:
     """Load everything and return what was found, with an error when something is wrong."""
-    from motionkit.clips.convert import FINDING_COLUMNS, check, check_messages, finding_rows
+    from motionkit.clips.convert import check, check_messages, finding_text, write_joint_map
 
-    sources, skipped = open_inputs(paths, settings.read)
-    with working("check", len(sources)) as step:
-        report = check(sources, jobs=workers, progress=lambda key: step(1, note=key))
+    opened = open_inputs(paths, settings.read)
+    if settings.write_joint_map is not None:
+        say(write_joint_map(settings.write_joint_map, opened.bodies))
+    with working("check", len(opened.sources)) as step:
+        report = check(opened.sources, jobs=workers, progress=lambda key: step(1, note=key))
     _talk(check_messages(report))
     return {
         "command": "check",
+        "bodies": [body.document() for body in opened.bodies],
         "clips": report.clips,
         "failed": report.failed,
-        "skipped": list(map(str, skipped)),
+        "skipped": list(map(str, opened.skipped)),
         "warnings": report.warnings,
-        "table": {
-            "title": f"{len(report.clips)} clip(s)", "columns": FINDING_COLUMNS, "rows": finding_rows(report),
-        },
+        "text": wrapped(finding_text(report), sys.stdout),
         "failure": report.check_failure(),
-    }  # fmt: skip
+    }
 
 
 def _talk(messages: Iterable[tuple[Literal["info", "warning"], str]]) -> None:

@@ -52,10 +52,10 @@ def register(app: typer.Typer) -> None:
 
         names = paths or [STARTER]
         rows = open_table(settings.captions)
-        sources, _ = open_inputs(names, settings.read)
-        with working("profile", len(sources)) as step:
+        opened = open_inputs(names, settings.read)
+        with working("profile", len(opened.sources)) as step:
             result = run_profile(
-                sources,
+                opened.sources,
                 advisor=PredictorAdvisor(),
                 table=rows,
                 html=settings.html,
@@ -72,6 +72,7 @@ def register(app: typer.Typer) -> None:
             say(text)
         return {
             **result.document(),
+            "bodies": [body.document() for body in opened.bodies],
             "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
             "failure": MotionkitError(result.failure, code=1) if result.failure else None,
         }

@@ -11,12 +11,16 @@ from torch import Tensor
 from motionkit.clips.checks._finding import Finding, amount, words
 from motionkit.geometry import bones_from_positions
 from motionkit.motion.frames import ranges
-from motionkit.rigs._bodymap import leg_length
-from motionkit.rigs._roles import find_roles
+from motionkit.rigs._bodymap import body_height, leg_length
+from motionkit.rigs._roles import find_pairs, find_roles
 from motionkit.rigs._units import PERSON_LEG, UNITS
 
 LEG_RANGE = 0.40, 1.25
 """Metres from hip to ankle: a toddler's to a giant's. Units differ by 2.5 and more, so the wrong one falls outside."""
+
+HEIGHT_RANGE = 1.40, 2.05
+"""Metres of nearly all adults. Outside there are children and giants, and bodies read in the wrong unit: of public BVH
+libraries, whose bodies are 1.5 to 1.9 m, one is 1.0 to 1.2 m tall in inches and 2.2 m in the next larger unit."""
 
 SPAN, SPAN_RANGE = 2.3, (1.1, 3.6)
 """Metres of the longest way along the bones of a body, from finger to toe: used where no legs are found by name."""
@@ -24,6 +28,9 @@ SPAN, SPAN_RANGE = 2.3, (1.1, 3.6)
 STRETCH = 0.05
 """Part of its usual length by which a bone of a recorded body may seem to change (markers slip on skin); generated
 joints often exceed it."""
+
+_UNLIKE, _UNLIKE_METRES = 0.25, 0.03
+"""Part of the longer bone, and metres, by which two sides may differ; those of CMU's bodies do by 3 % and 1 cm."""
 
 _SHORTEST_BONE = 0.03
 _MISTAKES = (
@@ -49,7 +56,7 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
         else ("longest chain of bones measures", _span(lengths.tolist(), parents), SPAN, SPAN_RANGE)
     )
     if low <= size <= high:
-        return None
+        return None if is_plausible(height := body_height(names, parents, positions[0])) else _unusual(height)
     if size <= 1e-6:
         # The predictor's JSON may hold rotations only: enough for training, but positions are all 0.
         return Finding("scale", (), "all joints are in one place: bone lengths are not known.", "warning")
@@ -62,6 +69,43 @@ def scale_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int
     )
     detail = f"the body's {what} {size:.3g} m, a person's {low:g} to {high:g} m; {guess}."
     return Finding("scale", (), detail)
+
+
+def is_plausible(height: float) -> bool:
+    """Whether a height in metres is that of an adult, see `HEIGHT_RANGE`; 0 stands for an unknown one."""
+    return height == 0 or HEIGHT_RANGE[0] <= height <= HEIGHT_RANGE[1]
+
+
+def _unusual(height: float) -> Finding:
+    low, high = HEIGHT_RANGE
+    who = "a child" if height < low else "a giant"
+    detail = f"the body is {height:.2f} m tall, most adults are {low:.2f} to {high:.2f} m: {who}, or --units is needed."
+    return Finding("scale", (), detail, "warning")
+
+
+def side_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:
+    """Find bones that are longer on one side of the body than on the other, such as an end site that went astray.
+
+    Args:
+        positions: ``[T, J, 3]`` metres; finite.
+        names: Joint names; an end site belongs to the side of its joint.
+        parents: Parent of each joint.
+    """
+    lengths = _bone_lengths(positions, parents).median(dim=0).values.tolist()
+    unlike = [
+        (abs(lengths[left] - lengths[right]), left, right)
+        for left, right in find_pairs(names)
+        if abs(lengths[left] - lengths[right]) > max(_UNLIKE_METRES, _UNLIKE * max(lengths[left], lengths[right]))
+    ]
+    if not unlike:
+        return None
+    _, left, right = max(unlike)
+    more = f", and {len(unlike) - 1} more" if len(unlike) > 1 else ""
+    detail = (
+        f"the bone to {names[left]} is {amount(100 * lengths[left], 1)} cm long, the one to {names[right]} "
+        f"{amount(100 * lengths[right], 1)} cm{more}: left and right of a body are alike."
+    )
+    return Finding("sides", (), detail, "warning")
 
 
 def bone_finding(positions: Tensor, names: Sequence[str], parents: Sequence[int]) -> Finding | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.clips.checks._body import bone_finding, scale_finding
+from motionkit.clips.checks._body import bone_finding, scale_finding, side_finding
 from motionkit.clips.checks._finding import Finding, Severity, amount, words
 from motionkit.clips.checks._floor import floor_findings
 from motionkit.clips.checks._jumps import frozen, root_shift, speed_jumps, turn_jumps
@@ -79,6 +79,7 @@ def check_motion(
             found.append(turn_jumps(motion.rotations[index].where(whole[:, None, None, None], torch.nan), names, fps))
         found.append(scale_finding(sound, names, parents))
         found.append(bone_finding(sound, names, parents))
+        found.append(side_finding(sound, names, parents))
         found.extend(floor_findings(sound, names, fps, floor))
         found.append(frozen(places, fps))
     kept = [finding for finding in found if finding is not None]

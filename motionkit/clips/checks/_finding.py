@@ -9,7 +9,9 @@ from typing import Literal
 
 from motionkit.motion.frames import Ranges
 
-Kind = Literal["nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "fps", "short"]
+Kind = Literal[
+    "nan", "jump", "rest-pose", "penetration", "floating", "scale", "frozen", "bone-length", "sides", "fps", "short"
+]
 Severity = Literal["error", "warning"]
 
 KINDS: dict[Kind, str] = {
@@ -18,9 +20,10 @@ KINDS: dict[Kind, str] = {
     "rest-pose": "the first frames are a T-pose, or the first is mixed with one",
     "penetration": "a joint is below the floor",
     "floating": "no joint is near the floor for longer than a jump lasts",
-    "scale": "the body is no size for a person: a wrong unit",
+    "scale": "the body is no size for an adult: a wrong unit, or a child",
     "frozen": "nothing moves at all",
     "bone-length": "bones change their length",
+    "sides": "a bone is longer on one side of the body",
     "fps": "the frame rate is one that no motion has",
     "short": "too few frames for what the clip is wanted for",
 }

@@ -1,14 +1,14 @@
 """Convert motion files or whole folders to another format: in parallel, resumable, with one report."""
 
+from motionkit.clips._bodies import write_joint_map
 from motionkit.clips._dataset_folder import generated_texts
 from motionkit.clips._find import Opened, open_sources, refuse_idle
 from motionkit.clips._sources import FileSource
 from motionkit.clips._walk import load_clips
 from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._messages import (
-    FINDING_COLUMNS,
     check_messages,
-    finding_rows,
+    finding_text,
     listed,
     messages,
     summary_line,
@@ -30,7 +30,6 @@ from motionkit.clips.convert._to_folder import check, convert
 from motionkit.clips.convert._write_file import FileKind, kind_of
 
 __all__ = [
-    "FINDING_COLUMNS",
     "ConvertReport",
     "FeatureTarget",
     "FileKind",
@@ -45,7 +44,7 @@ __all__ = [
     "claim_folder",
     "convert",
     "convert_file",
-    "finding_rows",
+    "finding_text",
     "generated_texts",
     "kind_of",
     "listed",
@@ -60,4 +59,5 @@ __all__ = [
     "run_conversion",
     "summary_line",
     "summary_rows",
+    "write_joint_map",
 ]

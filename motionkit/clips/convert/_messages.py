@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from motionkit.clips.convert._feature_target import MAX_FRAMES
 from motionkit.clips.convert._report import ConvertReport
@@ -121,23 +121,15 @@ def listed(names: Sequence[object], most: int = 10) -> str:
     return ", ".join(map(str, [*names[:most], *(["..."] if len(names) > most else [])]))
 
 
-FINDING_COLUMNS = ("clip", "frames", "fps", "format", "finding", "where", "what")
-
-
-def finding_rows(report: ConvertReport) -> list[tuple[object, ...]]:
-    """Return the findings of all clips, a row each with the columns `FINDING_COLUMNS`."""
-    return [row for clip in report.clips for row in _of_clip(clip)]
-
-
-def _of_clip(clip: dict[str, Any]) -> list[tuple[object, ...]]:
-    facts = (clip["clip"], clip["frames"], clip["fps"], clip.get("format", ""))
-    findings = clip["findings"] or [{"kind": "-", "frames": [], "detail": ""}]
-    return [
-        (*(facts if number == 0 else ("", "", "", "")), finding["kind"], _where(finding["frames"]), finding["detail"])
-        for number, finding in enumerate(findings)
-    ]
-
-
-def _where(frames: list[list[int]]) -> str:
-    shown = ", ".join(str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in frames[:4])
-    return f"{shown}, ..." if len(frames) > 4 else shown
+def finding_text(report: ConvertReport) -> str:
+    """Return the findings of all clips: a block for each clip that has some, then the clips without any."""
+    faulty = [clip for clip in report.clips if clip["findings"]]
+    clean = [clip["clip"] for clip in report.clips if not clip["findings"]]
+    blocks = []
+    for clip in faulty:
+        about = f"{clip['frames']} frames, {clip['fps']:g} fps"
+        blocks.append(f"{clip['clip']}: {', '.join(filter(None, (about, clip.get('format'))))}")
+        blocks += [f"  {one['severity']}, {one['kind']}: {one['detail']}" for one in clip["findings"]]
+    if clean:
+        blocks.append(f"nothing found in {len(clean)} of {len(report.clips)} clip(s): {listed(clean)}")
+    return "\n".join(blocks)

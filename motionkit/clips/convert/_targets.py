@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from motionkit.clips._bodies import skeleton_mark
 from motionkit.clips.convert._write_file import SUFFIX, FileKind, write_file
 from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
@@ -27,6 +28,7 @@ class Piece:
         captions: Number of captions.
         figures: Numbers worth keeping, such as ``skate`` (m/s), ``jerk`` (m/s^3), ``residual_max`` (m).
         clip: Id of the clip that it was made from, whole, in part or mirrored.
+        skeleton: What tells skeletons apart, for ``mpl``; empty elsewhere.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Piece:
     captions: int = 0
     figures: dict[str, float] = field(default_factory=dict)
     clip: str = ""
+    skeleton: str = ""
 
 
 class Target(Protocol):
@@ -104,4 +107,6 @@ class FileTarget:
         if path.exists():
             raise MotionkitError("another clip has this id already.")
         figures = write_file(path, self.kind, clip, unit=self.unit)
-        return [Piece(key, frames, (name,), clip.split, clip.group, len(clip.captions), figures)]
+        skeleton = skeleton_mark(clip.motion.names, clip.motion.parents) if self.kind == "mpl" else ""
+        captions = len(clip.captions)
+        return [Piece(key, frames, (name,), clip.split, clip.group, captions, figures, skeleton=skeleton)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from motionkit._version import __version__
 from motionkit.clips._sources import FileSource
 from motionkit.clips._walk import walk
+from motionkit.clips.convert._by_skeleton import separate
 from motionkit.clips.convert._check_clip import ClipFacts, check_clip
 from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._report import ConvertReport
@@ -74,7 +75,6 @@ def convert(
         "version": __version__,
         **target.describe(),
         "fix": fix,
-        "options": [repr(getattr(source, "options", None)) for source in sources[:1]],
         "rows": {key: repr(row) for key, row in rows.items()},
     }
     pieces: list[Piece] = []
@@ -102,6 +102,8 @@ def convert(
         report.conclude(pieces)
         if isinstance(target, FeatureTarget):
             target.finish(folder.path, pieces, report)
+        elif note := separate(folder.path, pieces, out):
+            report.warnings.append(note)
         folder.finish(
             {
                 "schema": 1,

@@ -75,6 +75,16 @@ def parse_frames(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]
     return rate, values
 
 
+def parse_first_frame(text: str, start: int, tree: Hierarchy) -> tuple[float, Values]:
+    """Parse the first frame of a text that may end after it; as `parse_frames`, with ``[1, channels]`` values."""
+    _, rate, start = _header(text, start)
+    words = text[start:].split(maxsplit=tree.width)[: tree.width]
+    values = [parse_number(word) for word in words]
+    if not values or len(values) < tree.width or None in values:
+        raise MotionkitError("its first frame is not whole.", fix="the file is cut short or damaged: export it again.")
+    return rate, np.array([values], dtype=np.float64)
+
+
 def _lines(text: str, start: int) -> Iterator[str]:
     """Yield lines one by one: a list of them would double the memory that a large file takes."""
     while start < len(text):

@@ -13,9 +13,10 @@ from torch import Tensor
 from motionkit.documents import open_file
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh._euler import euler_to_matrix
-from motionkit.formats.bvh._frames import parse_frames
+from motionkit.formats.bvh._frames import parse_first_frame, parse_frames
 from motionkit.formats.bvh._hierarchy import POSITIONS, Hierarchy, parse_hierarchy
 from motionkit.motion._clip import Clip, ReadOptions
+from motionkit.motion._joint_map import JointMap
 from motionkit.motion._motion import END, Motion
 from motionkit.motion.frames import finite_frames, finite_part, finite_warning
 from motionkit.rigs._detect import find_unit, find_up, z_up_to_y_up
@@ -23,6 +24,9 @@ from motionkit.rigs._units import UNITS
 
 MAX_BYTES = 512 * 2**20
 """An hour of 60 joints at 60 fps has about 400 MB; a larger file is refused before memory is taken."""
+
+_POSE_BYTES = 256 * 2**10
+"""Bytes that hold the joints and one frame: 300 joints take about 40 kB."""
 
 _PLAIN = ReadOptions()
 
@@ -68,7 +72,7 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
         raise MotionkitError(f"{options.up!r} is no vertical axis.", fix="known: auto, y, z.")
     data = _data(path)
     try:
-        motion, finite, warnings = _parse(_text(data))
+        motion, finite, warnings = _parse(_text(data), options.joint_map)
     except MotionkitError as error:
         raise MotionkitError(f"{path}: {error.message}", why=error.why, fix=error.fix) from error
     clean = finite_part(motion, finite)
@@ -91,10 +95,33 @@ def read_bvh(path: Path, options: ReadOptions = _PLAIN) -> tuple[Clip]:
     return (Clip(motion, notes=notes, warnings=tuple(warnings)),)
 
 
-def _data(path: Path) -> bytes:
+def read_bvh_pose(path: Path, options: ReadOptions = _PLAIN) -> Motion:
+    """Read the joints and the first frame of a BVH file, in its own unit and axes, and no more of the file.
+
+    Args:
+        path: The file.
+        options: Names of the joints, where they are known.
+
+    Returns:
+        A motion of one frame: the rest pose where the first frame has a value that is not finite.
+
+    Raises:
+        MotionkitError: The file cannot be read, or its first `_POSE_BYTES` hold no whole frame.
+    """
+    text = _text(_data(path, _POSE_BYTES))
+    tree, start = parse_hierarchy(text)
+    fps, row = parse_first_frame(text, start, tree)
+    values = torch.from_numpy(row)
+    if bool(values.isfinite().all()):
+        return _motion(tree, values, fps, options.joint_map)
+    rest = _motion(tree, torch.zeros_like(values), fps, options.joint_map)
+    return replace(rest, translations=rest.offsets[None])
+
+
+def _data(path: Path, most: int = -1) -> bytes:
     try:
         with open_file(path, MAX_BYTES) as file:
-            return file.read()
+            return file.read(most)
     except OSError as error:
         raise MotionkitError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -104,21 +131,30 @@ def _text(data: bytes) -> str:
         raise MotionkitError("it is not a BVH file.", why="it is empty.")
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    if "\ufffd" in text[:65536] and not wide:
+        # Japanese programs write joint names in their own code page; names in any other may not be read in it.
+        japanese = data.decode("cp932", errors="replace")
+        text = japanese if "左" in japanese and "右" in japanese else text
     if "\0" in text[:65536]:
         raise MotionkitError("it is not a BVH file.", why="it is not text.")
     # Old Macs end lines with a carriage return alone.
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _parse(text: str) -> tuple[Motion, Tensor, list[str]]:
+def _parse(text: str, table: JointMap | None) -> tuple[Motion, Tensor, list[str]]:
     """Return the motion as the file has it, a mask ``[T]`` of its finite frames, and warnings."""
     tree, start = parse_hierarchy(text)
     fps, rows = parse_frames(text, start, tree)
     values = torch.from_numpy(rows)
+    return _motion(tree, values, fps, table), finite_frames(values), tree.warnings
+
+
+def _motion(tree: Hierarchy, values: Tensor, fps: float, table: JointMap | None) -> Motion:
+    """Return the motion of channel values ``[T, channels]``, in the file's unit and axes."""
+    names = tuple(tree.names) if table is None else table.apply(tree.names)
     rotations, translations = _to_local(tree, values)
     offsets = torch.tensor(tree.offsets, dtype=torch.float64)
-    motion = Motion(tuple(tree.names), tuple(tree.parents), offsets, rotations, translations, fps)
-    return motion, finite_frames(values), tree.warnings
+    return Motion(names, tuple(tree.parents), offsets, rotations, translations, fps)
 
 
 def _to_local(tree: Hierarchy, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -251,7 +251,26 @@ def test_a_wrong_unit_is_named(factor: float, words: str) -> None:
 @pytest.mark.parametrize("factor", [0.6, 1.3])
 def test_a_child_and_a_giant_are_people(factor: float) -> None:
     motion = person(60)
+    (unusual,) = check_motion(joints_of(motion, motion.positions() * factor))
+    assert (unusual.kind, unusual.severity) == ("scale", "warning")
+    assert ("a child" if factor < 1 else "a giant") in unusual.detail
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.2])
+def test_adults_are_of_many_sizes(factor: float) -> None:
+    motion = person(60)
     assert check_motion(joints_of(motion, motion.positions() * factor)) == ()
+
+
+def test_bones_of_the_two_sides_are_compared() -> None:
+    motion = person(60)
+    places = motion.positions()
+    hand = motion.names.index("left_wrist")
+    bone = torch.nn.functional.normalize(places[:, hand] - places[:, motion.parents[hand]], dim=-1)
+    for shift, kinds in ((0.02, []), (0.2, ["sides"])):
+        moved = places.clone()
+        moved[:, hand] += shift * bone
+        assert [one.kind for one in check_motion(joints_of(motion, moved)) if one.kind == "sides"] == kinds
 
 
 def test_a_body_without_size_is_said() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from typer.testing import Result
 
 from motionkit.cli.commands.generate import _fit
-from motionkit.clips.convert import ConvertReport, messages, summary_line, summary_rows
+from motionkit.clips.convert import ConvertReport, finding_text, messages, summary_line, summary_rows
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
@@ -86,3 +86,28 @@ def test_a_record_has_numbers_of_what_was_written(cli: Cli) -> None:
     assert (entry["frames"], entry["source_frames"], entry["source_fps"], entry["joints"]) == (49, 150, 60, 22)
     document = json.loads(cli("convert", "--check", "a.bvh", "--json").stdout)
     assert (document["clips"][0]["frames"], document["clips"][0]["joints"]) == (150, 22)
+
+
+def test_findings_are_a_block_for_each_clip() -> None:
+    jump = {"kind": "jump", "severity": "error", "frames": [[7, 8]], "detail": "Hips moves."}
+    mild = {**jump, "severity": "warning"}
+    clips = [
+        {
+            "clip": "a",
+            "frames": 60,
+            "fps": 119.88,
+            "format": "BVH",
+            "findings": [jump, mild],
+        },
+        {"clip": "b", "frames": 60, "fps": 30.0, "findings": []},
+        {"clip": "c", "frames": 9, "fps": 20.0, "findings": [jump]},
+    ]
+    assert finding_text(ConvertReport(clips=clips)).split("\n") == [
+        "a: 60 frames, 119.88 fps, BVH",
+        "  error, jump: Hips moves.",
+        "  warning, jump: Hips moves.",
+        "c: 9 frames, 20 fps",
+        "  error, jump: Hips moves.",
+        "nothing found in 1 of 3 clip(s): b",
+    ]
+    assert finding_text(ConvertReport()) == ""

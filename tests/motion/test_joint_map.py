@@ -1,0 +1,140 @@
+"""Tables of joint names for rigs whose names say nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import read_bvh
+from motionkit.motion import HUMANML, ReadOptions
+from motionkit.motion._joint_map import joint_map_text, read_joint_map
+from motionkit.rigs import map_body, to_body
+from motionkit.rigs._roles import find_roles
+
+from ..made.bvh_files import NAMES, Dialect, write_dialect
+from ..rigs.rig_names import RIGS
+
+STRANGE = [f"b{number:02d}" for number in range(22)]
+"""Names that say nothing; the pelvis is found all the same, as the root."""
+
+
+def run(*words: object):
+    from motionkit.cli import get_app
+
+    return CliRunner().invoke(get_app(), [str(word) for word in words])
+
+
+def table(path: Path, **names: str) -> Path:
+    path.write_text("".join(f'{ours} = "{theirs}"\n' for ours, theirs in names.items()))
+    return path
+
+
+def filled(path: Path) -> Path:
+    needed = {joint: name for joint, name in zip(HUMANML.joint_names, STRANGE, strict=True) if "spine" not in joint}
+    return table(path, **needed)
+
+
+def test_a_mapped_rig_becomes_the_same_body(tmp_path):
+    plain = write_dialect(tmp_path / "plain.bvh", Dialect(), 0.5)
+    strange = write_dialect(tmp_path / "strange.bvh", Dialect(names=tuple(STRANGE)), 0.5)
+    names = {joint: name for joint, name in zip(HUMANML.joint_names, STRANGE, strict=True) if "spine" not in joint}
+    for joint in ("neck", "left_collar", "right_collar"):
+        del names[joint]
+    options = ReadOptions(joint_map=read_joint_map(table(tmp_path / "rig.toml", **names)))
+    want, have = (to_body(read_bvh(path, options)[0].motion, HUMANML, 20.0) for path in (plain, strange))
+    torch.testing.assert_close(have, want, atol=1e-9, rtol=0)
+    with pytest.raises(MotionkitError, match="no joint that looks like") as caught:
+        to_body(read_bvh(strange, ReadOptions(unit="cm"))[0].motion, HUMANML, 20.0)
+    assert "--write-joint-map" in caught.value.fix
+
+
+def test_a_mapped_trunk_joint_is_taken_as_it_is(tmp_path):
+    strange = write_dialect(tmp_path / "strange.bvh", Dialect(names=tuple(STRANGE)), 0.2)
+    motion = read_bvh(strange, ReadOptions(joint_map=read_joint_map(filled(tmp_path / "rig.toml"))))[0].motion
+    body = map_body(motion.names, motion.parents, motion.positions())
+    neck = HUMANML.index("neck")
+    assert body.weights[neck].tolist() == [float(name == "motionkit:neck") for name in motion.names]
+
+
+def test_a_table_wins_against_names():
+    names = [*NAMES, "other"]
+    renamed = ["motionkit:left_hip" if name == "other" else name for name in names]
+    roles = find_roles(renamed, [*HUMANML.parents, 0])
+    assert roles["left hip"] == 22
+    assert roles["right hip"] == names.index("RightUpLeg")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "fix"),
+    [
+        ('# rig\n\nleft_hipp = "a"', "line 3: 'left_hipp' is no joint of the body", "did you mean 'left_hip'?"),
+        ('left_hip = "a"\nleft_knee = "a"', "line 2: left_knee and left_hip are the same joint 'a'", ""),
+        ("left_hip = 3", "line 1: left_hip is no name", "name of your joint"),
+        ('left_hip = ""', "names no joint", "fill in"),
+        ('left_hip = "a"\nleft_knee = b', "line 2", ""),
+    ],
+)
+def test_mistakes_name_the_line(tmp_path, text, said, fix):
+    (tmp_path / "rig.toml").write_text(text)
+    with pytest.raises(MotionkitError) as caught:
+        read_joint_map(tmp_path / "rig.toml")
+    assert said in caught.value.message
+    assert "rig.toml" in caught.value.message
+    assert fix in caught.value.fix
+
+
+def test_a_joint_that_the_rig_lacks_names_the_line(tmp_path):
+    found = read_joint_map(table(tmp_path / "rig.toml", left_hip="thigh.l", left_knee="shln.l"))
+    with pytest.raises(MotionkitError, match=r"line 2: there is no joint 'shln\.l' in the file") as caught:
+        found.apply(["root", "thigh.l", "shin.l", "shin.l End"])
+    assert caught.value.fix == "did you mean 'shin.l'?"
+    assert found.apply(["Hips", "Spine"]) == ("Hips", "Spine"), "another rig"
+
+
+def test_a_written_table_reads_back(tmp_path):
+    names = ['a "quoted" name', "左足", *NAMES[2:], "左足 End"]
+    path = tmp_path / "rig.toml"
+    path.write_text(joint_map_text(names, {"pelvis": 0, "left hip": 1, "head": 15}, "walk.bvh"), encoding="utf-8")
+    assert read_joint_map(path).rows == (
+        ("pelvis", 'a "quoted" name', 28), ("head", "Head", 33), ("left_hip", "左足", 34),
+    )  # fmt: skip
+
+
+def test_from_check_to_a_dataset(tmp_path):
+    strange = write_dialect(tmp_path / "strange.bvh", Dialect(names=(*STRANGE[:15], "Head", *STRANGE[16:])), 3.0)
+    path = tmp_path / "rig.toml"
+    result = run("convert", "--check", strange, "--write-joint-map", path, "--jobs", 1)
+    assert "fill in left_hip, left_knee" in result.stderr
+    text = path.read_text()
+    assert 'head = "Head"' in text
+    assert 'left_knee = ""' in text
+    assert '#   "b04"' in text
+    assert run("convert", "--check", strange, "--write-joint-map", path).exit_code == 2, "it is there already"
+    assert run("convert", strange, tmp_path / "out", "--write-joint-map", path).exit_code == 2, "without --check"
+    for joint, name in zip(HUMANML.joint_names, STRANGE, strict=True):
+        text = text.replace(f'{joint} = ""', f'{joint} = "{name}"')
+    path.write_text(text)
+    result = run("convert", strange, tmp_path / "out", "--joint-map", path, "--jobs", 1, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["bodies"][0]["unit"] == "cm"
+    path.write_text(text.replace('"b04"', '"b44"'))
+    result = run("convert", strange, tmp_path / "two", "--joint-map", path, "--jobs", 1)
+    assert result.exit_code == 2
+    assert "there is no joint 'b44' in the file" in result.stderr
+    table(path, left_hip="nowhere")
+    result = run("convert", strange, tmp_path / "two", "--joint-map", path)
+    assert result.exit_code == 2
+    assert "names no joint of these files" in result.stderr
+
+
+def test_japanese_names_in_their_own_code_page(tmp_path):
+    path = write_dialect(tmp_path / "mmd.bvh", Dialect(names=tuple(RIGS["mmd"][0])), 0.2)
+    path.write_bytes(path.read_text(encoding="utf-8").encode("cp932"))
+    motion = read_bvh(path)[0].motion
+    assert motion.names[0] == "センター"
+    assert find_roles(motion.names, motion.parents)["left knee"] == motion.names.index("左ひざ")
