@@ -43,5 +43,8 @@ class SpeedReward:
 
 
 component = Component(
-    summary="Speed over ground against a wanted one", options=Options, factory=f"{__name__}:SpeedReward"
+    summary="Speed over ground against a wanted one",
+    options=Options,
+    factory=f"{__name__}:SpeedReward",
+    gradient=True,  # made of torch operations on the joints, so it can be differentiated
 )
