@@ -46,10 +46,16 @@ class Row:
     seeds: tuple[int, ...] | None = None
 
 
+SHORT = {"easytune": 75, "awm": 50, "nft": 50, "dpo": 50, "rwr": 50, "grpo": 40, "flow-grpo": 40}
+"""Updates of a control: a quarter of the algorithm's; that of the default, `reward-gradient`, is as long as the run."""
+
+
 def algorithm(name: str) -> tuple[Row, Row]:
     """Return an algorithm and its control."""
     words = ("--algorithm", name)
-    return Row(name, words), Row(f"{name}, control", (*words, "--set", "control.shuffle=true"), True, seeds=(0,))
+    short = ("--num-steps", str(SHORT[name])) if name in SHORT else ()
+    control = (*words, *short, "--set", "control.shuffle=true")
+    return Row(name, words), Row(f"{name}, control", control, True, seeds=(0,))
 
 
 def rows() -> list[Row]:

@@ -92,7 +92,7 @@ class HeldOutSettings(Group):
     samples: int = Field(4, ge=1, le=4096, description="Samples per prompt.")
     split: Literal["val", "test"] = Field("val", description="Split of the held-out prompts.")
     allow_shared: bool = Field(
-        False, description="Measure although training prompts come from the same motions: no held-out figures then."
+        False, description="Measure although training prompts use the same motions; the figures are then optimistic."
     )
     judge: bool = Field(
         True, description="Measure with a judge: the one chosen, else the starter's own on starter data."

@@ -18,20 +18,22 @@ class MdmModelSettings(Group):
         default="trans_enc", description="Encoder with prefix tokens, or decoder with the text as memory."
     )
     layers: Annotated[int, Cli("--model.layers")] = Field(
-        default=4, ge=1, le=256, description="Transformer layers (8)."
+        default=4, ge=1, le=256, description="Transformer layers (published: 8)."
     )
     latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
-        default=128, ge=2, le=16384, description="Features per token (512)."
+        default=128, ge=2, le=16384, description="Features per token (published: 512)."
     )
-    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (4).")
-    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (1024).")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
+    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (published: 4).")
+    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (published: 1024).")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (published: 0.1).")
     emb_trans_dec: bool = Field(default=False, description="Time embedding as a prefix of the decoder's input.")
     patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
-        default=4, ge=1, le=1024, description="Frames per token (1)."
+        default=4, ge=1, le=1024, description="Frames per token (published: 1)."
     )
-    clause_frames: bool = Field(default=True, description="Each frame is told its own clause (no).")
-    diffusion_steps: int = Field(default=50, ge=2, le=10_000, description="Steps of the noise schedule (50 or 1000).")
+    clause_frames: bool = Field(default=True, description="Each frame is told its own clause (published: no).")
+    diffusion_steps: int = Field(
+        default=50, ge=2, le=10_000, description="Steps of the noise schedule (published: 50 or 1000)."
+    )
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
 
     @model_validator(mode="after")
@@ -68,7 +70,7 @@ class MdmTrainSettings(Group):
         default=0.5,
         ge=0,
         le=1,
-        description="Share of timesteps drawn densest at the noisy end, where what a motion shows is decided (0).",
+        description="Share of timesteps drawn densest at the noisy end, where what a motion shows is decided (published: 0).",
     )
     clutter: float = Field(
         default=0.1,
@@ -77,7 +79,7 @@ class MdmTrainSettings(Group):
         description="clause_frames only: share of clips set among unrelated pieces with unrelated texts, without loss.",
     )
     velocity: float = Field(
-        default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (0)."
+        default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (published: 0)."
     )
     ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
     final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")

@@ -14,20 +14,20 @@ class TmrModelSettings(Group):
     """Shape of the encoders; the defaults are small, the published model's are in brackets."""
 
     latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
-        default=128, ge=2, le=16384, description="Width of the joint space and of the transformers (256)."
+        default=128, ge=2, le=16384, description="Width of the joint space and of the transformers (published: 256)."
     )
     layers: Annotated[int, Cli("--model.layers")] = Field(
-        default=3, ge=1, le=256, description="Transformer layers (6)."
+        default=3, ge=1, le=256, description="Transformer layers (published: 6)."
     )
     patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
-        default=4, ge=1, le=1024, description="Frames per token (1)."
+        default=4, ge=1, le=1024, description="Frames per token (published: 1)."
     )
-    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (4).")
-    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (1024).")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (0.1).")
+    num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (published: 4).")
+    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (published: 1024).")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (published: 0.1).")
     variational: bool = Field(
         default=False,
-        description="Train on samples of a Gaussian latent (yes); scores use its mean. Learns many times slower.",
+        description="Train on samples of a Gaussian latent (published: yes); scores use its mean. Learns many times slower.",
     )
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class LossSettings(Group):
     recons: float = Field(
         default=0.0,
         ge=0,
-        description="Smooth L1 of motion decoded from either latent (1); 0 trains no decoder and is 3 times faster.",
+        description="Smooth L1 of motion decoded from either latent (published: 1); 0 trains no decoder and is 3 times faster.",
     )
     kl: float = Field(default=1e-5, ge=0, description="KL between the latents and to the prior.")
     latent: float = Field(default=1e-5, ge=0, description="Smooth L1 between text and motion latent.")
