@@ -70,7 +70,7 @@ class MdmTrainSettings(Group):
         default=0.5,
         ge=0,
         le=1,
-        description="Share of timesteps drawn densest at the noisy end, where what a motion shows is decided (published: 0).",
+        description="Share of timesteps drawn densest at the noisy end, where a motion is decided (published: 0).",
     )
     clutter: float = Field(
         default=0.1,

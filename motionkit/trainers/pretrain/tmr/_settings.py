@@ -27,7 +27,7 @@ class TmrModelSettings(Group):
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (published: 0.1).")
     variational: bool = Field(
         default=False,
-        description="Train on samples of a Gaussian latent (published: yes); scores use its mean. Learns many times slower.",
+        description="Train on samples of a Gaussian latent (published: yes); scores use its mean. Learns slower.",
     )
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class LossSettings(Group):
     recons: float = Field(
         default=0.0,
         ge=0,
-        description="Smooth L1 of motion decoded from either latent (published: 1); 0 trains no decoder and is 3 times faster.",
+        description="Smooth L1 of motion decoded from either latent (published: 1); 0: no decoder, 3 times faster.",
     )
     kl: float = Field(default=1e-5, ge=0, description="KL between the latents and to the prior.")
     latent: float = Field(default=1e-5, ge=0, description="Smooth L1 between text and motion latent.")
