@@ -48,7 +48,8 @@ def _is_here(name: str, command: str, options: Mapping[str, bool]) -> bool:
     if row is None:
         return False
     flags = [word for word in row.flag.split() if word.startswith("--")]
-    here = bool(flags) and "--set" not in flags and options.keys() >= {*flags}
+    # A choice such as tmr-cosine|tmr-dense needs the rules of its own command.
+    here = bool(flags) and "--set" not in flags and "|" not in row.flag and options.keys() >= {*flags}
     return name not in flags and (here or row.command == command)
 
 

@@ -75,11 +75,20 @@ def _rewards(draft: Draft) -> None:
         if not tmr:
             draft.add("reward.weights", "--reward.weights", "TMR")
     weight = old.pop("--beta_s", "")
-    draft.add("reward", "--reward", name if not weight or float(weight) == 1 else f"{name}={float(weight):g}")
+    draft.add("reward", "--reward", _weighted(name, weight or "1"))
     if name != "tmr-dense":
         _drop(draft, ("--alpha",), "acts with --use_dense_reward only")
     _score(draft, name)
     _physics(draft)
+
+
+def _weighted(name: str, weight: str) -> str:
+    """Return ``name=weight``; a weight of 1 is left out, and what is no number is kept for the command to refuse."""
+    try:
+        value = float(weight)
+    except ValueError:
+        return f"{name}={weight}"
+    return name if value == 1 else f"{name}={value:g}"
 
 
 def _score(draft: Draft, name: str) -> None:
@@ -103,7 +112,7 @@ def _physics(draft: Draft) -> None:
         _drop(draft, ("--lambda_skate", "--lambda_jerk"), "acts with --use_physics_reward only")
         return
     del old["--use_physics_reward"]
-    draft.add("reward", "--reward", f"physics={float(weight):g}")
+    draft.add("reward", "--reward", _weighted("physics", weight))
     if draft.whole:
         draft.add("reward.shape", "--reward.shape", "guide")
         draft.changes.append(("jerk in physics", "lower is better", "best at that of real clips"))

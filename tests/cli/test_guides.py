@@ -202,6 +202,8 @@ def test_new_names_beside_old_ones_are_kept_and_no_value_is_added(cli: Cli) -> N
     words = shlex.split("".join(line.removesuffix("\\") for line in lines[2:]))
     assert words[1:6] == ["motionkit", "grpo", "--policy.checkpoint", "a b.pt", "--reward"]
     assert words[6:] == ["tmr-dense", "--reward.alpha", "0.1", "--num-steps", "7"]
+    weight = cli("grpo", "--reward_model_type", "tmr", "--beta_s", "much")
+    assert "  fix  motionkit grpo --reward tmr-matching=much\n" in weight.stderr
     one = cli("grpo", "--batch_size", 4)
     assert "  why  that is an old name, from the training guides.\n  fix  motionkit grpo --batch-size 4\n" in one.stderr
     assert "fix  motionkit grpo --policy.checkpoint PATH --seed 1\n" in cli("grpo", "--seed", 1, "--model_path").stderr
@@ -232,14 +234,14 @@ def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> No
 
 
 @pytest.mark.parametrize("command", ["generate", "export", "convert", "profile", "compose"])
-@pytest.mark.parametrize("flag", ["--batch-size", "--num-steps", "--learning-rate", "--group-size", "--kl-coef"])
+@pytest.mark.parametrize("flag", ["--num-steps", "--learning-rate", "--group-size", "--kl-coef"])
 def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, cli: Cli) -> None:
     done = cli(command, flag, 4, "a", "b")
     assert done.exit_code == 2
     assert f"error: motionkit {command}: no such option: {flag}\n" in done.stderr
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
-    if flag in ("--batch-size", "--num-steps", "--learning-rate"):
+    if flag in ("--num-steps", "--learning-rate"):
         assert "  why  grpo, pretrain mdm, pretrain tmr have it.\n" in done.stderr
 
 

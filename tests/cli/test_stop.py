@@ -123,7 +123,8 @@ def test_ctrl_c_while_workers_start_waits_for_none_and_shows_no_traceback(tmp_pa
     out, err = process.communicate(timeout=90)
     assert time.monotonic() - begun < 10
     assert (process.returncode, out) == (130, "")
-    assert err == "stopped after 1 of 40; nothing was written.\n"
+    assert err.splitlines()[-1:] == ["stopped after 1 of 40; nothing was written."]
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("words", [["profile", "x.bvh"], ["convert", "--check", "x.bvh"]])
@@ -135,7 +136,7 @@ def test_every_command_says_that_it_was_stopped(cli, monkeypatch, words):
     monkeypatch.setattr("motionkit.formats.bvh._read.parse_frames", stop)
     result = cli(*words, "--json")
     assert result.exit_code == 130
-    assert result.stderr == "stopped after 0 of 1; nothing was written.\n"
+    assert result.stderr.splitlines()[-1:] == ["stopped after 0 of 1; nothing was written."]
     name = "check" if "--check" in words else words[0]
     assert json.loads(result.stdout) == {
         "schema": 1, "command": name, "status": "interrupted", "done": 0, "total": 1,

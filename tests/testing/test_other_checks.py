@@ -137,19 +137,21 @@ ALGORITHMS = """
 from motionkit.plugins import Component
 from motionkit.trainers.grpo.algorithms.options import GrpoOptions
 def still(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.grpo import Clipped
-    class Still(Clipped):
-        def update(self, batch, scored, number):
-            made = super().update(batch, scored, number)
-            made.backward = lambda: False
-            made._sums = dict.fromkeys(
-                ["loss", "policy", "ratio", "clip_fraction", "logp_current_per_dim", "log_ratio_per_dim"], float("nan")
-            )
-            return made
-    return Still(options, **runtime)
+    from motionkit.trainers.grpo.algorithms.grpo import grpo
+    rule = grpo(options, **runtime)
+    update = rule.update
+    def stays(batch, scored, number):
+        made = update(batch, scored, number)
+        made.backward = lambda: False
+        made._sums = dict.fromkeys(
+            ["loss", "policy", "ratio", "clip_fraction", "logp_current_per_dim", "log_ratio_per_dim"], float("nan")
+        )
+        return made
+    rule.update = stays
+    return rule
 def odd(options, **runtime):
-    from motionkit.trainers.grpo.algorithms.grpo import Clipped
-    made = Clipped(options, **runtime)
+    from motionkit.trainers.grpo.algorithms.grpo import grpo
+    made = grpo(options, **runtime)
     made.samples = 0
     return made
 still_component = Component("It never moves.", GrpoOptions, "odd_algorithms:still")
