@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from motionkit.cli import _streams
-from motionkit.cli.output import as_json, printable, wrapped
+from motionkit.cli.output import as_json, marked, printable, wrapped
 from motionkit.errors import MotionkitError
 from motionkit.plugins import PluginError, in_use, in_words
 
@@ -46,7 +46,7 @@ def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -
         )
     if json_wanted:
         print_json({"error": known.document()})
-    _streams.tell(wrapped(printable(as_text(known))))
+    _streams.tell(marked(wrapped(printable(as_text(known))), "error:", red=True))
     return known.code if known.code in (1, 2) else 1
 
 

@@ -40,13 +40,18 @@ class Talk(logging.Handler):
         try:
             text = printable(f"{mark}{record.getMessage()}")
             text = text if getattr(record, "whole", False) else wrapped(text)
-            if mark and _coloured(sys.stderr):
-                text = f"\x1b[33m{mark.rstrip()}\x1b[0m{text.removeprefix(mark.rstrip())}"
-            print(text, file=sys.stderr)
+            print(marked(text, mark.rstrip()), file=sys.stderr)
         except BrokenPipeError:  # as for results: the reader has closed the pipe
             raise
         except OSError:  # a full disk behind stderr is no reason to stop working
             _streams.drop(sys.stderr)
+
+
+def marked(text: str, mark: str, *, red: bool = False) -> str:
+    """Return a text for stderr whose first word, `mark`, is yellow or red on a terminal."""
+    if not mark or not _coloured(sys.stderr):
+        return text
+    return f"\x1b[{31 if red else 33}m{mark}\x1b[0m{text.removeprefix(mark)}"
 
 
 def printable(text: str) -> str:

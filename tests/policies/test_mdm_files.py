@@ -444,3 +444,19 @@ def test_saved_names_are_stable(make_policy: Make) -> None:
         "output_process.poseFinal.weight",
         "output_process.poseFinal.bias",
     }
+
+
+def test_a_folder_with_one_checkpoint_means_that_one(
+    make_policy: Make, tmp_path: Path, source: SimpleNamespace
+) -> None:
+    path = _export(make_policy(text_width=12), tmp_path / "save")
+    args = json.loads((path.parent / "args.json").read_text())
+    (path.parent / "args.json").write_text(json.dumps({**args, "text_width": 12}))
+    by_file, by_folder = (
+        open_policy(MDMOptions(checkpoint=str(place)), dataset=source) for place in (path, path.parent)
+    )
+    assert torch.equal(_ask(by_folder), _ask(by_file))
+    (path.parent / "model000900000.pt").write_bytes(path.read_bytes())
+    with pytest.raises(MotionkitError, match="holds 2 checkpoints") as caught:
+        open_policy(MDMOptions(checkpoint=str(path.parent)))
+    assert caught.value.fix.endswith("model000900000.pt.")

@@ -217,13 +217,10 @@ def _read(checkpoint: str) -> _Parts:
     path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
-    if path.is_dir():
-        found = find_model(path, "policy", DOCUMENT)
-        if found is None:
-            raise MotionkitError(
-                f"{checkpoint} is neither a motionkit policy nor a run that trains one.",
-                fix="give the model%09d.pt itself, a policy folder, or a run folder.",
-            )
+    found = find_model(path, "policy", DOCUMENT) if path.is_dir() else None
+    if path.is_dir() and found is None:
+        path = _only_checkpoint(path)
+    if found is not None:
         document, network, normalizer = read_policy(found.document, found.tensors)
         return _Parts(
             document.settings,
@@ -240,3 +237,20 @@ def _read(checkpoint: str) -> _Parts:
     skeleton = skeleton_of(settings.features, checkpoint)
     text = TextRecord(encoder=settings.text_encoder)
     return _Parts(settings, network, skeleton, skeleton.fps, 196, text, None, 0, str(path))
+
+
+def _only_checkpoint(folder: Path) -> Path:
+    """Return the released checkpoint of a folder that holds just one.
+
+    Raises:
+        MotionkitError: It holds none, or several.
+    """
+    files = sorted(folder.glob("model*.pt"))
+    if len(files) == 1:
+        return files[0]
+    if files:
+        raise MotionkitError(f"{folder} holds {len(files)} checkpoints.", fix=f"give one of them, such as {files[-1]}.")
+    raise MotionkitError(
+        f"{folder} is neither a motionkit policy nor a run that trains one.",
+        fix="give the model%09d.pt itself, a policy folder, or a run folder.",
+    )
