@@ -17,7 +17,7 @@ class MDMOptions(Group):
 
     checkpoint: str = Field(
         default="starter",
-        description="'starter', a released model%09d.pt (args.json beside it) or its folder, or a motionkit policy or run folder.",
+        description="'starter', a released model%09d.pt with args.json, or its folder; or a policy or run folder.",
     )
     reference: Annotated[str, Cli("--reference")] = Field(
         default="", description="Policy that KL is measured to; default: the policy as it starts."
