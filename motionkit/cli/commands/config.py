@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
         """Show every setting of a command, or explain one."""
 
     app.command("show")(show_settings)
-    app.command("explain")(explain_setting)
+    # A flag is a word here: config explain grpo --learning-rate.
+    app.command("explain", context_settings={"ignore_unknown_options": True})(explain_setting)
 
 
 def show_settings(
@@ -84,7 +85,7 @@ def explain(model: Any, key: str) -> dict[str, str]:
     from motionkit.config import suggest, variable
     from motionkit.plugins import either
 
-    known = dict(_facts(model))
+    known = _known(model)
     found = _keys_called(key, known)
     if not found:
         hint = suggest(key.lstrip("-").replace("-", "_"), known)
@@ -96,6 +97,29 @@ def explain(model: Any, key: str) -> dict[str, str]:
     flag = facts["flag"] or f"--set {first}=..."
     also = {"also": ", ".join(others)} if others else {}
     return {"key": first, **facts, "flag": flag, "variable": variable(first.split(".")), **also}
+
+
+def _known(model: Any) -> dict[str, dict[str, str]]:
+    """Return the facts of every key; of one that plugins share, which have it and where their defaults differ."""
+    every: dict[str, list[dict[str, str]]] = {}
+    for key, facts in _facts(model):
+        every.setdefault(key, []).append(facts)
+    return {key: _together(rows) for key, rows in every.items()}
+
+
+def _together(rows: list[dict[str, str]]) -> dict[str, str]:
+    """Return one row for a key that a command has by itself (the first row then) or through plugins."""
+    from motionkit.plugins import either
+
+    first, names = rows[0], [row["for"] for row in rows if row["for"]]
+    own = not first["for"]
+    others: dict[str, list[str]] = {} if own else {first["default"]: []}
+    for row in rows[own:]:
+        if not own or row["default"] != first["default"]:
+            others.setdefault(row["default"], []).append(row["for"])
+    several = [f"{default} ({', '.join(of)})" for default, of in others.items()]
+    default = "; ".join([first["default"], *several] if own else several if len(several) > 1 else [first["default"]])
+    return {**first, "default": default, "for": "" if own else either(names)}
 
 
 def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -113,22 +137,23 @@ def _keys_called(word: str, known: Mapping[str, Mapping[str, str]]) -> list[str]
 
 def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield every key of `model` with what is known about it, the options of our own plugins among them."""
-    from motionkit.config import Draft, Leaf, dotted, installed, leaves, slots_of
+    from motionkit.config import Leaf, dotted, installed, leaves, slots_of
 
-    def facts(leaf: Leaf, flag: str, short: str = "") -> dict[str, str]:
+    def facts(leaf: Leaf, flag: str, short: str = "", plugin: str = "") -> dict[str, str]:
         return {
-            "short": short, "meaning": leaf.help, "type": leaf.type_name, "default": leaf.default_text,
+            "for": plugin, "short": short, "meaning": leaf.help, "type": leaf.type_name, "default": leaf.default_text,
             "limits": leaf.limits, "flag": flag,
         }  # fmt: skip
 
     chosen = slots_of(model)
-    for leaf in leaves(Draft(model).model):
+    for leaf in leaves(model):
         if leaf.path[0] not in chosen:
             yield leaf.key, facts(leaf, leaf.flag if leaf.cli is not None else "")
     for name, slot in chosen.items():
         choice = {
-            "short": "", "meaning": model.model_fields[name].description or "", "type": f"any of the {slot.kind}",
-            "default": ", ".join(slot.default), "limits": "", "flag": dotted((name,)),
+            "for": "", "short": "", "meaning": model.model_fields[name].description or "",
+            "type": f"any of the {slot.kind}", "default": ", ".join(slot.default), "limits": "",
+            "flag": dotted((name,)),
         }  # fmt: skip
         yield name, choice
         yield f"{name}.{'weight' if slot.many else 'name'}", choice
@@ -140,7 +165,8 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
                 path = (*prefix, *leaf.path)
                 flag = (leaf.flag if leaf.cli else "") if slot.spread else dotted(path)
                 short = f"{name}.{leaf.key}" if slot.many else ""
-                yield ".".join(path), facts(leaf, dotted((name, *leaf.path)) if slot.many else flag, short)
+                of = plugin if slot.spread else ""
+                yield ".".join(path), facts(leaf, dotted((name, *leaf.path)) if slot.many else flag, short, of)
 
 
 def _model(command: list[str]) -> Any:
