@@ -92,8 +92,7 @@ def open_inputs(names: Sequence[str], settings: ReadSettings) -> Opened:
             asked for.
     """
     from motionkit.clips.convert import Opened, listed, open_sources, refuse_idle
-    from motionkit.motion import ReadOptions
-    from motionkit.motion._joint_map import read_joint_map
+    from motionkit.motion import ReadOptions, read_joint_map
 
     clips = settings.clips
     options = ReadOptions(

@@ -51,10 +51,13 @@ class LazyCommand(TyperCommand):
             show_whole_names()
         command = self.build(args)
         if not (wants_help or extra.get("resilient_parsing") or hasattr(command, "commands")):
-            from motionkit.cli._guide_answer import refuse_old_options
+            options = options_of(command)
+            # The guides' table is read where there is something to look up, not at every start.
+            if any(word.startswith("--") and word.partition("=")[0] not in options for word in args):
+                from motionkit.cli._guide_answer import refuse_old_options
 
-            path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
-            refuse_old_options(path.removeprefix("motionkit "), args, options_of(command))
+                path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
+                refuse_old_options(path.removeprefix("motionkit "), args, options)
         try:
             return command.make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from motionkit.errors import MotionkitError
 from motionkit.policies.sampling import Samples
 from motionkit.rewards.mix import Scored
-from motionkit.runs import write_bytes_atomic
+from motionkit.runs import Run, disk_errors, write_bytes_atomic
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,17 @@ class Shown:
             skeleton=samples.motions.skeleton.name,
             fps=samples.motions.fps,
         )
+
+    def keep(self, run: Run, name: str) -> None:
+        """Write the motions to ``RUN/heldout/NAME.npz``, as output of the run.
+
+        Raises:
+            MotionkitError: They cannot be written.
+        """
+        folder = run.artifact("heldout")
+        with disk_errors("write the held-out motions", folder):
+            folder.mkdir(exist_ok=True)
+            self.save(folder / f"{name}.npz")
 
     def save(self, path: Path) -> None:
         """Write an .npz file: ``features`` ``[sum of T, D]``, motion after motion, and the rest as JSON in ``about``.

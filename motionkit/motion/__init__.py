@@ -2,6 +2,7 @@
 
 from motionkit.motion._batch import MotionBatch
 from motionkit.motion._clip import Clip, ClipSource, ReadOptions
+from motionkit.motion._joint_map import read_joint_map
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
@@ -47,6 +48,7 @@ __all__ = [
     "read_caption_table",
     "read_captions",
     "read_features",
+    "read_joint_map",
     "retarget",
     "root_trajectory",
     "tag_caption",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,8 +115,8 @@ def _figure(
         if raw:
             shown.append(Curve(label, binned(points, _POINTS), faint=True))
         shown.append(Curve(label, binned(smoothed(points, max(3, len(points) // _SMOOTH)), _POINTS)))
-    order: Callable[[Curve], bool] = lambda curve: not curve.faint  # noqa: E731 - the light lines lie behind
-    drawn = curves(sorted(shown, key=order), x_label="step", y_label=title, zero=zero, above=True, height=196)
+    behind_first = sorted(shown, key=lambda curve: not curve.faint)  # the light lines lie behind
+    drawn = curves(behind_first, x_label="step", y_label=title, zero=zero, above=True, height=196)
     return figure(drawn, caption, title=title)
 
 

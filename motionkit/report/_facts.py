@@ -91,7 +91,7 @@ def gaps(source: Source) -> str:
 
 
 def settings(source: Source) -> str:
-    """Return the settings: those that somebody chose, then the defaults."""
+    """Return the settings: those that were chosen, then the defaults."""
     record = source.info.record
     origins = record.origins if record else {}
     rows = [(key, _value(value), _origin(origins, key)) for key, value in flat(source.info.config)]

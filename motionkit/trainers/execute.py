@@ -61,7 +61,7 @@ def run_trainer(
         argv: The command line, for the record.
         watch: Makes a context around the training that follows the run, such as a progress bar.
         page: Makes the page of a finished run from its folder, where `component` names none: `motionkit.report` is
-            above this package, so whoever calls from above hands it down.
+            above this package, so the caller passes it in.
 
     Raises:
         MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.

@@ -18,7 +18,7 @@ from motionkit.evaluation import (
     judge_ratio,
 )
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.runs import Run, disk_errors
+from motionkit.runs import Run
 from motionkit.tracking import result_table, results
 from motionkit.trainers._state import Kept, Stateful
 
@@ -71,8 +71,8 @@ class Measurements:
             _logger.info("measuring %s before training", _asked(name, heldout))
             measured = heldout.measure(self.policy, first=name == "reported")
             self._before[name].tensors = measured.tensors()
-            if name == "reported":
-                _keep_shown(run, measured, "before")
+            if name == "reported" and measured.shown is not None:
+                measured.shown.keep(run, "before")
             if name == self._curve:
                 run.log(0, _metrics(compare_measured(measured, measured)))
 
@@ -150,7 +150,8 @@ class Measurements:
         if "all_steps" in asked and self.started is not None:
             with self.started():
                 self._before["all_steps"].tensors = asked["all_steps"].measure(self.policy).tensors()
-        _keep_shown(run, measured["reported"], "after")
+        if (shown := measured["reported"].shown) is not None:
+            shown.keep(run, "after")
         found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
         for text in drift_alarms(found["reported"]):
             _logger.warning("%s", text)
@@ -184,16 +185,6 @@ def _asked(name: str, heldout: HeldOut) -> str:
     words = {"watched": "other held-out prompts for the curve", "all_steps": "held-out prompts with all sampling steps"}
     what = words.get(name, "held-out prompts")
     return f"{len(heldout.prompts)} {what}"
-
-
-def _keep_shown(run: Run, measured: Measured, name: str) -> None:
-    """Write the motions of a measurement to ``RUN/heldout/NAME.npz``."""
-    if measured.shown is None:
-        return
-    folder = run.artifact("heldout")
-    with disk_errors("write the held-out motions", folder):
-        folder.mkdir(exist_ok=True)
-        measured.shown.save(folder / f"{name}.npz")
 
 
 def _metrics(found: Mapping[str, Paired]) -> dict[str, float]:

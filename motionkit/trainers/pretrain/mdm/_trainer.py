@@ -16,7 +16,7 @@ from motionkit.evaluation import Quality, measure_quality, open_judge
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
-from motionkit.runs import Run, disk_errors
+from motionkit.runs import Run
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.tracking import result_table, results
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -176,10 +176,7 @@ class PretrainMDM:
         policy = cast(DiffusionPolicy, self.policy)
         steps = min(_STEPS, len(policy.schedule))
         quality = measure_quality(policy, clips, judge, tmr, steps=steps, guidance=_GUIDANCE)
-        folder = run.artifact("heldout")
-        with disk_errors("write the held-out motions", folder):
-            folder.mkdir(exist_ok=True)
-            quality.shown.save(folder / "after.npz")
+        quality.shown.keep(run, "after")
         return quality
 
     def _batches(self) -> MdmBatches:
