@@ -63,15 +63,19 @@ _ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")
 _NOUN = ("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ship", "ist", "ball")
 
 
-def tag_caption(text: str) -> tuple[str, ...]:
+def tag_caption(text: str, *, builtin: bool = False) -> tuple[str, ...]:
     """Return the ``word/POS`` tokens of a caption, as HumanML3D's texts hold them.
 
     HumanML3D's rules: hyphens are removed first, tokens that are not alphabetic are dropped, nouns and verbs are
     reduced to their base form except the word ``left``. Tags are universal parts of speech; possessives (his, their)
     are DET, as the spaCy of HumanML3D's time had them. spaCy's ``en_core_web_sm`` is used where both are installed,
     else nltk where the data of its tagger are, else the built-in tagger (`tag_words`).
+
+    Args:
+        text: The caption.
+        builtin: Use the built-in tagger whatever is installed: the same tokens on every machine.
     """
-    return _chosen()[1](text.replace("-", ""))
+    return (tag_words if builtin else _chosen()[1])(text.replace("-", ""))
 
 
 def tagger_name() -> str:
