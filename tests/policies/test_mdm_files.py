@@ -280,7 +280,7 @@ def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: Simp
     ("change", "message"),
     [
         ({"arch": "gru"}, "gru"),
-        ({"context_len": 20, "pred_len": 40}, "DiP"),
+        ({"pred_len": 40}, "context_len 0 and pred_len 40"),
         ({"multi_target_cond": True}, "target joint"),
         ({"lambda_target_loc": 1.0}, "target joint"),
         ({"unconstrained": True}, "unconditional"),

@@ -32,6 +32,11 @@ class MDMOptions(Group):
         default="exact",
         description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation.",
     )
+    prefix: Path | None = Field(
+        default=None,
+        description="DiP only: .npy of features that motions continue; default: the start of the prompt's own motion "
+        "in the dataset, else a person who stands still.",
+    )
 
 
 component = Component(

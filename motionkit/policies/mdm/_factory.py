@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,8 +14,10 @@ from motionkit import starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm._dip import LONGEST, DiPPolicy
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._prefix import Prefixes, read_prefix
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._stock import export_stock
@@ -23,6 +26,7 @@ from motionkit.runs import OutputFolder, find_model
 from motionkit.text import CachedEncoder, TextRecord, load_encoder
 
 STARTER = "starter"
+_log = logging.getLogger("motionkit.policies")
 _TEXT_OPTION = "--policy.text-model"
 
 
@@ -77,6 +81,12 @@ def open_policy(
             fix="leave policy.reference out.",
         )
     parts = _read(options.checkpoint)
+    if options.prefix is not None and not parts.settings.context_len:
+        raise MotionkitError(
+            "--policy.prefix has no effect here.",
+            why=f"{options.checkpoint} makes whole motions; DiP alone continues one.",
+            fix="leave it out.",
+        )
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
         raise MotionkitError(
             f"the policy moves the {parts.skeleton.name} body, the dataset has the {dataset.skeleton.name} body.",
@@ -87,17 +97,27 @@ def open_policy(
         normalizer = read_stats(options.stats)
     elif normalizer is None:
         normalizer = _statistics(options.checkpoint, dataset)
-    policy = MDMPolicy(
-        parts.settings,
-        parts.network,
-        normalizer=normalizer,
-        skeleton=parts.skeleton,
-        encoder=_open_text(parts, options.text_model, device, typed=dataset is None),
-        fps=parts.fps,
-        max_length=parts.max_length,
-        padding=options.padding,
+    common: dict[str, Any] = {
+        "normalizer": normalizer,
+        "skeleton": parts.skeleton,
+        "encoder": _open_text(parts, options.text_model, device, typed=dataset is None),
+        "fps": parts.fps,
+        "max_length": parts.max_length,
+        "padding": options.padding,
+    }
+    if not parts.settings.context_len:
+        return MDMPolicy(parts.settings, parts.network, **common).to(device)
+    prefixes = _prefixes(parts, options.prefix, dataset)
+    return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
+
+
+def _prefixes(parts: _Parts, file: Path | None, dataset: MotionSource | None) -> Prefixes:
+    _log.info("%s is DiP: its authors sample it with --guidance-scale 7.5", parts.origin)
+    body = parts.skeleton
+    given = None if file is None else read_prefix(file, body)
+    return Prefixes(
+        parts.settings.context_len, skeleton=body, fps=parts.fps, given=given, clips=getattr(dataset, "clips", None)
     )
-    return policy.to(device)
 
 
 def new_policy(
@@ -236,7 +256,8 @@ def _read(checkpoint: str) -> _Parts:
     settings, network = read_released(path)
     skeleton = skeleton_of(settings.features, checkpoint)
     text = TextRecord(encoder=settings.text_encoder)
-    return _Parts(settings, network, skeleton, skeleton.fps, 196, text, None, 0, str(path))
+    longest = LONGEST if settings.context_len else 196
+    return _Parts(settings, network, skeleton, skeleton.fps, longest, text, None, 0, str(path))
 
 
 def _only_checkpoint(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from motionkit.policies.mdm._settings import MDMSettings, settings_from_args
 
 _FRAMES = "input_process.poseEmbedding.weight"
 _PEFT = "base_model.model."
+_TARGETS = "embed_target_cond."
+_log = logging.getLogger("motionkit.policies")
 
 
 def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
@@ -81,11 +84,29 @@ def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -
         for name, value in names.items()
         if not name.startswith("clip_model.") and "sequence_pos_encoder" not in name
     }
+    if args.get("multi_target_cond") or args.get("lambda_target_loc"):
+        kept = _without_targets(kept, path)
     if any(".lora_" in name for name in kept):
         kept = _merge_lora(kept, args, path)
     if _FRAMES not in kept or kept[_FRAMES].ndim != 2:
         raise _not_mdm(path, tensors)
     return kept
+
+
+def _without_targets(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Return the tensors of the text-only path of a model that can also be given target joint locations.
+
+    Their embedding is added to that of the timestep, and nothing is added where a request has none.
+    """
+    rest = {name: value for name, value in tensors.items() if not name.startswith(_TARGETS)}
+    if len(rest) == len(tensors):
+        raise MotionkitError(
+            f"{path} has no {_TARGETS}* tensors, although its args.json names target joint locations.",
+            why="multi_target_cond or lambda_target_loc is set there.",
+            fix="copy the checkpoint and args.json again, from one folder.",
+        )
+    _log.info("%s can be given target joint locations; it is used without, by text alone", path)
+    return rest
 
 
 def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
