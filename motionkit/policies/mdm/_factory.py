@@ -80,7 +80,7 @@ def open_policy(
             why="a policy is opened on its own; grpo opens a second one, which it measures KL to.",
             fix="leave policy.reference out.",
         )
-    parts = _read(options.checkpoint)
+    parts = _read(options.checkpoint, options.diffusion_steps)
     if options.prefix is not None and not parts.settings.context_len:
         raise MotionkitError(
             "--policy.prefix has no effect here.",
@@ -233,7 +233,7 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
     return folder / path.name, parts.settings.stock_obstacles()
 
 
-def _read(checkpoint: str) -> _Parts:
+def _read(checkpoint: str, steps: int | None = None) -> _Parts:
     path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
@@ -242,6 +242,13 @@ def _read(checkpoint: str) -> _Parts:
         path = _only_checkpoint(path)
     if found is not None:
         document, network, normalizer = read_policy(found.document, found.tensors)
+        if steps not in (None, document.settings.diffusion_steps):
+            raise MotionkitError(
+                f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
+                f"{document.settings.diffusion_steps} steps.",
+                why="its own description says so; the option is for files whose args.json is wrong.",
+                fix="leave it out; --inference-timesteps samples with fewer.",
+            )
         return _Parts(
             document.settings,
             network,
@@ -253,7 +260,7 @@ def _read(checkpoint: str) -> _Parts:
             found.step,
             str(found.document),
         )
-    settings, network = read_released(path)
+    settings, network = read_released(path, steps)
     skeleton = skeleton_of(settings.features, checkpoint)
     text = TextRecord(encoder=settings.text_encoder)
     longest = LONGEST if settings.context_len else 196

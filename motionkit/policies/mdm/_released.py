@@ -20,10 +20,13 @@ from motionkit.policies.mdm._settings import MDMSettings, settings_from_args
 _FRAMES = "input_process.poseEmbedding.weight"
 _PEFT = "base_model.model."
 _TARGETS = "embed_target_cond."
+_DEFAULT_STEPS = 1000
+_GRPO_ARGS = {"group_size", "clip_epsilon", "kl_penalty"}
+_GRPO_FILE = {"model", "optimizer", "step"}
 _log = logging.getLogger("motionkit.policies")
 
 
-def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
+def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
     Layouts: the bare state dict; ``{"model": ...}`` with anything beside it; ``{"model", "model_avg"}``, of which the
@@ -32,12 +35,20 @@ def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
 
     Args:
         path: The checkpoint.
+        steps: Diffusion steps in place of those in args.json.
 
     Raises:
-        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit.
+        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit; without
+            `steps`, a file of the guides' GRPO code, whose args.json is wrong.
     """
     content = weights.read(path)
     args = _read_args(path, content)
+    if steps is None:
+        _refuse_defaults(path, content, args)
+    else:
+        if steps != args.get("diffusion_steps", steps):
+            _log.info("%s: %d diffusion steps, not the %s of args.json", path, steps, args["diffusion_steps"])
+        args = {**args, "diffusion_steps": steps}
     settings = settings_from_args(args, origin=str(path))
     tensors = _plain(_tensors(content, args, path), args, path)
     channels = tensors[_FRAMES].shape[1]
@@ -59,6 +70,27 @@ def _read_args(path: Path, content: Any) -> dict[str, Any]:
             fix="copy args.json from the folder the checkpoint came from.",
         )
     return read_json(file, dict, fix="copy it again.")
+
+
+def _refuse_defaults(path: Path, content: Any, args: Mapping[str, Any]) -> None:
+    """Refuse a file of the guides' GRPO code that says 1000 steps.
+
+    That code writes args.json before it reads the settings of its base model, so the file has the default of an option
+    and not the number of steps it was trained with.
+
+    Raises:
+        MotionkitError: It is such a file.
+    """
+    final = path.name == "model_final.pt" and isinstance(content, Mapping) and content.keys() >= _GRPO_FILE
+    if args.get("diffusion_steps") != _DEFAULT_STEPS or not (final or args.keys() >= _GRPO_ARGS):
+        return
+    base = f"its base was {str(args['model_path'])[:200]}; " if args.get("model_path") else ""
+    raise MotionkitError(
+        f"{path}: args.json says {_DEFAULT_STEPS} diffusion steps, which is what the guides' GRPO code writes whatever "
+        "its base has.",
+        why=f"{base}sampled with the wrong number of steps, a model makes noise.",
+        fix=f"--policy.diffusion-steps 50, or {_DEFAULT_STEPS} if the base has so many; a 50 in args.json works too.",
+    )
 
 
 def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
