@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch.nn import functional as F
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import TMR, Crop
+from motionkit.encoders.tmr import TMR, Crop, encode_captions, encode_clips
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
 from motionkit.rl import stable_hash
-from motionkit.text import TextFeatures
-from motionkit.trainers.pretrain.tmr._loss import sentence_embeddings
 
-_CHUNK = 64
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 
@@ -32,17 +28,17 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
         sentences above 0.9) as right too; ``..._32`` in batches of 32, ``..._32_short`` the same on short crops;
         ``..._chance`` what guessing would reach.
     """
-    texts, sentences = _encode_texts(tmr, [clip.captions[0] for clip in clips])
-    whole = [Crop(0, 0, len(clip.features)) for clip in clips]
+    texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
+    motions = [clip.features for clip in clips]
     result: dict[str, float] = {}
-    similarity = texts @ _encode_motions(tmr, clips, whole).T
+    similarity = texts @ encode_clips(tmr, motions).T
     for tag, values in (("", retrieval(similarity)), ("_same", retrieval(similarity, sentences=sentences))):
         result |= _named(values, tag)
     result["retrieval/t2m/r1_chance"] = 100.0 / len(clips)
     result["retrieval/t2m/r3_chance"] = 100.0 * min(3, len(clips)) / len(clips)
     if guo_batches(len(clips)):
         result |= _named(retrieval_guo(similarity), "_32")
-        result |= _named(retrieval_guo(texts @ _encode_motions(tmr, clips, _short(clips, short)).T), "_32_short")
+        result |= _named(retrieval_guo(texts @ encode_clips(tmr, motions, _short(clips, short)).T), "_32_short")
         result["retrieval/t2m/r1_32_chance"] = 100.0 / 32
         result["retrieval/t2m/r3_32_chance"] = 300.0 / 32
     return result
@@ -62,21 +58,3 @@ def _short(clips: Sequence[TextClip], frames: int) -> list[Crop]:
         spare = max(0, len(clip.features) - frames)
         crops.append(Crop(0, stable_hash(f"short/{clip.key}") % (spare + 1), min(frames, len(clip.features))))
     return crops
-
-
-def _encode_texts(tmr: TMR, captions: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
-    assert tmr.text_model is not None
-    features: TextFeatures = tmr.text_model.encode(captions).to(tmr.mean.device)
-    chunks = torch.split(torch.arange(len(captions), device=tmr.mean.device), _CHUNK)
-    mu = torch.cat([tmr.encode_tokens(features.select(chunk)).mu for chunk in chunks])
-    return F.normalize(mu, dim=-1), sentence_embeddings(features)
-
-
-def _encode_motions(tmr: TMR, clips: Sequence[TextClip], crops: Sequence[Crop]) -> torch.Tensor:
-    latents = []
-    for first in range(0, len(clips), _CHUNK):
-        part = clips[first : first + _CHUNK]
-        batch = torch.nn.utils.rnn.pad_sequence([clip.features for clip in part], batch_first=True)
-        rows = [Crop(i, crop.start, crop.length) for i, crop in enumerate(crops[first : first + _CHUNK])]
-        latents.append(tmr.encode_crops(batch.to(tmr.mean.device), rows).mu)
-    return F.normalize(torch.cat(latents), dim=-1)
