@@ -4,6 +4,9 @@ from motionkit.metrics._distribution import diversity, frechet, interval, moment
 from motionkit.metrics._matching import distances, matching_score, r_precision
 from motionkit.metrics._movement import joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
+    RECALLS,
+    Ties,
+    dissimilar,
     guo_batches,
     ranks,
     retrieval,
@@ -12,6 +15,9 @@ from motionkit.metrics._retrieval import (
 )
 
 __all__ = [
+    "RECALLS",
+    "Ties",
+    "dissimilar",
     "distances",
     "diversity",
     "frechet",

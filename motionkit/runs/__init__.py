@@ -9,6 +9,7 @@ from motionkit.runs._lock import hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
+from motionkit.runs._opened import note_test_split
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
@@ -37,6 +38,7 @@ __all__ = [
     "locate",
     "logging_into",
     "next_commands",
+    "note_test_split",
     "peek",
     "open_run",
     "refuse_command",

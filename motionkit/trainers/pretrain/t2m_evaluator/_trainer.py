@@ -16,6 +16,7 @@ from motionkit.encoders.t2m import (
     EvaluatorSizes,
     T2MEvaluator,
     Tagger,
+    encode_clips,
     new_evaluator,
     read_words,
     save_evaluator,
@@ -30,7 +31,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches, below
-from motionkit.trainers.pretrain._retrieval import encode_clips, retrieval_figures, short_crops
+from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
 from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
@@ -175,7 +176,8 @@ class PretrainEvaluator:
         texts = evaluator.encode_tokens([self._tokens[clip.captions[0]] for clip in clips])
         whole = [Crop(0, 0, min(len(clip.features), self._max_length)) for clip in clips]
         short = short_crops(clips, self.settings.train.short)
-        similarities = [-all_distances(texts, encode_clips(evaluator, clips, crops)) for crops in (whole, short)]
+        motions = [clip.features for clip in clips]
+        similarities = [-all_distances(texts, encode_clips(evaluator, motions, crops)) for crops in (whole, short)]
         return retrieval_figures(*similarities)
 
     def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
