@@ -166,7 +166,7 @@ def test_words_of_the_user(data, tmp_path):
     assert trainer.describe()["words"] == 12
     assert set(trainer._losses(trainer._batches()(1))) == {"contrastive", "nce"}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(MotionkitError, match="our_vab_data.npy, our_vab_words.pkl, our_vab_idx.pkl missing"):
+    with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
 
 
