@@ -11,7 +11,7 @@ from motionkit.starter._generate import CATALOGUE
 if TYPE_CHECKING:
     from torch import Tensor
 
-WEIGHTS = ("mdm", "tmr", "judge")
+WEIGHTS = ("mdm", "tmr", "judge", "evaluator")
 
 
 def captions() -> tuple[str, ...]:
@@ -45,7 +45,8 @@ def weights_path(name: str) -> Path:
     """Return the folder of one of the shipped networks.
 
     Args:
-        name: ``mdm`` (policy), ``tmr`` (reward) or ``judge`` (a second TMR, never a reward).
+        name: ``mdm`` (policy), ``tmr`` (reward), ``judge`` (a second TMR, never a reward) or ``evaluator`` (of
+            text-to-motion figures).
 
     Raises:
         MotionkitError: No such network, or it has not been built.

@@ -1,6 +1,6 @@
 """TMR: text-to-motion retrieval. Encoders, strict loaders, statistics."""
 
-from motionkit.encoders.tmr._crops import Crop
+from motionkit.encoders._crops import Crop, CropLatents
 from motionkit.encoders.tmr._load import load_tmr
 from motionkit.encoders.tmr._model import TMR
 from motionkit.encoders.tmr._native import is_native, save_tmr
@@ -15,6 +15,7 @@ __all__ = [
     "ActorEncoder",
     "ActorSizes",
     "Crop",
+    "CropLatents",
     "Latent",
     "TokenFolder",
     "is_native",

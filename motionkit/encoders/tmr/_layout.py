@@ -77,10 +77,13 @@ def _check_encoder(tensors: Mapping[str, Tensor], obj: Any, origin: str) -> None
         raise MotionkitError(
             f"{origin} is not a TMR encoder: it is {what}.",
             why="the two have the same component names, but other networks; loading one into the other would leave "
-            "every weight random. motionkit does not run the Guo evaluator."
+            "every weight random."
             if guo
             else "a TMR encoder has `tokens`, `projection` and `seqTransEncoder` tensors.",
-            fix=_FIX,
+            fix=f"use it with a reward of the evaluator (--reward mdm-matching --reward.weights {origin}) or as "
+            f"--evaluator of motionkit eval text-to-motion; for a TMR {_FIX}"
+            if guo
+            else _FIX,
         )
 
 

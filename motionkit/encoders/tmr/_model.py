@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from motionkit.encoders.tmr._crops import Crop, buckets
+from motionkit.encoders._crops import Crop, CropLatents, encode_crops
 from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, Latent
 from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
@@ -16,21 +15,6 @@ from motionkit.text import SEPARATOR, Prompt, TextEncoder, TextFeatures
 
 _STD_EPS = 1e-12
 _SENTENCE_MODELS = ("minilm", "stored")
-
-
-@dataclass(frozen=True)
-class CropLatents:
-    """Encoded crops.
-
-    Attributes:
-        mu: ``[S, D]`` latent means, not normalised; zeros where a crop could not be encoded.
-        finite: ``[S]`` bool, False where a crop has no frame or holds a NaN or an infinity.
-        clamped: ``[S]`` share of the crop's values that were cut to the clamp.
-    """
-
-    mu: Tensor
-    finite: Tensor
-    clamped: Tensor
 
 
 class TMR(nn.Module):
@@ -171,43 +155,11 @@ class TMR(nn.Module):
             One row per crop, in order. Differentiable in `features`.
         """
         self.check_width(features)
-        device, count = features.device, len(crops)
-        filled = [index for index, crop in enumerate(crops) if crop.length > 0]
-        order: list[int] = []
-        mus, oks, cuts = [], [], []
-        for group in buckets([crops[index].length for index in filled]):
-            chosen = [filled[index] for index in group]
-            order += chosen
-            table = torch.tensor([(crops[i].row, crops[i].start, crops[i].length) for i in chosen], device=device)
-            # [C] each for the C crops of a bucket, of which the longest has L frames.
-            rows, starts, lengths = table.unbind(1)
-            frames = torch.arange(max(crops[i].length for i in chosen), device=device)
-            mask = frames < lengths[:, None]
-            # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
-            raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
-            x = torch.where(mask[..., None], self.normalize(raw.float()), raw.new_zeros((), dtype=torch.float32))
-            # A crop with NaN is encoded as zeros and reported in `finite`; zeros keep its gradient finite.
-            ok = x.isfinite().all(2).all(1)
-            x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
-            cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
-            x = x.clamp(-clamp, clamp) if clamp else x
-            mus.append(self.encode_normalized(x, mask).mu)
-            oks.append(ok)
-            cuts.append(cut)
-        if not order:
-            return CropLatents(
-                features.new_zeros(count, self.latent), self.mean.new_zeros(count).bool(), self.mean.new_zeros(count)
-            )
-        # back[i] is crop i's row among the encoded ones; crops without frames get the row of zeros appended below.
-        back = torch.full((count,), len(order), dtype=torch.int64)
-        back[torch.tensor(order)] = torch.arange(len(order))
-        back = back.to(device)
-        mu, ok, cut = torch.cat(mus), torch.cat(oks), torch.cat(cuts)
-        return CropLatents(
-            torch.cat([mu, mu.new_zeros(1, self.latent)])[back],
-            torch.cat([ok, ok.new_zeros(1)])[back],
-            torch.cat([cut, cut.new_zeros(1)])[back],
-        )
+
+        def encode(x: Tensor, lengths: Tensor) -> Tensor:
+            return self.encode_normalized(x, torch.arange(x.shape[1], device=x.device) < lengths[:, None]).mu
+
+        return encode_crops(features, crops, normalize=self.normalize, encode=encode, latent=self.latent, clamp=clamp)
 
     def check_width(self, features: Tensor) -> None:
         """Refuse features of another width than the motion encoder's.

@@ -49,6 +49,15 @@ def lexicon() -> Lexicon:
     return Lexicon(tags, frozenset(data["verb_or_noun"].split()), data["bases"], known, evaluator)
 
 
+def evaluator_words(name: str) -> tuple[str, ...]:
+    """Return one of the five word lists of the text-to-motion evaluator, in its order.
+
+    Args:
+        name: ``location``, ``body``, ``object``, ``action`` or ``description``.
+    """
+    return lexicon().evaluator[name]
+
+
 _WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
 _ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")
 _NOUN = ("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ship", "ist", "ball")

@@ -1,0 +1,123 @@
+"""Crops of motions, encoded together in a few padded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_SMALLEST = 16
+_SLACK = 1.25
+_MOST_FRAMES = 32768
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Frames ``start .. start + length - 1`` of motion `row`."""
+
+    row: int
+    start: int
+    length: int
+
+
+@dataclass(frozen=True)
+class CropLatents:
+    """Encoded crops.
+
+    Attributes:
+        mu: ``[S, D]`` latent means, not normalised; zeros where a crop could not be encoded.
+        finite: ``[S]`` bool, False where a crop has too few frames for the encoder or holds a NaN or an infinity.
+        clamped: ``[S]`` share of the crop's values that were cut to the clamp.
+    """
+
+    mu: Tensor
+    finite: Tensor
+    clamped: Tensor
+
+
+def buckets(lengths: Sequence[int]) -> list[list[int]]:
+    """Group indices by similar length, to keep padding small.
+
+    A bucket is closed once it holds 16 items and the next is a quarter longer than its shortest, or when it would
+    pass 32768 padded frames (which bounds memory).
+
+    Args:
+        lengths: One length per item.
+
+    Returns:
+        Lists of indices that together name each item once, shortest items first.
+    """
+    groups: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        group = groups[-1] if groups else []
+        longer = bool(group) and len(group) >= _SMALLEST and lengths[index] > _SLACK * lengths[group[0]]
+        if not group or longer or (len(group) + 1) * lengths[index] > _MOST_FRAMES:
+            groups.append([index])
+        else:
+            group.append(index)
+    return groups
+
+
+def encode_crops(
+    features: Tensor,
+    crops: Sequence[Crop],
+    *,
+    normalize: Callable[[Tensor], Tensor],
+    encode: Callable[[Tensor, Tensor], Tensor],
+    latent: int,
+    clamp: float = 0.0,
+    least: int = 1,
+) -> CropLatents:
+    """Encode crops of a batch of motions, all together in length buckets.
+
+    Args:
+        features: ``[N, T, F]`` unnormalised; frames outside all crops may hold anything.
+        crops: S crops inside their motions; one of fewer than `least` frames is not encoded.
+        normalize: Moves features into the encoder's normalised space.
+        encode: Turns ``[C, L, F]`` normalised features, zeros past a crop's end, and their ``[C]`` lengths into
+            ``[C, D]`` latents.
+        latent: Width D.
+        clamp: Cut normalised values to ``[-clamp, clamp]``; 0 leaves them.
+        least: Fewest frames that can be encoded.
+
+    Returns:
+        One row per crop, in order. Differentiable in `features`.
+    """
+    device, count = features.device, len(crops)
+    filled = [index for index, crop in enumerate(crops) if crop.length >= least]
+    order: list[int] = []
+    mus, oks, cuts = [], [], []
+    for group in buckets([crops[index].length for index in filled]):
+        chosen = [filled[index] for index in group]
+        order += chosen
+        table = torch.tensor([(crops[i].row, crops[i].start, crops[i].length) for i in chosen], device=device)
+        # [C] each for the C crops of a bucket, of which the longest has L frames.
+        rows, starts, lengths = table.unbind(1)
+        frames = torch.arange(max(crops[i].length for i in chosen), device=device)
+        mask = frames < lengths[:, None]
+        # Gather [C, L, F]; indices past a crop's end are valid frames that the mask removes.
+        raw = features[rows[:, None], (starts[:, None] + frames).clamp(max=features.shape[1] - 1)]
+        x = torch.where(mask[..., None], normalize(raw.float()), raw.new_zeros((), dtype=torch.float32))
+        # A crop with NaN is encoded as zeros and reported in `finite`; zeros keep its gradient finite.
+        ok = x.isfinite().all(2).all(1)
+        x = torch.where(ok[:, None, None], x, torch.zeros_like(x))
+        cut = (x.abs() > clamp).sum((1, 2)) / (lengths * x.shape[2]) if clamp else x.new_zeros(len(chosen))
+        x = x.clamp(-clamp, clamp) if clamp else x
+        mus.append(encode(x, lengths))
+        oks.append(ok)
+        cuts.append(cut)
+    if not order:
+        nothing = torch.zeros(count, device=device)
+        return CropLatents(features.new_zeros(count, latent), nothing.bool(), nothing)
+    # back[i] is crop i's row among the encoded ones; crops that are too short get the row of zeros appended below.
+    back = torch.full((count,), len(order), dtype=torch.int64)
+    back[torch.tensor(order)] = torch.arange(len(order))
+    back = back.to(device)
+    mu, ok, cut = torch.cat(mus), torch.cat(oks), torch.cat(cuts)
+    return CropLatents(
+        torch.cat([mu, mu.new_zeros(1, latent)])[back],
+        torch.cat([ok, ok.new_zeros(1)])[back],
+        torch.cat([cut, cut.new_zeros(1)])[back],
+    )

@@ -1,0 +1,1 @@
+"""Rewards of the text-to-motion evaluator. Light half, no torch."""

@@ -1,0 +1,34 @@
+"""Opening the evaluator a user named, the starter's included. Used by the rewards and by evaluation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from motionkit.encoders.t2m import T2MEvaluator, load_evaluator
+from motionkit.starter import weights_path
+
+STARTER = "starter"
+
+
+def open_evaluator(
+    weights: str | Path = STARTER,
+    *,
+    glove: Path | None = None,
+    stats: Path | None = None,
+    device: torch.device | str = "cpu",
+) -> T2MEvaluator:
+    """Open a text-to-motion evaluator by name or path.
+
+    Args:
+        weights: ``starter``, or a path; see `motionkit.encoders.t2m.load_evaluator`.
+        glove: Folder of the ``our_vab_*`` files of a released evaluator.
+        stats: Folder with the mean and std of a released evaluator.
+        device: Where to put it.
+
+    Raises:
+        MotionkitError: It cannot be opened; see `load_evaluator`.
+    """
+    path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
+    return load_evaluator(path, glove=glove, stats=stats, device=device)
