@@ -16,7 +16,13 @@ from motionkit.config import Group
 _DISTANCE_ONLY = "it acts with similarity = euclidean only"
 
 
-class ScoreOptions(Group):
+class JointSpaceOptions(Group):
+    """What every reward of a joint space has."""
+
+    clamp: float = Field(20.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
+
+
+class ScoreOptions(JointSpaceOptions):
     """How two latents become a score; the same for the positive and the negative term of a dense reward."""
 
     similarity: Literal["cosine", "euclidean"] = Field("cosine", description="How latents are compared.")
@@ -25,7 +31,6 @@ class ScoreOptions(Group):
     )
     max_distance: float = Field(10.0, gt=0.0, description="Euclidean, linear: distance that scores 0.")
     scale: float = Field(2.0, gt=0.0, description="Euclidean, exponential and sigmoid: length scale.")
-    clamp: float = Field(20.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
     range: Literal["unit", "raw"] = Field("unit", description="Cosine only: (raw + 1) / 2, or the raw cosine.")
 
     def idle(self) -> Mapping[str, str]:
@@ -62,4 +67,4 @@ class SegmentOptions(ScoreOptions):
     )
 
 
-__all__ = ["PlainCosineOptions", "ScoreOptions", "SegmentOptions"]
+__all__ = ["JointSpaceOptions", "PlainCosineOptions", "ScoreOptions", "SegmentOptions"]

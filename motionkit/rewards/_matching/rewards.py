@@ -8,32 +8,13 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from motionkit.encoders.tmr import Crop
+from motionkit.encoders.tmr import Crop, CropLatents
 from motionkit.motion import MotionBatch, Skeleton
-from motionkit.rewards._matching import ScoreOptions, SegmentOptions
+from motionkit.rewards._matching import JointSpaceOptions, ScoreOptions, SegmentOptions
 from motionkit.rewards._matching._formulas import Similarity, dense_terms, matching_score
 from motionkit.rewards._matching._segments import segment_crops, whole_crops
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt, proof
-
-
-class Latents(Protocol):
-    """S encoded crops; see `motionkit.encoders.tmr`."""
-
-    @property
-    def mu(self) -> Tensor:
-        """``[S, D]``, zeros where a crop could not be encoded."""
-        ...
-
-    @property
-    def finite(self) -> Tensor:
-        """``[S]`` bool, False where it could not."""
-        ...
-
-    @property
-    def clamped(self) -> Tensor:
-        """``[S]`` share of values that were cut."""
-        ...
 
 
 class JointSpace(Protocol):
@@ -49,7 +30,7 @@ class JointSpace(Protocol):
         """Refuse features that it cannot read."""
         ...
 
-    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> Latents:
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop], *, clamp: float = 0.0) -> CropLatents:
         """Encode crops of ``[N, T, F]`` unnormalised features."""
         ...
 
@@ -62,11 +43,11 @@ class JointSpace(Protocol):
         ...
 
 
-_Options = TypeVar("_Options", bound=ScoreOptions)
+_Any = TypeVar("_Any", bound=JointSpaceOptions)
 
 
-class _MatchingBase(Generic[_Options]):
-    """Network, similarity, range and bounds, shared by both rewards.
+class JointSpaceReward(Generic[_Any]):
+    """Options and network of a reward.
 
     Args:
         options: Settings of the reward.
@@ -81,14 +62,13 @@ class _MatchingBase(Generic[_Options]):
 
     def __init__(
         self,
-        options: _Options,
+        options: _Any,
         *,
         dataset: object = None,
         device: torch.device | str = "cpu",
         space: JointSpace | None = None,
     ) -> None:
         self.options = options
-        self.similarity = Similarity.of(options)
         self.space = (space or self.open_space(options, dataset, device)).to(device).eval().requires_grad_(False)
         if isinstance(skeleton := getattr(dataset, "skeleton", None), Skeleton):
             # Before a run exists rather than at its first score.
@@ -101,6 +81,24 @@ class _MatchingBase(Generic[_Options]):
         found = proof(model.fingerprint) if model is not None else ""
         return {"text_model": found} if found else {}
 
+    def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
+        """Encode N whole motions, and their whole texts as ``[N, D]``."""
+        crops = whole_crops(motions.lengths.tolist())
+        latents = self.space.encode_crops(motions.features, crops, clamp=self.options.clamp)
+        return latents, self.space.encode_texts([self.space.whole_text(prompt) for prompt in prompts])
+
+
+_Options = TypeVar("_Options", bound=ScoreOptions)
+
+
+class _ScoredReward(JointSpaceReward[_Options]):
+    """Similarity, range and bounds."""
+
+    @property
+    def similarity(self) -> Similarity:
+        """How latents are compared."""
+        return Similarity.of(self.options)
+
     @property
     def bounds(self) -> tuple[float, float]:
         """Lowest and highest total."""
@@ -112,31 +110,34 @@ class _MatchingBase(Generic[_Options]):
 
     @property
     def _halved(self) -> bool:
-        return self.similarity.kind == "cosine" and self.options.range == "unit"
+        return self.options.similarity == "cosine" and self.options.range == "unit"
 
     def _unit(self, raw: Tensor) -> Tensor:
         return (raw + 1) / 2 if self._halved else raw
 
 
-class MatchingReward(_MatchingBase[_Options]):
+class MatchingReward(_ScoredReward[_Options]):
     """Score of the whole motion against the whole text."""
 
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions in one pass; see `motionkit.rewards.base.Reward`."""
-        crops = self.space.encode_crops(
-            motions.features, whole_crops(motions.lengths.tolist()), clamp=self.options.clamp
-        )
-        text = self.space.encode_texts([self.space.whole_text(prompt) for prompt in prompts])
-        total = self._unit(matching_score(crops.mu, text, self.similarity))
-        return RewardScores(
-            torch.where(crops.finite, total, total.new_full((), torch.nan)), parts={"clamped": crops.clamped}
-        )
+        motion, text = self.whole(motions, prompts)
+        return RewardScores(unscored(self.matching(motion, text), motion), parts={"clamped": motion.clamped})
+
+    def matching(self, motion: CropLatents, text: Tensor) -> Tensor:
+        """Score latents, ``[N]`` between the two `bounds`."""
+        return self._unit(matching_score(motion.mu, text, self.similarity))
+
+
+def unscored(values: Tensor, motion: CropLatents) -> Tensor:
+    """Return ``[N]`` values with NaN for motions that could not be encoded."""
+    return torch.where(motion.finite, values, values.new_full((), torch.nan))
 
 
 _Segment = TypeVar("_Segment", bound=SegmentOptions)
 
 
-class DenseReward(_MatchingBase[_Segment]):
+class DenseReward(_ScoredReward[_Segment]):
     """Mean over segments of ``s(m_k, t_k) - alpha max_{j != k} relu(s(m_k, t_j) - s(t_k, t_j))``."""
 
     def _raw_bounds(self) -> tuple[float, float]:
@@ -148,9 +149,8 @@ class DenseReward(_MatchingBase[_Segment]):
         rows = segment_crops(prompts, motions.lengths.tolist())
         most = max((len(row) for row in rows), default=1)
         slots = [index * most + k for index, row in enumerate(rows) for k in range(len(row))]
-        crops = self.space.encode_crops(
-            motions.features, [crop for row in rows for crop in row], clamp=self.options.clamp
-        )
+        flat = [crop for row in rows for crop in row]
+        crops = self.space.encode_crops(motions.features, flat, clamp=self.options.clamp)
         texts = self.space.encode_texts([text for prompt in prompts for text in prompt.segments])
         place = torch.tensor(slots, dtype=torch.int64, device=crops.mu.device)
 

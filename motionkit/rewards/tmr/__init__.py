@@ -15,12 +15,12 @@ from motionkit.rewards._matching import PlainCosineOptions, ScoreOptions, Segmen
 class TmrOptions(Group):
     """What every TMR reward needs."""
 
-    weights: str = Field("starter", description="TMR folder or file, or 'starter'.")
+    weights: str = Field("starter", description="Folder or file of the network, or 'starter'.")
     text_encoder: Path | None = Field(None, description="text_encoder.pt, instead of --reward.weights.")
     motion_encoder: Path | None = Field(None, description="motion_encoder.pt, instead of --reward.weights.")
     motion_decoder: Path | None = Field(None, description="motion_decoder.pt; checked, never needed to score.")
     heads: int = Field(0, ge=0, le=1024, description="Attention heads; 0 reads config.json, else takes 4.")
-    stats: Path | None = Field(None, description="Folder with TMR's own mean and std (.pt or .npy).")
+    stats: Path | None = Field(None, description="Folder with the network's own mean and std.")
     text_model: str = Field("", description="Text model: name, folder, hub id, or precomputed token_embeddings folder.")
 
     @model_validator(mode="after")
