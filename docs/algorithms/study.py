@@ -65,13 +65,13 @@ def rows() -> list[Row]:
     """Return everything that is compared."""
     gradient = [row for name in ("reward-gradient", "easytune") for row in algorithm(name)]
     black_box = [row for name in ("awm", "nft", "dpo", "grpo", "flow-grpo", "rwr") for row in algorithm(name)]
-    many = ("--algorithm", "grpo", "--batch-size", "32", "--group-size", "2")
-    smooth = ("--set", "rollout.low_pass=3", "--set", "optim.schedule=cosine")
+    few = ("--algorithm", "grpo", "--batch-size", "8", "--group-size", "8")
+    rough = ("--set", "rollout.low_pass=0", "--set", "optim.schedule=constant")
     guided = [Row(f"no training, guidance {scale:g}", measure=guidance(scale), seeds=(0,)) for scale in (1.5, 2.5, 4)]
     return [
         *gradient,
         *black_box,
-        Row("grpo, 32 x 2", (*many, *smooth)),
+        Row("grpo, 8 x 8", (*few, *rough), seeds=(0,)),
         Row("supervised", measure=supervised),
         *guided,
         Row("no training, best of 4", measure=best_of(4), seeds=(0,)),

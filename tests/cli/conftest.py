@@ -39,7 +39,8 @@ class Tiny:
             "grpo", "--reward", "tmr-dense", *DATA, "--out", out, "--num-steps", steps, "--policy.checkpoint", self.mdm,
             "--reward.weights", self.tmr, "--batch-size", 2, "--group-size", 2, "--train-timesteps", 5,
             "--inference-timesteps", 4, "--set", "sampler.window_size=2", "--set", "heldout.prompts=4",
-            "--set", "heldout.samples=2", "--judge", "tmr-dense", "--judge.weights", self.tmr, *more,
+            "--set", "heldout.samples=2", "--judge", "tmr-dense", "--judge.weights", self.tmr,
+            "--set", "optim.schedule=constant", *more,  # so that a run may be made longer and equal a long one
         )  # fmt: skip
         return [str(word) for word in words]
 

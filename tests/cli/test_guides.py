@@ -140,7 +140,7 @@ def test_the_answer_says_what_changes_in_value_with_motionkits_own_defaults(cli:
     rows = {line.split("  ")[0]: line for line in map(str.strip, why.splitlines()[1:])}
     here = {leaf.key: leaf.default for leaf in leaves(plugins.get("algorithms", "grpo").options)}
     assert f"1 x 4  {' ' * 15}"[:7] in rows["prompts x samples"]
-    assert rows["prompts x samples"].endswith(f"{8} x {here['rollout.group_size']}")
+    assert rows["prompts x samples"].endswith(f"{here['rollout.prompts']} x {here['rollout.group_size']}")
     assert f"{here['sampler.train_timesteps']} DDIM steps; {here['sampler.window_size']} are" in rows["sampling"]
     assert here["sampler.kind"] == "ddim"
     assert "0.002, or 1e-4 without LoRA" in rows["learning rate"]

@@ -196,5 +196,5 @@ def test_explain_takes_flags_and_shows_the_defaults_of_each_algorithm(cli: Cli) 
     for word in ("group_size", "--group-size"):
         told = cli("config", "explain", "grpo", word).stdout
         assert "for       awm, dpo, flow-grpo, grpo, mixed, nft or rwr\n" in told
-        assert "default   4 (awm, dpo, mixed, nft, rwr); 8 (flow-grpo, grpo)\n" in told
+        assert "default   4 (awm, dpo, mixed, nft, rwr); 8 (flow-grpo); 2 (grpo)\n" in told
     assert "for " not in cli("config", "explain", "grpo", "--seed").stdout.splitlines()[1]

@@ -19,7 +19,13 @@ from motionkit.rl import rollout
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._settings import ControlSettings, EmaSettings, GrpoOptimSettings
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoSampler, MixedObjective, MixedRollout
+from motionkit.trainers.grpo.algorithms.options import (
+    GrpoObjective,
+    GrpoRollout,
+    GrpoSampler,
+    MixedObjective,
+    MixedRollout,
+)
 
 from .test_world import Meeting, ThreadWorld, flat, train, train_together
 from .toy import PROMPTS, Height, TablePolicy, make_policy
@@ -103,7 +109,9 @@ def test_with_differentiable_rewards_alone_it_is_the_pathwise_gradient() -> None
 def test_with_black_boxes_alone_it_is_grpo_in_units_of_the_reward(sampler: GrpoSampler) -> None:
     mixed = make(make_policy(), [(Near(), 1.0)], gradient=[False], sampler=sampler)
     plain = GrpoObjective(ratio_norm="none", anchor=0.0, std_floor=0.0, credit="sample", advantage_clip=100.0)
-    alone = make(make_policy(), [(Near(), 1.0)], gradient=[False], sampler=sampler, algorithm="grpo", objective=plain)
+    groups = GrpoRollout(prompts=4, group_size=8, antithetic=False, shared_noise=False, low_pass=0.0)
+    own: dict[str, object] = {"algorithm": "grpo", "objective": plain, "rollout": groups}
+    alone = make(make_policy(), [(Near(), 1.0)], gradient=[False], sampler=sampler, **own)
     with torch.no_grad():
         mixed.updates = 1
         batch = mixed._sample(EQUAL)

@@ -23,7 +23,7 @@ from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo.algorithms._credit import Credit, reward_credit
 from motionkit.trainers.grpo.algorithms._terms import GradientTerms, require_gradient, require_graph
 from motionkit.trainers.grpo.algorithms.grpo import ClippedUpdate, grpo
-from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, MixedOptions
+from motionkit.trainers.grpo.algorithms.options import GrpoObjective, GrpoOptions, GrpoRollout, MixedOptions
 from motionkit.trainers.grpo.algorithms.reward_gradient import GradientUpdate, saves_memory
 
 _logger = logging.getLogger("motionkit.grpo")
@@ -72,7 +72,7 @@ class Mixed:
         # The hold is that of the terms.
         self.clipped = grpo(
             GrpoOptions(
-                rollout=options.rollout,
+                rollout=GrpoRollout(**options.rollout.model_dump()),
                 sampler=options.sampler,
                 objective=GrpoObjective(ratio_norm="none", anchor=0.0),
             ),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from motionkit.config import Cli, Group
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoObjective, GrpoRollout
+from motionkit.trainers.grpo.algorithms.options._grpo import ExploredRollout, GrpoObjective
 from motionkit.trainers.grpo.algorithms.options._shared import GROUPS_ON_GPU, WindowSampler
 
 
@@ -46,6 +46,6 @@ class FlowOptions(Group):
     """Options of the algorithm `flow-grpo`."""
 
     gpu: ClassVar[Mapping[str, Any]] = GROUPS_ON_GPU
-    rollout: GrpoRollout = GrpoRollout()
+    rollout: ExploredRollout = ExploredRollout()
     sampler: FlowSampler = FlowSampler()
     objective: GrpoObjective = GrpoObjective()

@@ -10,14 +10,15 @@ from pydantic import Field
 from motionkit.config import Cli, Group
 from motionkit.trainers.grpo.algorithms.options._shared import (
     GROUPS_ON_GPU,
+    CosineOptim,
     CreditObjective,
     GroupRollout,
     WindowSampler,
 )
 
 
-class GrpoRollout(GroupRollout):
-    """What is sampled before each update."""
+class ExploredRollout(GroupRollout):
+    """What is sampled before each update, and which noise tells the samples of a group apart."""
 
     antithetic: bool = Field(True, description="Samples 2i and 2i+1 of a group use opposite noise in the SDE window.")
     shared_noise: bool = Field(
@@ -29,6 +30,18 @@ class GrpoRollout(GroupRollout):
         description="Explore below this many Hz only: samples of a group share all faster step noise; 0 is off.",
     )
     micro_batch: int = Field(64, ge=1, description="(sample, timestep) pairs per forward and backward pass.")
+
+
+class GrpoRollout(ExploredRollout):
+    """What is sampled before each update: antithetic pairs of many prompts, which differ by slow noise only."""
+
+    prompts: Annotated[int, Cli("--batch-size")] = Field(32, ge=1, le=16384, description="Prompts per update.")
+    group_size: Annotated[int, Cli("--group-size")] = Field(2, ge=2, le=4096, description="Samples per prompt (G).")
+    low_pass: float = Field(
+        3.0,
+        ge=0.0,
+        description="Explore below this many Hz only: samples of a group share all faster step noise; 0 is off.",
+    )
 
 
 class GrpoSampler(WindowSampler):
@@ -91,3 +104,4 @@ class GrpoOptions(Group):
     rollout: GrpoRollout = GrpoRollout()
     sampler: GrpoSampler = GrpoSampler()
     objective: GrpoObjective = GrpoObjective()
+    optim: CosineOptim = CosineOptim()

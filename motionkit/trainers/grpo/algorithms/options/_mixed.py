@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from motionkit.config import Cli, Group, RunSettings
-from motionkit.trainers.grpo.algorithms.options._grpo import GrpoRollout, GrpoSampler
+from motionkit.trainers.grpo.algorithms.options._grpo import ExploredRollout, GrpoSampler
 from motionkit.trainers.grpo.algorithms.options._shared import CosineOptim, HoldObjective
 
 
-class MixedRollout(GrpoRollout):
+class MixedRollout(ExploredRollout):
     """What is sampled before each update: small groups, since most of the gradient needs none."""
 
     group_size: Annotated[int, Cli("--group-size")] = Field(4, ge=2, le=4096, description="Samples per prompt (G).")
