@@ -19,6 +19,7 @@ EXAMPLES = {
     "grpo": "motionkit grpo --reward tmr-dense --reward physics=0.1",
     "pretrain mdm": "motionkit pretrain mdm --dataset humanml --dataset.root data/mine",
     "pretrain tmr": "motionkit pretrain tmr --dataset humanml --dataset.root data/mine",
+    "pretrain t2m-evaluator": "motionkit pretrain t2m-evaluator --dataset humanml --dataset.root data/mine",
     "generate": 'motionkit generate "a person walks | a person jumps" walk.glb',
     "convert": "motionkit convert bvh/ data/mine --to humanml --captions clips.csv",
     "compose": "motionkit compose prompts/ --k-segments 3",

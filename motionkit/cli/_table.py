@@ -51,6 +51,7 @@ TRAINER_SUMMARIES = {
     "pretrain": "Train a model from data.",
     "pretrain.mdm": "Train a motion diffusion model.",
     "pretrain.tmr": "Train a text-motion retrieval model.",
+    "pretrain.t2m-evaluator": "Train an evaluator of text-to-motion.",
 }
 
 

@@ -104,6 +104,10 @@ class StudentEncoder:
         """Return the words of a text that are not in the vocabulary; parts of compounds may be known one by one."""
         return [word for word in words_of(text) if not all(part in self._index for part in self._parts(word))]
 
+    def word_vectors(self) -> dict[str, Tensor]:
+        """Return what each word of the vocabulary adds to a sentence's embedding, ``[F]``."""
+        return {word: self._network.vectors.weight[row].clone() for word, row in self._index.items()}
+
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Return ``[B, 1, F]`` features; a row does not depend on the others.
 

@@ -12,13 +12,13 @@ from motionkit.encoders.tmr import Latent, load_tmr
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
 from motionkit.text import write_table
+from motionkit.trainers.pretrain._pairs import PairBatches
+from motionkit.trainers.pretrain._statistics import statistics
 from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
-from motionkit.trainers.pretrain.tmr._batches import TmrBatches
-from motionkit.trainers.pretrain.tmr._data import statistics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
-ACTIONS = ("walks", "jumps", "sits", "waves", "turns", "kicks", "runs", "bows")
+from ..made.toy_clips import ACTIONS, write_toy
 
 
 @pytest.mark.parametrize("name", ["tiny", "real_L2"])
@@ -41,26 +41,9 @@ def test_losses_equal_the_recorded_ones(shared, name):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A HumanML3D-layout folder in which each action is a swaying posture, and a table of text embeddings."""
+    """Toy clips and a table of text embeddings."""
     root = tmp_path_factory.mktemp("toy")
-    (root / "new_joint_vecs").mkdir()
-    (root / "texts").mkdir()
-    rng = np.random.default_rng(0)
-    postures = rng.standard_normal((len(ACTIONS), 263))
-    for split, count in (("train", 64), ("val", 40)):
-        names = []
-        for i in range(count):
-            action, name = i % len(ACTIONS), f"{split}{i:03d}"
-            frames = np.arange(int(rng.integers(40, 60)))[:, None]
-            sway = np.sin(frames * 0.3 + rng.uniform(0, 6) + np.linspace(0, 3, 263))
-            motion = postures[action] + sway + 0.3 * rng.standard_normal(sway.shape)
-            np.save(root / "new_joint_vecs" / f"{name}.npy", motion.astype("f4"))
-            text = f"someone {ACTIONS[action]}#someone/NOUN {ACTIONS[action]}/VERB#0.0#0.0\n"
-            (root / "texts" / f"{name}.txt").write_text(text)
-            names.append(name)
-        (root / f"{split}.txt").write_text("\n".join(names))
-    np.save(root / "Mean.npy", np.zeros(263, "f4"))
-    np.save(root / "Std.npy", np.ones(263, "f4"))
+    write_toy(root)
     vectors = torch.nn.functional.normalize(
         torch.randn(len(ACTIONS), 384, generator=torch.Generator().manual_seed(0)), dim=-1
     )
@@ -155,7 +138,7 @@ def test_batches_are_a_function_of_the_step(data):
     trainer.prepare()
     clips = trainer._train_clips
     first, second = (
-        TmrBatches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab"
+        PairBatches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab"
     )
     for step in (1, 2, 5):
         first(step)

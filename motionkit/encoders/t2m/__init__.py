@@ -1,10 +1,12 @@
 """The text-to-motion evaluator of Guo et al. (CVPR 2022): networks, strict loader, words, statistics."""
 
 from motionkit.encoders._crops import Crop, CropLatents
+from motionkit.encoders.t2m._beside import read_words
 from motionkit.encoders.t2m._load import RUN_PART, load_evaluator
-from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._model import T2MEvaluator, Tagger
 from motionkit.encoders.t2m._native import is_native, save_evaluator
 from motionkit.encoders.t2m._network import EvaluatorSizes
+from motionkit.encoders.t2m._new import new_evaluator
 from motionkit.encoders.t2m._words import MAX_WORDS, Sentences, WordTable
 
 __all__ = [
@@ -15,8 +17,11 @@ __all__ = [
     "EvaluatorSizes",
     "Sentences",
     "T2MEvaluator",
+    "Tagger",
     "WordTable",
     "is_native",
     "load_evaluator",
+    "new_evaluator",
+    "read_words",
     "save_evaluator",
 ]

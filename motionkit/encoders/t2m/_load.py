@@ -71,15 +71,16 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
             why="an evaluator only understands those it was trained with.",
             fix="leave the option out; it is for the released checkpoints.",
         )
-    parts, (mean, std), words = read_native(folder)
-    networks = build(parts, str(folder))
+    stored = read_native(folder)
+    networks = build(stored.parts, str(folder))
     return T2MEvaluator(
         networks.movement,
         networks.motion,
         networks.text,
-        mean,
-        std,
-        words,
+        stored.mean,
+        stored.std,
+        stored.words,
         sizes=networks.sizes,
+        tagger=stored.tagger,
         origin=str(folder),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from motionkit.motion import tag_caption
 from motionkit.text import SEPARATOR, Prompt
 
 _logger = logging.getLogger("motionkit.evaluator")
+Tagger = Literal["auto", "built-in"]
 _JOIN = "then/ADV"
 _BODIES = {263: "HumanML3D", 251: "KIT-ML"}
 
@@ -34,6 +36,8 @@ class T2MEvaluator(nn.Module):
         std: ``[F]`` its own standard deviation.
         words: The vocabulary.
         sizes: Widths of the three networks.
+        tagger: What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the
+            best that is installed (see `motionkit.motion.tag_caption`).
         origin: Where the weights came from, for messages.
 
     Attributes:
@@ -53,6 +57,7 @@ class T2MEvaluator(nn.Module):
         words: WordTable,
         *,
         sizes: EvaluatorSizes,
+        tagger: Tagger = "auto",
         origin: str = "new weights",
     ) -> None:
         super().__init__()
@@ -75,6 +80,7 @@ class T2MEvaluator(nn.Module):
         self.register_buffer("std", std.detach().clone().float(), persistent=False)
         self.words = words
         self.sizes = sizes
+        self.tagger: Tagger = tagger
         self.origin = origin
         self.tokens: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, Tensor] = {}
@@ -170,7 +176,8 @@ class T2MEvaluator(nn.Module):
 
     def tokens_of(self, text: str) -> tuple[str, ...]:
         """Return the ``word/POS`` tokens of a text, stored or tagged, with a warning where they say nothing."""
-        clauses = [self.tokens.get(clause) or tag_caption(clause) for clause in text.split(SEPARATOR)]
+        builtin = self.tagger == "built-in"
+        clauses = [self.tokens.get(clause) or tag_caption(clause, builtin=builtin) for clause in text.split(SEPARATOR)]
         tokens = clauses[0]
         for clause in clauses[1:]:
             tokens = (*tokens, _JOIN, *clause)

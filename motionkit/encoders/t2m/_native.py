@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.encoders.t2m._layout import NETWORKS
-from motionkit.encoders.t2m._model import T2MEvaluator
+from motionkit.encoders.t2m._model import T2MEvaluator, Tagger
 from motionkit.encoders.t2m._words import WordTable
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
@@ -45,7 +45,7 @@ def save_evaluator(
         key: (value.half() if half else value).detach().cpu().contiguous().clone() for key, value in tensors.items()
     }
     stored |= {"stats.mean": model.mean.cpu().clone(), "stats.std": model.std.cpu().clone()}
-    config = {"format": FORMAT, "schema": 1, "words": model.words.rows, **dict(extra or {})}
+    config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
     folder.mkdir(parents=True, exist_ok=True)
     write_bytes_atomic(folder / WEIGHTS, save(stored))
     # One line for the words, which are many.
@@ -53,6 +53,16 @@ def save_evaluator(
         '"words": null', f'"words": {json.dumps(config["words"])}'
     )
     write_bytes_atomic(folder / CONFIG, (text + "\n").encode())
+
+
+class Stored(NamedTuple):
+    """What a folder holds: tensors by network, statistics, vocabulary, tagger."""
+
+    parts: dict[str, dict[str, Tensor]]
+    mean: Tensor
+    std: Tensor
+    words: WordTable
+    tagger: Tagger
 
 
 def is_native(folder: Path) -> bool:
@@ -65,8 +75,8 @@ def _config(folder: Path) -> Mapping[str, Any]:
     return read_json(path, dict, fix="copy it again.") if path.is_file() else {}
 
 
-def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], tuple[Tensor, Tensor], WordTable]:
-    """Return the tensors by network, mean and std, and the vocabulary.
+def read_native(folder: Path) -> Stored:
+    """Read a folder.
 
     Raises:
         MotionkitError: A part is missing or damaged.
@@ -76,7 +86,8 @@ def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], tuple[Tenso
         name, _, rest = key.partition(".")
         parts.setdefault(name, {})[rest] = value.float()
     stats, vectors = parts.pop("stats", {}), parts.pop("words", {})
-    words = _config(folder).get("words")
+    config = _config(folder)
+    words = config.get("words")
     for what, there in (
         *((name, name in parts) for name in NETWORKS),
         ("statistics", {"mean", "std"} <= stats.keys()),
@@ -86,4 +97,5 @@ def read_native(folder: Path) -> tuple[dict[str, dict[str, Tensor]], tuple[Tenso
             raise MotionkitError(f"{folder / WEIGHTS} has no {what}.", fix=_AGAIN)
     if not isinstance(words, dict) or not all(type(row) is int for row in words.values()):
         raise MotionkitError(f"{folder / CONFIG} has no list of words with their rows.", fix=_AGAIN)
-    return parts, (stats["mean"], stats["std"]), WordTable(vectors["vectors"], words, str(folder))
+    tagger: Tagger = "built-in" if config.get("tagger") == "built-in" else "auto"
+    return Stored(parts, stats["mean"], stats["std"], WordTable(vectors["vectors"], words, str(folder)), tagger)

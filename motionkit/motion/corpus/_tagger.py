@@ -1,4 +1,4 @@
-"""Part-of-speech tags for captions: spaCy when it is installed, else a small tagger of word lists and endings."""
+"""Part-of-speech tags for captions: spaCy or nltk where their data are, else word lists and endings."""
 
 from __future__ import annotations
 
@@ -63,16 +63,31 @@ _ADJECTIVE = ("able", "ible", "ful", "less", "ous", "ive", "ish", "est")
 _NOUN = ("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ship", "ist", "ball")
 
 
-def tag_caption(text: str) -> tuple[str, ...]:
+def tag_caption(text: str, *, builtin: bool = False) -> tuple[str, ...]:
     """Return the ``word/POS`` tokens of a caption, as HumanML3D's texts hold them.
 
     HumanML3D's rules: hyphens are removed first, tokens that are not alphabetic are dropped, nouns and verbs are
-    reduced to their base form except the word ``left``. Tags are universal parts of speech. spaCy's
-    ``en_core_web_sm`` is used when both are installed, else the built-in tagger (`tag_words`).
+    reduced to their base form except the word ``left``. Tags are universal parts of speech; possessives (his, their)
+    are DET, as the spaCy of HumanML3D's time had them. spaCy's ``en_core_web_sm`` is used where both are installed,
+    else nltk where the data of its tagger are, else the built-in tagger (`tag_words`).
+
+    Args:
+        text: The caption.
+        builtin: Use the built-in tagger whatever is installed: the same tokens on every machine.
     """
-    text = text.replace("-", "")
-    tagger = _spacy()
-    return tagger(text) if tagger is not None else tag_words(text)
+    return (tag_words if builtin else _chosen()[1])(text.replace("-", ""))
+
+
+def tagger_name() -> str:
+    """Return which tagger `tag_caption` uses on this machine: ``spacy``, ``nltk`` or ``built-in``."""
+    return _chosen()[0]
+
+
+def _chosen() -> tuple[str, Callable[[str], tuple[str, ...]]]:
+    for name, tagger in (("spacy", _spacy()), ("nltk", _nltk())):
+        if tagger is not None:
+            return name, tagger
+    return "built-in", tag_words
 
 
 def tag_words(text: str) -> tuple[str, ...]:
@@ -98,6 +113,8 @@ def _tag(word: str, previous: str, following: str) -> str:
     after = words.tags.get(following) or words.tags.get(_strip(following), "")
     if word == "that" and previous in ("NOUN", "VERB"):
         return "PRON"
+    if word == "her" and after in ("NOUN", "ADJ", "NUM"):
+        return "DET"
     if word == "to":
         return "PART" if after == "VERB" and following not in words.both else "ADP"
     if word in ("left", "right") and previous in ("DET", "PRON", "ADP") and after != "NOUN":
@@ -186,7 +203,50 @@ def _spacy() -> Callable[[str], tuple[str, ...]] | None:
             if not word.isalpha():
                 continue
             base = token.lemma_ if token.pos_ in ("NOUN", "VERB") and word != "left" else word
-            tokens.append(f"{base}/{token.pos_}")
+            tokens.append(f"{base}/{'DET' if token.tag_ == 'PRP$' else token.pos_}")
         return tuple(tokens)
 
     return tag
+
+
+_PENN = {"MD": "AUX", "TO": "PART", "RP": "ADP", "PRP$": "DET", "CC": "CCONJ", "CD": "NUM", "EX": "PRON", "UH": "INTJ"}
+_PENN_BEGIN = {
+    "VB": "VERB",
+    "NN": "NOUN",
+    "JJ": "ADJ",
+    "RB": "ADV",
+    "DT": "DET",
+    "PD": "DET",
+    "PR": "PRON",
+    "WP": "PRON",
+}
+
+
+@lru_cache(maxsize=1)
+def _nltk() -> Callable[[str], tuple[str, ...]] | None:
+    """Return a tagger on nltk's perceptron, or None when it or its data are not installed."""
+    try:
+        from nltk import pos_tag
+
+        pos_tag(["walk"])
+    except (ImportError, LookupError):
+        return None
+
+    def tag(text: str) -> tuple[str, ...]:
+        tokens = []
+        for word, penn in pos_tag([word.lower() for word in _WORD.findall(text)]):
+            part = _universal(word, penn)
+            tokens.append(f"{_base(word, part)}/{part}")
+        return tuple(tokens)
+
+    return tag
+
+
+def _universal(word: str, penn: str) -> str:
+    """Return the universal tag of a Penn Treebank tag, whose classes of closed words are coarser."""
+    own = lexicon().tags.get(word, "")
+    if penn.startswith("VB") and own == "AUX":
+        return "AUX"
+    if penn == "IN" and own in ("ADP", "SCONJ"):
+        return own
+    return _PENN.get(penn) or _PENN_BEGIN.get(penn[:2]) or ("ADV" if penn == "WRB" else "ADP")

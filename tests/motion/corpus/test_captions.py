@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ from motionkit.motion import (
     clean_caption,
     read_caption_table,
     read_captions,
+    tag_caption,
     tag_words,
+    tagger_name,
 )
+from motionkit.motion.corpus import _tagger
 from motionkit.motion.corpus._captions import captions_within
 from motionkit.motion.corpus._ids import complete_splits, plain_id
 
@@ -78,10 +82,20 @@ def test_bad_lines_are_named(tmp_path):
             "A man walks forward, turns around and sits on a chair.",
             "a/DET man/NOUN walk/VERB forward/ADV turn/VERB around/ADV and/CCONJ sit/VERB on/ADP a/DET chair/NOUN",
         ),
-        ("someone raises their left arms 3 times", "someone/PRON raise/VERB their/PRON left/ADJ arm/NOUN time/NOUN"),
+        ("someone raises their left arms 3 times", "someone/PRON raise/VERB their/DET left/ADJ arm/NOUN time/NOUN"),
         ("he is jumping to the left", "he/PRON is/AUX jump/VERB to/ADP the/DET left/NOUN"),
         ("the man stopped, then waved", "the/DET man/NOUN stop/VERB then/ADV wave/VERB"),
         ("a slow walk", "a/DET slow/ADJ walk/NOUN"),
+        # Lines of HumanML3D's public README.
+        (
+            "a man kicks something or someone with his left leg.",
+            "a/DET man/NOUN kick/VERB something/PRON or/CCONJ someone/PRON with/ADP his/DET left/ADJ leg/NOUN",
+        ),
+        (
+            "the standing person kicks with their left foot before going back to their original stance.",
+            "the/DET stand/VERB person/NOUN kick/VERB with/ADP their/DET left/ADJ foot/NOUN before/ADP go/VERB "
+            "back/ADV to/ADP their/DET original/ADJ stance/NOUN",
+        ),
         ("", ""),
     ],
 )
@@ -102,6 +116,33 @@ def test_agreement_with_public_tags(shared: Path, record_property):
     sys.stdout.write(f"tags that agree: {agree} of {total} ({agree / total:.1%})\n")
     assert total > 100
     assert agree / total >= 0.93
+
+
+def test_nltk_is_used_where_its_data_are(monkeypatch):
+    """With a stand-in for nltk, whose data cannot be installed from a package."""
+    penn = {"her": "PRP$", "is": "VBZ", "walking": "VBG", "while": "IN", "in": "IN", "feet": "NNS", "when": "WRB"}
+    stub = types.ModuleType("nltk")
+    stub.pos_tag = lambda words: [(word, penn.get(word, "NN")) for word in words]
+    monkeypatch.setitem(sys.modules, "nltk", stub)
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    taggers = (_tagger._spacy, _tagger._nltk)
+    for tagger in taggers:
+        tagger.cache_clear()
+    try:
+        assert tagger_name() == "nltk"
+        found = "is/AUX walk/VERB in/ADP her/DET foot/NOUN while/SCONJ when/ADV"
+        assert " ".join(tag_caption("Is walking in her feet while when")) == found
+
+        def absent(words):
+            raise LookupError
+
+        stub.pos_tag = absent
+        _tagger._nltk.cache_clear()
+        assert tagger_name() == "built-in"
+        assert tag_caption("a man is walking") == tag_words("a man is walking")
+    finally:
+        for tagger in taggers:
+            tagger.cache_clear()
 
 
 def table(path: Path, text: str) -> Path:

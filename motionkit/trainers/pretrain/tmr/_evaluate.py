@@ -9,13 +9,11 @@ from torch.nn import functional as F
 
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR, Crop
-from motionkit.metrics import guo_batches, retrieval, retrieval_guo
-from motionkit.rl import stable_hash
 from motionkit.text import TextFeatures
+from motionkit.trainers.pretrain._retrieval import encode_clips, retrieval_figures, short_crops
 from motionkit.trainers.pretrain.tmr._loss import sentence_embeddings
 
 _CHUNK = 64
-_SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 
 @torch.no_grad()
@@ -34,34 +32,10 @@ def retrieval_metrics(tmr: TMR, clips: Sequence[TextClip], *, short: int) -> dic
     """
     texts, sentences = _encode_texts(tmr, [clip.captions[0] for clip in clips])
     whole = [Crop(0, 0, len(clip.features)) for clip in clips]
-    result: dict[str, float] = {}
-    similarity = texts @ _encode_motions(tmr, clips, whole).T
-    for tag, values in (("", retrieval(similarity)), ("_same", retrieval(similarity, sentences=sentences))):
-        result |= _named(values, tag)
-    result["retrieval/t2m/r1_chance"] = 100.0 / len(clips)
-    result["retrieval/t2m/r3_chance"] = 100.0 * min(3, len(clips)) / len(clips)
-    if guo_batches(len(clips)):
-        result |= _named(retrieval_guo(similarity), "_32")
-        result |= _named(retrieval_guo(texts @ _encode_motions(tmr, clips, _short(clips, short)).T), "_32_short")
-        result["retrieval/t2m/r1_32_chance"] = 100.0 / 32
-        result["retrieval/t2m/r3_32_chance"] = 300.0 / 32
-    return result
-
-
-def _named(values: dict[str, float], tag: str) -> dict[str, float]:
-    return {
-        f"retrieval/{way}/{short}{tag}": values[f"{way}/{name}"]
-        for way in ("t2m", "m2t")
-        for name, short in _SHOWN.items()
-    }
-
-
-def _short(clips: Sequence[TextClip], frames: int) -> list[Crop]:
-    crops = []
-    for clip in clips:
-        spare = max(0, len(clip.features) - frames)
-        crops.append(Crop(0, stable_hash(f"short/{clip.key}") % (spare + 1), min(frames, len(clip.features))))
-    return crops
+    similarities = [
+        texts @ F.normalize(encode_clips(tmr, clips, crops), dim=-1).T for crops in (whole, short_crops(clips, short))
+    ]
+    return retrieval_figures(*similarities, sentences=sentences)
 
 
 def _encode_texts(tmr: TMR, captions: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,13 +44,3 @@ def _encode_texts(tmr: TMR, captions: Sequence[str]) -> tuple[torch.Tensor, torc
     chunks = torch.split(torch.arange(len(captions), device=tmr.mean.device), _CHUNK)
     mu = torch.cat([tmr.encode_tokens(features.select(chunk)).mu for chunk in chunks])
     return F.normalize(mu, dim=-1), sentence_embeddings(features)
-
-
-def _encode_motions(tmr: TMR, clips: Sequence[TextClip], crops: Sequence[Crop]) -> torch.Tensor:
-    latents = []
-    for first in range(0, len(clips), _CHUNK):
-        part = clips[first : first + _CHUNK]
-        batch = torch.nn.utils.rnn.pad_sequence([clip.features for clip in part], batch_first=True)
-        rows = [Crop(i, crop.start, crop.length) for i, crop in enumerate(crops[first : first + _CHUNK])]
-        latents.append(tmr.encode_crops(batch.to(tmr.mean.device), rows).mu)
-    return F.normalize(torch.cat(latents), dim=-1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -22,8 +21,9 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
-from motionkit.trainers.pretrain.tmr._batches import TmrBatch, TmrBatches
-from motionkit.trainers.pretrain.tmr._data import statistics, text_scale
+from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
+from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
+from motionkit.trainers.pretrain.tmr._data import text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
 from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
@@ -32,24 +32,6 @@ _logger = logging.getLogger("motionkit.pretrain")
 FOLDER = "tmr"
 _GROUPS = 4
 _HEADLINE = "retrieval/t2m/r3_32"
-
-
-@dataclass(frozen=True)
-class TMRWeights:
-    """A TMR as a `Learner` trains it: its checkpoint also holds the feature statistics, which are no parameters."""
-
-    network: TMR
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return weights and statistics."""
-        return {**self.network.state_dict(), "stats.mean": self.network.mean, "stats.std": self.network.std}
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put them back."""
-        own = dict(tensors)
-        self.network.mean.copy_(own.pop("stats.mean"))
-        self.network.std.copy_(own.pop("stats.std"))
-        self.network.load_state_dict(own)
 
 
 class PretrainTMR:
@@ -135,7 +117,7 @@ class PretrainTMR:
         settings, optim = self.settings, self.settings.optim
         batches = self._batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(TMRWeights(self.tmr), optim, rate)
+        learner = Learner(WithStatistics(self.tmr), optim, rate)
         start = Kept()
         parts = {**learner.parts(), "before": start}
         if (checkpoint := run.checkpoint()) is not None:
@@ -170,9 +152,9 @@ class PretrainTMR:
         settings = self.settings.model_dump(mode="json", include={"dataset", "model", "loss", "train", "seed"})
         return {"training": settings, "retrieval": {name: round(value, 3) for name, value in metrics.items()}}
 
-    def _batches(self) -> TmrBatches:
+    def _batches(self) -> PairBatches:
         train = self.settings.train
-        return TmrBatches(
+        return PairBatches(
             self._train_clips,
             batch_size=train.batch_size,
             max_length=self._max_length,
@@ -185,7 +167,7 @@ class PretrainTMR:
     def _validate(self) -> dict[str, float]:
         return retrieval_metrics(self.tmr.eval(), self._val_clips, short=self.settings.train.short)
 
-    def _step(self, batch: TmrBatch, learner: Learner, step: int) -> dict[str, float]:
+    def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.tmr.train()
         parts = self._losses(batch)
@@ -196,7 +178,7 @@ class PretrainTMR:
         named = {"kl_latent" if name == "kl" else name: float(value.detach()) for name, value in parts.items()}
         return {"loss/total": float(total.detach())} | moved | {f"loss/{name}": value for name, value in named.items()}
 
-    def _losses(self, batch: TmrBatch) -> dict[str, Tensor]:
+    def _losses(self, batch: PairBatch) -> dict[str, Tensor]:
         """Return the unweighted parts by the names of `LossSettings`."""
         tmr, loss, device = self.tmr, self.settings.loss, self.device
         raw, lengths = batch.features.to(device), batch.lengths.to(device)

@@ -13,7 +13,7 @@ from motionkit.rl import stable_hash
 
 
 @dataclass(frozen=True)
-class TmrBatch:
+class PairBatch:
     """One step's data.
 
     Attributes:
@@ -29,7 +29,7 @@ class TmrBatch:
     generator: torch.Generator
 
 
-class TmrBatches:
+class PairBatches:
     """Endless shuffled batches; each clip once per pass with one of its captions.
 
     Batches are not sorted by length: clips of one length tend to show one action, and an easy reader of lengths
@@ -43,6 +43,7 @@ class TmrBatches:
         random_crop: Crop at a random place, not at the first frame.
         crop_share: Share of clips that are cropped to a random length.
         crop_min: Shortest such crop; shorter clips stay whole.
+        name: Keeps the draws of one trainer apart from those of another.
     """
 
     def __init__(
@@ -55,11 +56,12 @@ class TmrBatches:
         random_crop: bool = True,
         crop_share: float = 0.0,
         crop_min: int = 32,
+        name: str = "tmr",
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))
         self._max, self._seed, self._random_crop = max_length, seed, random_crop
-        self._share, self._min = crop_share, crop_min
+        self._share, self._min, self._name = crop_share, crop_min, name
         self._epoch: tuple[int, list[int]] = (-1, [])
 
     @property
@@ -67,7 +69,7 @@ class TmrBatches:
         """Batches in one pass; the last few clips of a pass wait for the next one."""
         return len(self._clips) // self._size
 
-    def __call__(self, step: int) -> TmrBatch:
+    def __call__(self, step: int) -> PairBatch:
         """Return the batch of step number `step` (1-based)."""
         epoch, position = divmod(step - 1, self.per_epoch)
         if self._epoch[0] != epoch:
@@ -77,13 +79,13 @@ class TmrBatches:
         return self._make([self._clips[row] for row in rows], self._generator("step", step))
 
     def _generator(self, purpose: str, number: int) -> torch.Generator:
-        return torch.Generator().manual_seed(stable_hash(f"tmr/{purpose}/{self._seed}/{number}") % 2**63)
+        return torch.Generator().manual_seed(stable_hash(f"{self._name}/{purpose}/{self._seed}/{number}") % 2**63)
 
-    def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> TmrBatch:
+    def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> PairBatch:
         crops = [self._crop(clip.features, generator) for clip in clips]
         captions = [clip.captions[below(len(clip.captions), generator)] for clip in clips]
         lengths = torch.tensor([len(crop) for crop in crops])
-        return TmrBatch(torch.nn.utils.rnn.pad_sequence(crops, batch_first=True), lengths, captions, generator)
+        return PairBatch(torch.nn.utils.rnn.pad_sequence(crops, batch_first=True), lengths, captions, generator)
 
     def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
         longest = min(len(features), self._max)

@@ -1,0 +1,51 @@
+"""The losses of the evaluator, on distances between texts and motions.
+
+Source of `contrastive`: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" (CVPR 2022), the loss
+of its feature extractors, after Hadsell et al. (2006).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def distances(text: Tensor, motion: Tensor) -> Tensor:
+    """Return ``[B, B]`` euclidean distances, texts in rows, with a gradient at 0.
+
+    By differences: the three-term expansion of `motionkit.metrics.distances` loses the small distances that count here.
+    """
+    return ((text[:, None] - motion[None]).square().sum(-1) + 1e-12).sqrt()
+
+
+def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
+    """Return ``[B, B]`` bool, True for two different rows whose captions have the same words: no wrong pair."""
+    words = [tuple(row) for row in tokens]
+    same = torch.tensor([[a == b for b in words] for a in words])
+    return same & ~torch.eye(len(words), dtype=torch.bool)
+
+
+def contrastive(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
+    """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``.
+
+    Args:
+        distance: ``[B, B]``.
+        shift: The wrong motion of text i is ``j = (i + shift) mod B``.
+        margin: Distance from which a wrong pair costs nothing.
+        same: See `same_caption`; such a pair is left out.
+    """
+    rows = torch.arange(len(distance), device=distance.device)
+    other = (rows + shift) % len(rows)
+    wrong = (margin - distance[rows, other]).relu().square()
+    keep = ~same[rows, other] & (rows != other)
+    return distance.diagonal().square().mean() + torch.where(keep, wrong, wrong.new_zeros(())).mean()
+
+
+def nce(distance: Tensor, *, temperature: float, same: Tensor) -> Tensor:
+    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`."""
+    logits = (-distance / temperature).masked_fill(same, -torch.inf)
+    target = torch.arange(len(logits), device=logits.device)
+    return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
