@@ -95,7 +95,6 @@ def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
     else:
         old = ["", "that is an old name, from the training guides.", "those are old names, from the training guides."]
         why = [old[min(count, 2)]] if count else []
-    why += [f"not built yet: {text}." for text in draft.missing]
     why += [f"left out: {text}." for text in draft.dropped]
     return MotionkitError(message, why="\n       ".join(why), fix=draft.text().replace("\n    ", "\n         "))
 

@@ -45,7 +45,6 @@ class Draft:
         flags: The new options: key, by which they are put in order, and words.
         places: The arguments without a flag.
         changes: What differs: name, the guide's value, motionkit's default.
-        missing: What is not built yet.
         dropped: What was left out, and why.
         before: Variables of the shell before the command, ``NAME=value``.
     """
@@ -56,7 +55,6 @@ class Draft:
     flags: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     changes: list[tuple[str, str, str]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     before: tuple[str, ...] = ()
 

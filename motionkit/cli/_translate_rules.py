@@ -8,12 +8,17 @@ from motionkit import plugins
 from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
 from motionkit.config import leaves
+from motionkit.plugins import either
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Where the guides expect the datasets."""
 
 TRACKERS = {"tensorboardplatform": "tensorboard", "wandbplatform": "wandb", "clearmlplatform": "clearml"}
 _TMR_SCORE = ("--tmr_similarity_type", "--tmr_normalization", "--tmr_max_distance", "--tmr_scale")
+_REWARDS = {"tmr": ("matching", "cosine"), "mdm": ("matching", "r_precision", "combined")}
+_EVALUATOR = "text_mot_match/model/finest.tar"
+"""Where the guides expect the evaluator, below t2m or kit; its words and statistics are found from there."""
+
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
 _TARGETS = "attn,ffn,text"
 """What the guides adapt by LoRA."""
@@ -67,18 +72,22 @@ def _rewards(draft: Draft) -> None:
     kind = old.pop("--reward_type", "") or "matching"
     dense = "--use_dense_reward" in old
     old.pop("--use_dense_reward", None)
-    name = f"tmr-{'dense' if dense else kind}"
-    if model != "tmr" or kind not in ("matching", "cosine"):
-        wanted = f"{model}-{'dense' if dense else kind.replace('_', '-')}"
-        name = "tmr-dense" if dense else "tmr-matching"
-        draft.missing.append(f"the reward {wanted}; {name} stands in for it, with a TMR in the folder TMR")
-        if not tmr:
-            draft.add("reward.weights", "--reward.weights", "TMR")
+    model = model if model in _REWARDS else "tmr"
+    if kind not in _REWARDS[model]:
+        draft.dropped.append(f"--reward_type {kind}: {model} has {either(_REWARDS[model])}")
+        kind = "matching"
+    if dense and kind in ("r_precision", "combined"):
+        draft.dropped.append(f"--use_dense_reward: {kind} has no segments, {model}-dense (--reward_type matching) has")
+        dense = False
+    name = f"{model}-{'dense' if dense else kind.replace('_', '-')}"
+    if model == "mdm" and draft.whole:
+        folder = "kit" if any("KIT" in word for _, words in draft.flags for word in words) else "t2m"
+        draft.add("reward.weights", "--reward.weights", f"{folder}/{_EVALUATOR}")
     weight = old.pop("--beta_s", "")
     draft.add("reward", "--reward", _weighted(name, weight or "1"))
-    if name != "tmr-dense":
+    if not dense:
         _drop(draft, ("--alpha",), "acts with --use_dense_reward only")
-    _score(draft, name)
+    _score(draft, name, compares=kind == "matching" and model == "tmr")
     _physics(draft)
 
 
@@ -91,14 +100,14 @@ def _weighted(name: str, weight: str) -> str:
     return name if value == 1 else f"{name}={value:g}"
 
 
-def _score(draft: Draft, name: str) -> None:
-    """Keep the options of the matching score that act."""
+def _score(draft: Draft, name: str, *, compares: bool) -> None:
+    """Keep the options of the score that act; `compares` says whether the reward has them."""
     old = draft.old
-    if name != "tmr-matching":
+    if not compares:
         unlike = old.get("--tmr_similarity_type", "cosine") != "cosine"
-        _drop(draft, _TMR_SCORE, f"{name} compares by cosine" if unlike else "")
+        _drop(draft, _TMR_SCORE, f"acts with --reward_type matching of tmr only, this is {name}" if unlike else "")
     elif old.get("--tmr_similarity_type", "cosine") == "cosine":
-        _drop(draft, _TMR_SCORE[1:], "")
+        _drop(draft, _TMR_SCORE[name == "tmr-matching" :], "")
     elif old.get("--tmr_normalization", "linear") == "linear":
         _drop(draft, ("--tmr_scale",), "acts with exponential and sigmoid only")
     else:

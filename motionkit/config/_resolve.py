@@ -243,12 +243,24 @@ class Draft(Generic[S]):
             if getattr(leaf.group, "idle", Group.idle) is Group.idle or leaf.path[0] in self.picks.slots:
                 continue
             group = reduce(getattr, leaf.path[:-1], found)
-            why = group.idle().get(leaf.path[-1]) if isinstance(group, Group) else None
-            value = getattr(group, leaf.path[-1])
-            if why and value != leaf.default:
-                self._problems.append(Problem(leaf.key, f"has no effect: {why}", self._origins[leaf.key], repr(value)))
-            elif why and self._origins[leaf.key] != "default":
-                self.picks.notes.append(f"{leaf.key} has no effect: {why}")
+            if isinstance(group, Group):
+                self._look_idle(group, leaf.path[-1], leaf.key, leaf.default)
+        for name, slot in self.picks.slots.items():
+            value = getattr(found, name)
+            for chosen in value if isinstance(value, tuple) else (value,):
+                if isinstance(chosen, Chosen) and isinstance(chosen.options, Group) and not slot.spread:
+                    prefix = f"{name}.{chosen.name}" if slot.many else name
+                    for option in chosen.options.idle():
+                        default = type(chosen.options).model_fields[option].default
+                        self._look_idle(chosen.options, option, f"{prefix}.{option}", default)
+
+    def _look_idle(self, group: Group, option: str, key: str, default: Any) -> None:
+        why, value = group.idle().get(option), getattr(group, option)
+        origin = self._origins.get(key, "default")
+        if why and value != default:
+            self._problems.append(Problem(key, f"has no effect: {why}", origin, repr(value)))
+        elif why and origin != "default":
+            self.picks.notes.append(f"{key} has no effect: {why}")
 
     def _lay(
         self,

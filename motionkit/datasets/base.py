@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -71,4 +71,13 @@ class TextMotionDataset(Protocol):
 
     def physics_reference(self) -> tuple[float, float]:
         """Return the median foot skate (m/s) and median jerk (m/s^3) of the train split, cached with the data."""
+        ...
+
+
+@runtime_checkable
+class HasCaptionTokens(Protocol):
+    """A dataset that stores ``word/POS`` tokens with its captions, as HumanML3D does."""
+
+    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
+        """Return the tokens by caption, such as ``("a/DET", "man/NOUN", "walk/VERB")``."""
         ...

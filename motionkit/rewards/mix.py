@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
+from motionkit.rewards._groups import correlations, standardised
 from motionkit.rewards._scores import checked, try_reward
 from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.text import Prompt
@@ -55,6 +57,23 @@ class Scored:
     dead: tuple[str, ...] = ()
     terms: tuple[Term, ...] = field(default=(), repr=False)
 
+    def within(self, groups: Tensor) -> Scored:
+        """Return the sum of the rewards after each was standardised within its group; see `standardised`.
+
+        Args:
+            groups: ``[N]`` int64 group ids.
+        """
+        terms = tuple(
+            replace(term, scores=standardised(term.scores, groups, self.valid, self.finite)) for term in self.terms
+        )
+        return replace(_added(terms, self.valid, self.metrics, leave_out=True), finite=self.finite, dead=self.dead)
+
+    def correlations(self, groups: Tensor) -> dict[str, float]:
+        """Return how the rewards of the mix go together within groups, by metric name; nothing for one reward."""
+        totals = {term.name: term.scores.total for term in self.terms}
+        found = correlations(totals, groups, self.finite) if len(totals) > 1 else {}
+        return {f"reward/correlation/{first}/{second}": value for (first, second), value in found.items()}
+
     def part(self, *, gradient: bool) -> Scored:
         """Return the sum of the rewards with a gradient alone, or of those without.
 
@@ -72,6 +91,8 @@ class RewardMix:
         terms: Rewards with their weights, in the order they are summed.
         gradient: Whether each of them can be differentiated in what it scores. One that cannot is scored without a
             graph. None takes every reward as it is: one has a gradient where its scores carry a graph.
+        normalize: ``group`` standardises each reward within its group before it is weighted, in training; see
+            `Scored.within`. `score` returns the plain sum either way.
 
     Example:
         >>> from motionkit import load_reward
@@ -82,8 +103,15 @@ class RewardMix:
         torch.Size([2])
     """
 
-    def __init__(self, terms: Sequence[tuple[Reward, float]], *, gradient: Sequence[bool] | None = None) -> None:
+    def __init__(
+        self,
+        terms: Sequence[tuple[Reward, float]],
+        *,
+        gradient: Sequence[bool] | None = None,
+        normalize: Literal["off", "group"] = "off",
+    ) -> None:
         self.terms = tuple(terms)
+        self.normalize = normalize
         self.gradient = None if gradient is None else tuple(gradient)
 
     @property

@@ -53,6 +53,12 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("reward/<name>/mean", "1", "up", "One reward's own score before weighting, mean over the step."),
     ("reward/<name>/std", "1", "none", "Standard deviation of one reward over the step's samples."),
     ("reward/<name>/<part>", "1", "none", "A part that one reward reports, mean over the step."),
+    (
+        "reward/correlation/<name>/<other>",
+        "1",
+        "none",
+        "Pearson correlation of two rewards within the groups of the step; below 0 one is paid for with the other.",
+    ),
     ("advantage/mean", "1", "none", "Mean advantage; zero up to rounding when nothing is clipped."),
     ("advantage/std", "1", "none", "Standard deviation of the advantages."),
     ("logp/current_per_dim", "nats/dim", "none", "Log-probability of the trained steps, mean over valid dimensions."),

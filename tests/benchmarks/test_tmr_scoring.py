@@ -61,7 +61,7 @@ def test_dense_scoring_of_a_group(ratios: Ratios) -> None:
     motions = MotionBatch(features, torch.full((32,), 196), skeleton=HUMANML, fps=20.0)
     slow, fast, cached = [], [], []
     for _ in range(3):
-        reward = TmrDense(DenseOptions(range="raw", clamp=0), tmr=tmr)
+        reward = TmrDense(DenseOptions(range="raw", clamp=0), space=tmr)
         tmr._texts.clear()
         started = time.perf_counter()
         plain = one_at_a_time(tmr, motions, prompts, 0.5)

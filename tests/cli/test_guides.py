@@ -77,8 +77,12 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
         assert "left out" not in error["why"] or "acts with" in error["why"], error["why"]
         path = parses(dry, fix[1:])
         seen[path] = seen.get(path, 0) + 1
-        stands_in = "r_precision" in words or "combined" in words or "mdm" in words
-        assert ("not built yet: the reward mdm-" in error["why"]) == stands_in, error["why"]
+        assert "not built yet: the reward" not in error["why"]
+        if "mdm" in words:
+            kind = words[words.index("--reward_type") + 1] if "--reward_type" in words else "matching"
+            kind = "dense" if "--use_dense_reward" in words else kind.replace("_", "-")
+            assert f"mdm-{kind}" in fix
+            assert "t2m/text_mot_match/model/finest.tar" in fix
     assert seen["motionkit grpo"] > 20
     assert set(seen) == {f"motionkit {name}" for name in ("grpo", "compose", "convert", "profile")}
     assert not Path("runs").exists()
@@ -164,6 +168,8 @@ def test_the_answer_says_what_changes_in_value_with_motionkits_own_defaults(cli:
         ("--reward_model_type tmr --tmr_similarity_type euclidean --tmr_scale 3 --tmr_normalization sigmoid "
          "--tmr_max_distance 9", "--reward.similarity euclidean --reward.normalization sigmoid --reward.scale 3"),
         ("--reward_model_type tmr --beta_s 0.5", "--reward tmr-matching=0.5"),
+        ("--reward_model_type tmr --use_dense_reward --tmr_similarity_type euclidean --tmr_max_distance 8",
+         "--reward tmr-dense --reward.similarity euclidean --reward.max-distance 8"),
         ("--train_platform_type TensorboardPlatform", "--track tensorboard"),
         ("--use_composite_dataset --composite_data_path a.npy --composite_k_segments 3 --k_segments 3",
          "--dataset composite --dataset.path a.npy --k-segments 3"),
@@ -182,15 +188,42 @@ def test_options_that_mean_something_together(typed: str, words: str, cli: Cli, 
 
 def test_what_is_left_out_is_named(cli: Cli) -> None:
     words = (
-        "--model_path a.pt --save_dir x --reward_model_type tmr --use_dense_reward --tmr_similarity_type euclidean "
-        "--noise_scale 1"
+        "--model_path a.pt --save_dir x --reward_model_type tmr --reward_type cosine --use_dense_reward "
+        "--tmr_similarity_type euclidean --noise_scale 1"
     )
     said = " ".join(cli("grpo", *words.split()).stderr.split())
-    assert "left out: --tmr_similarity_type euclidean: tmr-dense compares by cosine." in said
+    why = "acts with --reward_type matching of tmr only, this is tmr-dense"
+    assert f"left out: --tmr_similarity_type euclidean: {why}." in said
     assert "left out: --noise_scale 1: acts with flow_grpo only." in said
-    said = " ".join(cli("train_grpo", "--model_path", "a.pt", "--reward_type", "r_precision").stderr.split())
-    assert "not built yet: the reward mdm-r-precision; tmr-matching stands in for it, with a TMR in" in said
-    assert "--reward tmr-matching" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "reward", "left_out"),
+    [
+        ("", "mdm-matching", ""),
+        ("--reward_type r_precision", "mdm-r-precision", ""),
+        ("--reward_type combined --beta_s 0.5", "mdm-combined=0.5", ""),
+        ("--reward_type matching --use_dense_reward --alpha 0.2", "mdm-dense", ""),
+        ("--reward_type r_precision --use_dense_reward", "mdm-r-precision",
+         "--use_dense_reward: r_precision has no segments, mdm-dense (--reward_type matching) has"),
+        ("--reward_type combined --use_dense_reward --alpha 1", "mdm-combined",
+         "--alpha 1: acts with --use_dense_reward only"),
+        ("--reward_type cosine", "mdm-matching", "--reward_type cosine: mdm has matching, r_precision or combined"),
+        ("--reward_model_type tmr --reward_type r_precision", "tmr-matching",
+         "--reward_type r_precision: tmr has matching or cosine"),
+        ("--reward_type matching --tmr_scale 2 --reward_model_type mdm", "mdm-matching", ""),
+    ],
+)  # fmt: skip
+def test_rewards_of_the_evaluator(typed: str, reward: str, left_out: str, cli: Cli, dry: Dry) -> None:
+    done = cli("grpo", "--model_path", "a.pt", "--save_dir", "x", *typed.split(), "--json")
+    words, why = fix_of(done), json.loads(done.stdout)["error"]["why"]
+    assert words[words.index("--reward") + 1] == reward
+    assert f"left out: {left_out}" in why if left_out else "left out" not in why
+    assert ("t2m/text_mot_match/model/finest.tar" in words) == reward.startswith("mdm")
+    assert ("--reward.alpha" in words) == ("dense" in reward)
+    parses(dry, words)
+    kit = fix_of(cli("grpo", "--model_path", "a.pt", "--save_dir", "x", "--dataset", "kit", *typed.split(), "--json"))
+    assert ("kit/text_mot_match/model/finest.tar" in kit) == reward.startswith("mdm")
 
 
 def test_new_names_beside_old_ones_are_kept_and_no_value_is_added(cli: Cli) -> None:

@@ -102,16 +102,17 @@ def test_explain_knows_keys_flags_and_short_names(word: str, key: str, cli: Cli)
 def test_explain_asks_which_where_a_short_name_is_several(cli: Cli) -> None:
     done = cli("config", "explain", "grpo", "alpha")
     assert done.exit_code == 2
-    assert "'alpha' may be lora.alpha, reward.tmr-dense.alpha or judge.alpha." in done.stderr
+    assert "'alpha' may be lora.alpha, reward.tmr-dense.alpha, reward.mdm-dense.alpha or judge.alpha." in done.stderr
     same = json.loads(cli("config", "explain", "grpo", "reward.weights", "--json").stdout)
-    assert same["also"] == "reward.tmr-dense.weights, reward.tmr-matching.weights"
+    assert same["key"] == "reward.tmr-dense.weights"
+    assert {"reward.tmr-matching.weights", "reward.mdm-dense.weights"} <= set(same["also"].split(", "))
 
 
 def test_suggestions_stay_in_their_group(cli: Cli) -> None:
     done = cli("grpo", "--reward", "tmr-matching", "--reward.alpha", 0)
-    assert "why  alpha belongs to tmr-dense.\n  fix  --reward tmr-dense\n" in done.stderr
+    assert "why  alpha belongs to mdm-dense and tmr-dense.\n  fix  --reward mdm-dense or tmr-dense\n" in done.stderr
     done = cli("grpo", "--reward", "tmr-matching", "--set", "reward.alpha=0")
-    assert "it belongs to tmr-dense: --reward tmr-dense" in done.stderr
+    assert "it belongs to mdm-dense and tmr-dense: --reward mdm-dense or tmr-dense" in done.stderr
     assert "did you mean --reward.alpha, " in cli("grpo", "--reward.alhpa", 0).stderr
     assert "--lora" not in cli("grpo", "--reward.alpja", 0).stderr
     warned = cli("config", "show", "grpo", env={"MOTIONKIT_LERNING": "1", "MOTIONKIT_SEDE": "1"}).stderr

@@ -34,7 +34,7 @@ def test_light_half(name):
 def test_tmr_rewards(reward):
     options = {TmrCosine: CosineOptions(), TmrMatching: MatchingOptions(), TmrDense: DenseOptions()}[reward]
     tmr = new_tmr(ActorSizes(263, 16, 32, 1, 2), torch.zeros(263), torch.ones(263), Texts())
-    check_reward(reward(options, tmr=tmr))
+    check_reward(reward(options, space=tmr))
 
 
 @pytest.mark.parametrize("shape", ["reward", "guide"])

@@ -12,6 +12,7 @@ from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mix import RewardMix, refuse_dead
 from motionkit.text import Prompt
+from motionkit.tracking import definition
 
 PROMPTS = [Prompt(("a", "b"), (4, 4), "x"), Prompt(("c",), (8,), "y")]
 MOTIONS = MotionBatch(torch.zeros(2, 8, 263), torch.tensor([8, 8]), skeleton=HUMANML, fps=20.0)
@@ -103,6 +104,68 @@ def test_a_reward_without_any_finite_score_is_left_out_when_asked() -> None:
     # With nothing left there is no total: zeros would be a score.
     nothing = RewardMix([(bad, 1.0)]).score(MOTIONS, PROMPTS, leave_out=True)
     assert not nothing.finite.any()
+
+
+GROUPS = torch.tensor([0, 0, 0, 1, 1, 1])
+SIX = [Prompt(("a", "b"), (4, 4), "x")] * 3 + [Prompt(("c",), (8,), "y")] * 3
+MOTIONS_SIX = MotionBatch(torch.zeros(6, 8, 263), torch.full((6,), 8), skeleton=HUMANML, fps=20.0)
+
+
+def named(name: str, total: list[float], segments: list[list[float]] | None = None) -> Fixed:
+    reward = Fixed(total, segments)
+    reward.name = name
+    return reward
+
+
+def test_normalised_within_groups_a_reward_counts_by_its_weight_whatever_its_scale() -> None:
+    near = [0.1, 0.4, 0.2, 0.9, 0.3, 0.3]
+    far = [3.0, 1.0, 8.0, -2.0, 5.0, 1.0]
+    mix = RewardMix([(named("near", near), 1.0), (named("far", far), 0.5)], normalize="group")
+    scored = mix.score(MOTIONS_SIX, SIX)
+    within = scored.within(GROUPS)
+    expected = []
+    for rows in (slice(0, 3), slice(3, 6)):
+        a, b = (torch.tensor(values[rows], dtype=torch.float64) for values in (near, far))
+        expected.append((a - a.mean()) / a.std() + 0.5 * (b - b.mean()) / b.std())
+    torch.testing.assert_close(within.total.double(), torch.cat(expected), rtol=1e-5, atol=1e-6)
+    # Without segments both count for each segment; the plain sum is what is reported.
+    torch.testing.assert_close(within.segments[:3, 0], within.total[:3])
+    torch.testing.assert_close(within.segments[:3, 1], within.total[:3])
+    torch.testing.assert_close(scored.total, torch.tensor(near) + 0.5 * torch.tensor(far))
+    assert within.metrics == scored.metrics
+    big = RewardMix([(named("near", [1000 * value + 7 for value in near]), 1.0), (named("far", far), 0.5)])
+    torch.testing.assert_close(big.score(MOTIONS_SIX, SIX).within(GROUPS).total, within.total, rtol=1e-4, atol=1e-5)
+
+
+def test_segments_are_normalised_column_by_column_and_flat_or_spoilt_samples_stay_out() -> None:
+    segments = [[0.0, 2.0], [1.0, 4.0], [2.0, 6.0], [0.5, 0.0], [0.5, 0.0], [0.5, 0.0]]
+    reward = named("dense", [1.0, 2.5, 4.0, 0.5, 0.5, 0.5], segments)
+    spoilt = named("other", [1.0, NAN, 3.0, 1.0, 2.0, 3.0])
+    scored = RewardMix([(reward, 2.0)]).score(MOTIONS_SIX, SIX).within(GROUPS)
+    assert scored.segments.tolist() == [[-2.0, -2.0], [0.0, 0.0], [2.0, 2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
+    assert scored.total[3:].tolist() == [0.0, 0.0, 0.0], "a group without spread says nothing"
+    scored = RewardMix([(reward, 1.0), (spoilt, 1.0)]).score(MOTIONS_SIX, SIX).within(GROUPS)
+    assert scored.finite.tolist() == [True, False, True, True, True, True]
+    root = 0.5**0.5
+    assert scored.total[:3].tolist() == pytest.approx([-2 * root, 0.0, 2 * root]), "mean and spread of the other two"
+
+
+def test_correlation_is_measured_within_groups() -> None:
+    # Across groups the two rise together, within each they oppose.
+    first, second = [0.0, 1.0, 2.0, 10.0, 11.0, 12.0], [2.0, 1.0, 0.0, 12.0, 11.0, 10.0]
+    mix = RewardMix([(named("a", first), 1.0), (named("b", second), 1.0), (named("flat", [1.0] * 6), 1.0)])
+    found = mix.score(MOTIONS_SIX, SIX).correlations(GROUPS)
+    assert found["reward/correlation/a/b"] == pytest.approx(-1.0)
+    assert found["reward/correlation/a/flat"] != found["reward/correlation/a/flat"]
+    assert set(found) == {f"reward/correlation/{pair}" for pair in ("a/b", "a/flat", "b/flat")}
+    assert all(definition(name).name == "reward/correlation/<name>/<other>" for name in found)
+    assert RewardMix([(named("a", first), 1.0)]).score(MOTIONS_SIX, SIX).correlations(GROUPS) == {}
+    rng = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(6, generator=rng) for _ in range(2))
+    mix = RewardMix([(named("x", x.tolist()), 1.0), (named("y", y.tolist()), 1.0)])
+    rows = [torch.cat([v[:3] - v[:3].mean(), v[3:] - v[3:].mean()]) for v in (x, y)]
+    value = float(torch.corrcoef(torch.stack(rows))[0, 1])
+    assert mix.score(MOTIONS_SIX, SIX).correlations(GROUPS)["reward/correlation/x/y"] == pytest.approx(value, abs=1e-5)
 
 
 def test_dead_rewards_are_named() -> None:

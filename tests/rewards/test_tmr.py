@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 from torch.nn import functional as F
 
+from motionkit.config import Given, resolve
 from motionkit.encoders.tmr import ActorSizes, Crop, new_tmr, save_tmr
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, MotionBatch
+from motionkit.rewards._matching._formulas import Similarity, dense_terms, matching_score
+from motionkit.rewards._matching._segments import segment_crops
 from motionkit.rewards.tmr import CosineOptions, DenseOptions, MatchingOptions
-from motionkit.rewards.tmr._formulas import dense_terms, matching_score
 from motionkit.rewards.tmr._reward import TmrCosine, TmrDense, TmrMatching
-from motionkit.rewards.tmr._segments import segment_crops
 from motionkit.text import Prompt, TextFeatures, write_table
+from motionkit.trainers.grpo._settings import GrpoSettings
 
 
 class Random:
@@ -80,7 +84,7 @@ def slow_dense(tmr, features, prompt, alpha):
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
 def test_one_pass_equals_the_loop(tmr, motions, alpha):
     """Verification test 23: vectorised segments against a loop, 1e-6."""
-    scores = TmrDense(DenseOptions(alpha=alpha, clamp=0, range="raw"), tmr=tmr).score(motions, PROMPTS)
+    scores = TmrDense(DenseOptions(alpha=alpha, clamp=0, range="raw"), space=tmr).score(motions, PROMPTS)
     for i, prompt in enumerate(PROMPTS):
         expected = slow_dense(tmr, motions.features[i], prompt, alpha)
         assert scores.segments[i, : len(expected)].tolist() == pytest.approx(expected, abs=1e-6)
@@ -97,7 +101,7 @@ def test_recorded_dense_formula(shared):
     motion, text = z["motion_emb"], z["text_emb"]
     s = F.normalize(motion, dim=-1) @ F.normalize(text, dim=-1).transpose(1, 2)
     torch.testing.assert_close(s, z["S_matrix"], rtol=0, atol=1e-6)
-    terms = dense_terms(motion, text, torch.ones(2, 3, dtype=torch.bool))
+    terms = dense_terms(motion, text, torch.ones(2, 3, dtype=torch.bool), Similarity())
     torch.testing.assert_close(terms.positive.mean(1), z["R_pos"], rtol=0, atol=1e-6)
     torch.testing.assert_close(terms.negative.mean(1), z["R_neg"], rtol=0, atol=1e-6)
     semantic = terms.positive.mean(1) - float(z["alpha"]) * terms.negative.mean(1)
@@ -128,15 +132,15 @@ def test_bounds_are_clipped_and_the_last_is_extended():
 def test_one_segment_is_exactly_the_cosine(tmr, motions):
     prompts = [Prompt((prompt.segments[0],), (prompt.length,)) for prompt in PROMPTS]
     for kind in ("unit", "raw"):
-        dense = TmrDense(DenseOptions(range=kind), tmr=tmr).score(motions, prompts).total
-        whole = TmrCosine(CosineOptions(range=kind), tmr=tmr).score(motions, prompts).total
-        matching = TmrMatching(MatchingOptions(range=kind), tmr=tmr).score(motions, prompts).total
+        dense = TmrDense(DenseOptions(range=kind), space=tmr).score(motions, prompts).total
+        whole = TmrCosine(CosineOptions(range=kind), space=tmr).score(motions, prompts).total
+        matching = TmrMatching(MatchingOptions(range=kind), space=tmr).score(motions, prompts).total
         assert torch.equal(dense, whole)
         torch.testing.assert_close(matching, whole, rtol=0, atol=1e-6)
 
 
 def test_unit_range_is_half_of_raw_plus_a_half(tmr, motions):
-    raw, unit = (TmrDense(DenseOptions(range=kind), tmr=tmr).score(motions, PROMPTS) for kind in ("raw", "unit"))
+    raw, unit = (TmrDense(DenseOptions(range=kind), space=tmr).score(motions, PROMPTS) for kind in ("raw", "unit"))
     torch.testing.assert_close(unit.total, (raw.total + 1) / 2, rtol=0, atol=1e-6)
     for i, prompt in enumerate(PROMPTS):
         count = len(prompt.segments)
@@ -146,9 +150,9 @@ def test_unit_range_is_half_of_raw_plus_a_half(tmr, motions):
 @pytest.mark.parametrize("reward", ["dense", "cosine", "matching"])
 def test_padding_order_and_company_change_nothing(tmr, motions, reward):
     make = {
-        "dense": lambda: TmrDense(DenseOptions(), tmr=tmr),
-        "cosine": lambda: TmrCosine(CosineOptions(), tmr=tmr),
-        "matching": lambda: TmrMatching(MatchingOptions(similarity="euclidean"), tmr=tmr),
+        "dense": lambda: TmrDense(DenseOptions(), space=tmr),
+        "cosine": lambda: TmrCosine(CosineOptions(), space=tmr),
+        "matching": lambda: TmrMatching(MatchingOptions(similarity="euclidean"), space=tmr),
     }[reward]
     total = make().score(motions, PROMPTS).total
     dirty = torch.where(motions.mask[..., None], motions.features, torch.nan)
@@ -164,25 +168,25 @@ def test_padding_order_and_company_change_nothing(tmr, motions, reward):
 
 
 def test_a_motion_with_nan_stays_alone(tmr, motions):
-    clean = TmrDense(DenseOptions(), tmr=tmr).score(motions, PROMPTS)
+    clean = TmrDense(DenseOptions(), space=tmr).score(motions, PROMPTS)
     features = motions.features.clone()
     features[2, 30, 7] = torch.nan
     broken = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
-    scores = TmrDense(DenseOptions(), tmr=tmr).score(broken, PROMPTS)
+    scores = TmrDense(DenseOptions(), space=tmr).score(broken, PROMPTS)
     assert scores.total.isnan().tolist() == [False, False, True, False, False]
     keep = torch.tensor([0, 1, 3, 4])
     assert torch.equal(scores.total[keep], clean.total[keep])
-    assert TmrCosine(CosineOptions(), tmr=tmr).score(broken, PROMPTS).total.isnan().tolist() == [0, 0, 1, 0, 0]
+    assert TmrCosine(CosineOptions(), space=tmr).score(broken, PROMPTS).total.isnan().tolist() == [0, 0, 1, 0, 0]
 
 
 def test_a_motion_too_short_for_its_prompt_cannot_be_scored(tmr, motions):
     lengths = torch.tensor([20, 30, 44, 38, 9])
     short = MotionBatch(motions.features, lengths, skeleton=HUMANML, fps=20.0)
-    assert TmrDense(DenseOptions(), tmr=tmr).score(short, PROMPTS).total.isnan().tolist() == [1, 0, 0, 0, 0]
+    assert TmrDense(DenseOptions(), space=tmr).score(short, PROMPTS).total.isnan().tolist() == [1, 0, 0, 0, 0]
 
 
 def test_each_text_is_encoded_once(tmr, motions):
-    reward = TmrDense(DenseOptions(), tmr=tmr)
+    reward = TmrDense(DenseOptions(), space=tmr)
     reward.score(motions, PROMPTS)
     reward.score(motions, PROMPTS)
     assert sorted(tmr.text_model.asked) == ["jump", "sit", "turn", "walk", "wave"]
@@ -191,7 +195,7 @@ def test_each_text_is_encoded_once(tmr, motions):
 def test_scores_are_differentiable_in_the_motion(tmr, motions):
     features = motions.features.clone().requires_grad_()
     batch = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
-    TmrDense(DenseOptions(), tmr=tmr).score(batch, PROMPTS).total.sum().backward()
+    TmrDense(DenseOptions(), space=tmr).score(batch, PROMPTS).total.sum().backward()
     assert bool((features.grad[motions.mask].abs().sum(-1) > 0).all())
     assert bool((features.grad[~motions.mask] == 0).all())
 
@@ -200,7 +204,7 @@ def test_hacked_channels_are_cut_and_reported(tmr, motions):
     features = motions.features.clone()
     features[0, 3, 5] = 1e6
     hacked = MotionBatch(features, motions.lengths, skeleton=HUMANML, fps=20.0)
-    scores = TmrDense(DenseOptions(), tmr=tmr).score(hacked, PROMPTS)
+    scores = TmrDense(DenseOptions(), space=tmr).score(hacked, PROMPTS)
     assert float(scores.parts["clamped"][0]) > 0
     assert scores.parts["clamped"][1:].tolist() == [0.0] * 4
 
@@ -215,21 +219,104 @@ def test_recorded_matching_scores(shared):
         ("exponential", "tmr_exponential_raw"),
         ("sigmoid", "tmr_sigmoid"),
     ):
-        got = matching_score(motion, text, similarity="euclidean", normalization=name, max_distance=10.0, scale=2.0)
+        got = matching_score(motion, text, Similarity("euclidean", name, max_distance=10.0, scale=2.0))
         torch.testing.assert_close(got, z[recorded], rtol=0, atol=1e-9)
 
 
+SCORES = [
+    {},
+    {"similarity": "euclidean", "max_distance": 6.0},
+    {"similarity": "euclidean", "normalization": "exponential", "scale": 3.0},
+    {"similarity": "euclidean", "normalization": "sigmoid", "scale": 5.0},
+]
+
+
+def plain_score(motion, text, similarity="cosine", normalization="linear", max_distance=10.0, scale=2.0):
+    """The guide's formulas (guide 000), one pair of latents at a time."""
+    a, b = motion.tolist(), text.tolist()
+    if similarity == "cosine":
+        norm = math.sqrt(sum(x * x for x in a)) * math.sqrt(sum(x * x for x in b))
+        return sum(x * y for x, y in zip(a, b, strict=True)) / norm
+    d = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+    if normalization == "linear":
+        return 1 - min(max(d / max_distance, 0), 1)
+    return math.exp(-d / scale) if normalization == "exponential" else 1 / (1 + math.exp(d / scale))
+
+
+@pytest.mark.parametrize("options", SCORES)
+def test_matching_and_dense_are_the_guides_formulas(tmr, motions, options):
+    """Guide 000 (similarity and normalisation) and 001 (segments, negative term, alpha); the same s in every term."""
+    matching = TmrMatching(MatchingOptions(**options, clamp=0), space=tmr)
+    dense = TmrDense(DenseOptions(**options, clamp=0, alpha=0.7), space=tmr)
+    whole, segments = matching.score(motions, PROMPTS), dense.score(motions, PROMPTS)
+    for i, prompt in enumerate(PROMPTS):
+        halved = (lambda raw: (raw + 1) / 2) if not options else (lambda raw: raw)
+        text = tmr.encode_texts([prompt.text])[0]
+        one = halved(plain_score(alone(tmr, motions.features[i, : prompt.length]), text, **options))
+        assert float(whole.total[i]) == pytest.approx(one, abs=2e-6)
+        texts = tmr.encode_texts(prompt.segments)
+        found = []
+        for k, (start, end) in enumerate(prompt.bounds):
+            m = alone(tmr, motions.features[i, start:end])
+            excess = [
+                max(0.0, plain_score(m, texts[j], **options) - plain_score(texts[k], texts[j], **options))
+                for j in range(len(texts))
+                if j != k
+            ]
+            found.append(halved(plain_score(m, texts[k], **options) - 0.7 * max(excess, default=0.0)))
+        assert segments.segments[i, : len(found)].tolist() == pytest.approx(found, abs=2e-6)
+    for reward, scores in ((matching, whole), (dense, segments)):
+        low, high = reward.bounds
+        assert bool(((scores.total >= low) & (scores.total <= high)).all())
+
+
+@pytest.mark.parametrize("options", SCORES[1:])
+def test_equal_latents_score_highest_and_have_a_finite_gradient(options):
+    similarity = Similarity.of(MatchingOptions(**options))
+    motion = torch.ones(2, 3, 8, requires_grad=True)
+    terms = dense_terms(motion, torch.ones(2, 3, 8), torch.ones(2, 3, dtype=torch.bool), similarity)
+    assert terms.positive.tolist() == [[similarity.highest] * 3] * 2
+    assert terms.negative.tolist() == [[0.0] * 3] * 2
+    assert terms.correct.tolist() == [[1.0] * 3] * 2
+    (terms.positive - terms.negative).sum().backward()
+    assert bool(motion.grad.isfinite().all())
+
+
+def test_correct_segments_are_told_by_distance_where_the_score_is_0():
+    """Beyond max_distance every score is 0; the nearer text is still the nearer one."""
+    motion = torch.tensor([[[0.0], [30.0]]])
+    text = torch.tensor([[[20.0], [60.0]]])
+    terms = dense_terms(motion, text, torch.ones(1, 2, dtype=torch.bool), Similarity("euclidean"))
+    assert terms.positive.tolist() == [[0.0, 0.0]]
+    assert terms.correct.tolist() == [[1.0, 0.0]]
+
+
 def test_options_that_cannot_act_are_refused():
-    with pytest.raises(ValidationError, match="normalization acts with"):
+    with pytest.raises(ValidationError, match="normalization has no effect: it acts with similarity = euclidean"):
         MatchingOptions(normalization="sigmoid")
-    with pytest.raises(ValidationError, match="max_distance does not act"):
-        MatchingOptions(similarity="euclidean", normalization="sigmoid", max_distance=3.0)
-    with pytest.raises(ValidationError, match="scale does not act"):
+    with pytest.raises(ValidationError, match="max_distance has no effect"):
+        DenseOptions(similarity="euclidean", normalization="sigmoid", max_distance=3.0)
+    with pytest.raises(ValidationError, match="scale has no effect"):
         MatchingOptions(similarity="euclidean", scale=3.0)
+    with pytest.raises(ValidationError, match="range has no effect"):
+        DenseOptions(similarity="euclidean", range="raw")
+    with pytest.raises(ValidationError, match="similarity has no effect: the reward is the cosine"):
+        CosineOptions(similarity="euclidean")
+    assert CosineOptions(similarity="cosine", max_distance=10.0).range == "unit"
     with pytest.raises(ValidationError, match="together"):
         DenseOptions(text_encoder="a.pt")
     with pytest.raises(ValidationError, match="not both"):
         DenseOptions(text_encoder="a.pt", motion_encoder="b.pt", weights="c")
+
+
+def test_an_option_that_cannot_act_is_accepted_as_it_is_by_default_with_a_line():
+    sets = ("reward.tmr-cosine.scale=2", "reward.tmr-cosine.similarity=cosine")
+    found = resolve(GrpoSettings, Given({("reward",): ["tmr-cosine"]}, sets))
+    lines = [note for note in found.notes if "has no effect" in note]
+    assert lines == [
+        f"reward.tmr-cosine.{name} has no effect: the reward is the cosine; tmr-matching has a choice"
+        for name in ("similarity", "scale")
+    ]
 
 
 def test_opening_from_options(tmp_path, motions):

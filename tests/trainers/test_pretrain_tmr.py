@@ -209,7 +209,7 @@ def test_true_motions_score_above_shuffled_ones(finished):
     frames = [(len(a.features), len(b.features)) for a, b in pairs]
     own = [Prompt((a.captions[0], b.captions[0]), f) for (a, b), f in zip(pairs, frames, strict=True)]
     swapped = [Prompt((b.captions[0], a.captions[0]), f) for (a, b), f in zip(pairs, frames, strict=True)]
-    reward = TmrDense(DenseOptions(), tmr=trainer.tmr.eval().requires_grad_(False))
+    reward = TmrDense(DenseOptions(), space=trainer.tmr.eval().requires_grad_(False))
     good, bad = reward.score(batch, own).total, reward.score(batch, swapped).total
     trainer.tmr.requires_grad_(True)
     assert float((good[:, None] > bad[None, :]).double().mean()) > 0.9

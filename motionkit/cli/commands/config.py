@@ -157,7 +157,8 @@ def _facts(model: Any) -> Iterator[tuple[str, dict[str, str]]]:
         }  # fmt: skip
         yield name, choice
         yield f"{name}.{'weight' if slot.many else 'name'}", choice
-        for plugin, options in installed(slot, builtin=True):  # explaining a setting imports nothing foreign
+        # Explaining a setting imports nothing foreign; of an option that several have, the default's comes first.
+        for plugin, options in sorted(installed(slot, builtin=True), key=lambda item: item[0] not in slot.default):
             prefix = (name, plugin) if slot.many else () if slot.spread else (name,)
             if slot.many:
                 yield f"{name}.{plugin}.weight", {**choice, "flag": f"{dotted((name,))} {plugin}=WEIGHT"}

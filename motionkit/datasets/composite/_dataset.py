@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import get_args
 
 from torch import Tensor
 
-from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.base import HasCaptionTokens, Split, TextClip, TextMotionDataset
 from motionkit.datasets.composite import CompositeOptions
 from motionkit.datasets.composite._arrays import Arrays, read_arrays
 from motionkit.datasets.composite._consistency import longest, one_fps, one_skeleton, refuse_twins, shared_clips
@@ -89,6 +89,10 @@ class Composite:
                 fix="add --dataset.root DIR (the folder of the single clips) or --policy.stats DIR.",
             )
         return self._read(own[0]).normalizer
+
+    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
+        """Return the stored ``word/POS`` tokens of the captions of the source dataset, none without a ``root``."""
+        return self._source.caption_tokens() if isinstance(self._source, HasCaptionTokens) else {}
 
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the reference motions of a split, captioned with the whole prompt; none where there is no file."""

@@ -18,6 +18,7 @@ from motionkit.text import Prompt
 
 _log = logging.getLogger("motionkit.datasets")
 _UNIT = 4
+_TOKEN_SPLITS: tuple[Split, ...] = ("train", "val")
 
 
 class HumanML:
@@ -62,6 +63,20 @@ class HumanML:
             self._judge(split, reading)
             self._readings[split] = reading
         return self._readings[split]
+
+    def caption_tokens(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the stored ``word/POS`` tokens of the captions of the train and the val split.
+
+        The text-to-motion evaluator reads them. The test split is not opened for them.
+        """
+        return {
+            text: tokens
+            for split in _TOKEN_SPLITS
+            if (self.root / f"{split}.txt").exists()
+            for clip in self.clips(split)
+            for text, tokens in zip(clip.captions, clip.tokens, strict=True)
+            if tokens
+        }
 
     def split_ids(self, split: Split) -> Sequence[str]:
         """Return the motion ids that a split lists, usable or not, without reading a motion."""

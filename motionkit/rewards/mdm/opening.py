@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -10,6 +12,15 @@ from motionkit.encoders.t2m import T2MEvaluator, load_evaluator
 from motionkit.starter import weights_path
 
 STARTER = "starter"
+
+
+@runtime_checkable
+class HasCaptionTokens(Protocol):
+    """A dataset, as far as the evaluator's words are concerned."""
+
+    def caption_tokens(self) -> Mapping[str, Sequence[str]]:
+        """Return stored ``word/POS`` tokens by caption."""
+        ...
 
 
 def open_evaluator(
@@ -32,3 +43,8 @@ def open_evaluator(
     """
     path = weights_path("evaluator") if str(weights) == STARTER else Path(weights).expanduser()
     return load_evaluator(path, glove=glove, stats=stats, device=device)
+
+
+def stored_tokens(dataset: object) -> Mapping[str, Sequence[str]]:
+    """Return the ``word/POS`` tokens that a dataset stores with its captions; nothing where it stores none."""
+    return dataset.caption_tokens() if isinstance(dataset, HasCaptionTokens) else {}

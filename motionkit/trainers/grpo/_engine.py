@@ -157,7 +157,10 @@ class GRPO:
         if self.updates == 0:
             refuse_dead(scored.dead, f"{len(batch.prompts)} motions of the first step")
         metrics = mean_over(scored.metrics | physics, self.world)
+        metrics |= mean_over(scored.correlations(batch.groups), self.world)
         metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
+        if self.rewards.normalize == "group":
+            scored = scored.within(batch.groups)
         clock.lap("reward")
         with self._sampling():
             update = self.algorithm.update(batch, scored, self.updates)

@@ -120,6 +120,16 @@ class ControlSettings(Group):
     )
 
 
+class RewardMixSettings(Group):
+    """How several rewards become one."""
+
+    normalize: Literal["off", "group"] = Field(
+        "off",
+        description="group: standardise each reward within its group before it is weighted (GDPO), so that weights "
+        "mean the same whatever the scales; for algorithms that compare the samples of a group.",
+    )
+
+
 class GrpoSettings(TrainerSettings):
     """Fine-tune a motion diffusion model with rewards."""
 
@@ -140,6 +150,7 @@ class GrpoSettings(TrainerSettings):
     judge: Chosen | None = slot(
         "rewards", None, description="Score that is measured and never trained on; default: the starter's own judge."
     )
+    reward_mix: RewardMixSettings = RewardMixSettings()
     prompts: TrainPrompts = TrainPrompts()
     rollout: RolloutSettings = RolloutSettings()
     sampler: SamplerSettings = SamplerSettings()

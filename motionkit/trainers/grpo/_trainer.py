@@ -55,7 +55,7 @@ class GrpoTrainer:
     shape_keys: ClassVar[tuple[str, ...]] = (
         "algorithm", "policy", "dataset", "reward", "judge", "prompts", "rollout.prompts", "rollout.group_size",
         "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
-        "lora", "ema", "heldout", "control", "seed", "precision",
+        "lora", "ema", "heldout", "control", "seed", "precision", "reward_mix.normalize",
     )  # fmt: skip
 
     def __init__(self, settings: GrpoSettings) -> None:
@@ -89,7 +89,7 @@ class GrpoTrainer:
         self.inputs = inputs_of({"policy": self.policy, **named})
         self.grpo = GRPO(
             self.policy,
-            RewardMix(self.rewards, gradient=able),
+            RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
             reference=reference,
             algorithm=settings.algorithm,
             optim=settings.optim,

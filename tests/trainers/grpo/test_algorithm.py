@@ -14,6 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
 from motionkit.motion import MotionBatch, Normalizer
 from motionkit.rewards.base import RewardScores
+from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource
 from motionkit.text import Prompt
 from motionkit.trainers.grpo._engine import GRPO
@@ -446,3 +447,33 @@ def test_the_start_is_put_back_to_the_bit_where_adapters_are_trained() -> None:
     assert torch.equal(motions(grpo), after)
     assert not torch.equal(after, before)
     assert make(make_policy(), lora=LoraSettings()).started is None  # all weights are trained: a copy would be needed
+
+
+class Noise:
+    """A reward a thousand times as large as the other, of the sample's number: nothing can be learnt from it."""
+
+    name = "noise"
+
+    def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+        """Score."""
+        return RewardScores(1000.0 * torch.sin(1e4 * motions.features[:, 0, 5]))
+
+
+def test_a_small_reward_is_learnt_beside_a_large_one_when_both_are_normalised() -> None:
+    """The reward of `Height` alone, before and after; the plain sum drowns it."""
+    gains = {}
+    for normalize in ("off", "group"):
+        mix = RewardMix([(Height(), 1.0), (Noise(), 1.0)], normalize=normalize)  # type: ignore[arg-type]
+        grpo = make(reward=mix)
+        curve = [grpo.step(PROMPTS) for _ in range(20)]
+        gains[normalize] = sum(row["reward/height/mean"] for row in curve[-3:]) / 3 - curve[0]["reward/height/mean"]
+        assert abs(curve[0]["reward/correlation/height/noise"]) <= 1
+        assert curve[0]["reward/std"] > 100, "the reward is reported as it is"
+    assert gains["group"] > 0.2
+    assert gains["off"] < 0.1
+
+
+@pytest.mark.parametrize("algorithm", ["reward-gradient", "easytune", "mixed"])
+def test_algorithms_by_gradient_refuse_normalised_rewards(algorithm: str) -> None:
+    with pytest.raises(MotionkitError, match="has no meaning for an algorithm that follows the gradient"):
+        GRPO(make_policy(), RewardMix([(Height(), 1.0)], normalize="group"), algorithm=algorithm)

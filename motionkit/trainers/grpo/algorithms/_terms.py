@@ -67,6 +67,7 @@ class GradientTerms:
         self.shuffle = shuffle
         self.world = world
         self._merge = merge
+        _require_plain(rewards)
         physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
         self.jerk, self.skate = (
             0.0 if shuffle else weight if weight is not None else default if physics else 0.0
@@ -156,6 +157,20 @@ def require_declared(rewards: RewardMix, algorithm: str) -> None:
             why=f"{algorithm} differentiates every reward, and a plugin has to declare that it can be "
             "(Component(gradient=True)).",
             fix=f"--algorithm {follows}." if some else "--algorithm awm or grpo needs no gradient.",
+        )
+
+
+def _require_plain(rewards: RewardMix) -> None:
+    """Refuse rewards that are standardised within groups.
+
+    Raises:
+        MotionkitError: They are.
+    """
+    if rewards.normalize != "off":
+        raise MotionkitError(
+            "reward_mix.normalize = group has no meaning for an algorithm that follows the gradient of rewards.",
+            why="it compares no samples: the mean of standardised rewards is 0 in every group.",
+            fix="--algorithm awm or grpo; or give the rewards weights that suit their scales (reward_mix.calibrate).",
         )
 
 

@@ -1,0 +1,130 @@
+"""The texts that a motion's own text is ranked among."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.text import Prompt
+
+OTHERS = 31
+"""Texts beside the own one: R-precision is measured among 32."""
+
+
+class HasPrompts(Protocol):
+    """A dataset, as far as this reward is concerned."""
+
+    def prompts(self, split: Literal["train", "val"], *, k_segments: int = 0, seed: int = 0) -> Sequence[Prompt]:
+        """Return prompts; see `motionkit.datasets.base.TextMotionDataset`."""
+        ...
+
+
+class OtherTexts:
+    """Draws 31 texts for each prompt, of as many segments, by seed and by the prompt's own text.
+
+    So all samples of a group are ranked among the same texts, whatever else is in the batch. Texts that say the same as
+    the prompt (but for case, spaces and a full stop) are not drawn, and no text is drawn twice.
+
+    Args:
+        dataset: Gives the texts.
+        split: Literal["train", "val"] they are drawn from.
+        seed: Seed of the draw.
+        whole_text: Makes one text of a prompt.
+
+    Raises:
+        MotionkitError: There is no dataset, or its split has fewer than 32 different texts.
+    """
+
+    def __init__(
+        self, dataset: object, split: Literal["train", "val"], seed: int, whole_text: Callable[[Prompt], str]
+    ) -> None:
+        if not callable(getattr(dataset, "prompts", None)):
+            raise MotionkitError(
+                "R-precision needs a dataset.",
+                why=f"a motion's own text is ranked among {OTHERS} others of a split.",
+                fix='give one: --dataset NAME; from Python load_reward("mdm-r-precision", dataset=load_dataset(...)).',
+            )
+        self._dataset: HasPrompts = dataset  # type: ignore[assignment]  # it has prompts, which is all that is asked
+        self._split = split
+        self._seed = seed
+        self._whole_text = whole_text
+        self._pools: dict[int, list[str]] = {}
+        self._drawn: dict[str, tuple[str, ...]] = {}
+        try:
+            self._usual = list(self._dataset.prompts(split))
+        except MotionkitError:  # a dataset that must be told how many segments are meant
+            self._usual = []
+        for segments in {len(prompt.segments) for prompt in self._usual}:
+            self.pool(segments)
+
+    def of(self, prompt: Prompt) -> tuple[str, ...]:
+        """Return the 31 texts for a prompt.
+
+        Raises:
+            MotionkitError: The split has fewer.
+        """
+        own = self._whole_text(prompt)
+        if own not in self._drawn:
+            pool = self.pool(len(prompt.segments))
+            digest = hashlib.sha256(f"{self._seed} {_plain(own)}".encode()).digest()
+            order = np.random.default_rng(int.from_bytes(digest[:16], "big")).permutation(len(pool))[: OTHERS + 1]
+            self._drawn[own] = tuple(pool[i] for i in order if _plain(pool[i]) != _plain(own))[:OTHERS]
+        return self._drawn[own]
+
+    def pool(self, segments: int) -> list[str]:
+        """Return the split's different texts of so many segments.
+
+        Raises:
+            MotionkitError: There are fewer than 32.
+        """
+        if segments not in self._pools:
+            own = [prompt for prompt in self._usual if len(prompt.segments) == segments]
+            found = own or self._dataset.prompts(self._split, k_segments=segments)
+            texts = list({_plain(text): text for text in map(self._whole_text, found)}.values())
+            if len(texts) <= OTHERS:
+                raise MotionkitError(
+                    f"R-precision needs at least {OTHERS + 1} different captions, the {self._split} split has "
+                    f"{len(texts)}.",
+                    why=f"a motion's own text is ranked among {OTHERS} others.",
+                    fix="use a larger dataset, or a reward that needs none: --reward mdm-matching.",
+                )
+            self._pools[segments] = texts
+        return self._pools[segments]
+
+
+def ranks(motion: Tensor, own: Tensor, others: Tensor) -> Tensor:
+    """Return how many other texts are nearer to a motion than its own, a text at the same distance counting half.
+
+    Args:
+        motion: ``[N, D]``.
+        own: ``[N, D]``.
+        others: ``[N, M, D]``.
+
+    Returns:
+        ``[N]`` in [0, M].
+    """
+    mine = (motion - own).square().sum(-1, keepdim=True)
+    theirs = (motion[:, None] - others).square().sum(-1)
+    return (theirs < mine).sum(1).to(motion.dtype) + (theirs == mine).sum(1).to(motion.dtype) / 2
+
+
+def precision(rank: Tensor, *, graded: bool) -> Tensor:
+    """Return the reward for a rank from 0: the mean of hit@1, hit@2 and hit@3, or ``1 - rank / 31``.
+
+    Example:
+        >>> precision(torch.tensor([0.0, 2.0, 31.0]), graded=False)
+        tensor([1.0000, 0.3333, 0.0000])
+    """
+    if graded:
+        return 1.0 - rank / OTHERS
+    return torch.stack([(rank < k).to(rank.dtype) for k in (1, 2, 3)]).mean(0)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(". ")
