@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from motionkit.encoders.tmr._crops import Crop
+from motionkit.encoders._crops import Crop
 from motionkit.encoders.tmr._model import TMR
 from motionkit.encoders.tmr._sentences import sentence_embeddings
 
