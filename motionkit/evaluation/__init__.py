@@ -10,7 +10,7 @@ from motionkit.evaluation._alarms import (
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
-from motionkit.evaluation._judge import open_judge
+from motionkit.evaluation._judge import open_judge, open_reward
 from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
@@ -40,6 +40,7 @@ __all__ = [
     "measure_quality",
     "open_judge",
     "open_model",
+    "open_reward",
     "refuse_one_split",
     "require_fit",
     "sample",
