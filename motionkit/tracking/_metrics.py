@@ -52,6 +52,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("reward/left_out", "1", "down", "Rewards without any finite score, left out of the step's total."),
     ("reward/<name>/mean", "1", "up", "One reward's own score before weighting, mean over the step."),
     ("reward/<name>/std", "1", "none", "Standard deviation of one reward over the step's samples."),
+    ("reward/<name>/applies", "1", "none", "Share of the step's samples that a reward applies to, where it says so."),
     ("reward/<name>/<part>", "1", "none", "A part that one reward reports, mean over the step."),
     (
         "reward/correlation/<name>/<other>",
