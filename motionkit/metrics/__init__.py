@@ -1,5 +1,6 @@
 """Metrics of embeddings, retrieval and movement: pure functions on tensors."""
 
+from motionkit.metrics._contacts import CONTACT, LEVELS, auroc, f1_terms, score_levels, slide_terms
 from motionkit.metrics._distribution import (
     FrechetReference,
     diversity,
@@ -12,7 +13,7 @@ from motionkit.metrics._distribution import (
 )
 from motionkit.metrics._floor import floor_distance
 from motionkit.metrics._matching import distances, matching_score, r_precision
-from motionkit.metrics._movement import joint_speed, root_path, sample_spread
+from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
     RECALLS,
     Ties,
@@ -23,23 +24,32 @@ from motionkit.metrics._retrieval import (
     retrieval_guo,
     retrieval_subset,
 )
+from motionkit.metrics._rotation import geodesic_degrees, yaw_degrees
+from motionkit.metrics._spectrum import npss_terms
 
 __all__ = [
+    "CONTACT",
+    "LEVELS",
     "RECALLS",
     "FrechetReference",
     "Ties",
+    "auroc",
     "dissimilar",
     "distances",
     "diversity",
+    "f1_terms",
     "floor_distance",
     "frechet",
+    "geodesic_degrees",
     "guo_batches",
     "interval",
+    "joint_jerk",
     "joint_speed",
     "kid",
     "matching_score",
     "moments",
     "multimodality",
+    "npss_terms",
     "r_precision",
     "random_pairs",
     "ranks",
@@ -48,4 +58,7 @@ __all__ = [
     "retrieval_subset",
     "root_path",
     "sample_spread",
+    "score_levels",
+    "slide_terms",
+    "yaw_degrees",
 ]

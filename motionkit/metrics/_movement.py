@@ -26,6 +26,25 @@ def joint_speed(joints: Tensor, lengths: Tensor, fps: float) -> Tensor:
     return fps * steps.mean(-1).masked_fill(~mask, 0.0).sum(1) / mask.sum(1).clamp(min=1)
 
 
+def joint_jerk(joints: Tensor, fps: float) -> Tensor:
+    """Return the jerk of each frame, the mean length of the joints' third differences.
+
+    Args:
+        joints: ``[N, T, J, 3]`` metres.
+        fps: Frames per second.
+
+    Returns:
+        ``[N, T - 3]`` m/s^3, of the frames from the fourth on.
+
+    Example:
+        >>> cubic = torch.arange(5.0)[None, :, None, None] ** 3
+        >>> joint_jerk(torch.cat([cubic, 0 * cubic, 0 * cubic], dim=-1), fps=1.0)
+        tensor([[6., 6.]])
+    """
+    lengths: Tensor = joints.diff(n=3, dim=1).norm(dim=-1)
+    return lengths.mean(-1) * fps**3
+
+
 def root_path(joints: Tensor, lengths: Tensor) -> Tensor:
     """Return how far the root travels over the ground, ``[N]`` metres; arguments as `joint_speed`, Y up."""
     steps, mask = _steps(joints[..., :1, :] * joints.new_tensor([1.0, 0.0, 1.0]), lengths)
