@@ -1,0 +1,126 @@
+"""Windows of clips: what is known, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.motions._clips import StateClip
+from motionkit.errors import MotionkitError
+from motionkit.motion.prediction import MotionState
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of ``past`` known frames and ``future`` frames after them, gathered from the clips when asked for.
+
+    A clip shorter than a window gives one window: it stands still in its first frame before it begins, and in its
+    last one after it ended; the frames after its end do not count (`valid`).
+
+    Attributes:
+        frames: All clips one after the other, those of short clips filled up: ``[sum T, ...]``.
+        offsets: ``[C, J, 3]`` of each clip.
+        contacts_known: ``[C]`` bool.
+        starts: ``[N]`` int64, first frame of each window.
+        clip: ``[N]`` int64, clip of each window.
+        valid: ``[N]`` int64, frames of the future that are real.
+        past: Known frames P.
+        future: Frames F to predict.
+        short: Ids of the clips that were filled up.
+        left_out: Ids of the clips of a single frame, which give no window.
+    """
+
+    frames: MotionState
+    offsets: Tensor
+    contacts_known: Tensor
+    starts: Tensor
+    clip: Tensor
+    valid: Tensor
+    past: int
+    future: int
+    short: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def known(self, index: Tensor, *, shift: int = 0) -> MotionState:
+        """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
+        return self._gather(index, shift, self.past)
+
+    def following(self, index: Tensor, *, shift: int = 0) -> MotionState:
+        """Return the frames that follow, ``[N, F - shift, ...]``; with `shift`, without so many of the first."""
+        return self._gather(index, self.past + shift, self.future - shift)
+
+    def whole(self) -> Tensor:
+        """Return the indices of the windows whose future is real to its end."""
+        return (self.valid == self.future).nonzero()[:, 0]
+
+    def _gather(self, index: Tensor, first: int, count: int) -> MotionState:
+        rows = self.starts[index, None] + first + torch.arange(count)
+        return self.frames.map(lambda values: values[rows])
+
+
+def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: int) -> Windows:
+    """Cut clips into windows.
+
+    Args:
+        clips: Clips of one skeleton and rate.
+        past: Known frames P, at least 2.
+        future: Frames F to predict.
+        stride: Frames between the beginnings of two windows of a clip.
+
+    Raises:
+        MotionkitError: No clip has two frames.
+    """
+    states: list[MotionState] = []
+    starts, owners, valid = [], [], []
+    short, left_out = [], []
+    used: list[StateClip] = []
+    begin = 0
+    for clip in clips:
+        state, real = clip.state, clip.state.frames
+        if real < 2:
+            left_out.append(clip.key)
+            continue
+        missing = past + future - real
+        if missing > 0:
+            short.append(clip.key)
+            state = _filled(state, before=max(0, past - real + 1), total=past + future)
+        first = torch.arange(0, state.frames - past - future + 1, stride)
+        starts.append(begin + first)
+        owners.append(torch.full_like(first, len(used)))
+        valid.append(torch.full_like(first, future if missing <= 0 else max(1, real - past)))
+        states.append(state)
+        used.append(clip)
+        begin += state.frames
+    if not used:
+        raise MotionkitError("no clip has two frames or more.", fix="give longer clips.")
+    return Windows(
+        _joined(states), torch.stack([clip.offsets for clip in used]),
+        torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
+        past, future, tuple(short), tuple(left_out),
+    )  # fmt: skip
+
+
+def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
+    """Stand still before the first frame and after the last one."""
+
+    def still(frame: MotionState, count: int) -> MotionState:
+        held = frame.map(lambda values: values.expand(count, *values.shape[1:]))
+        return MotionState(held.rotations, torch.zeros_like(held.steps), held.heights, held.contacts)
+
+    after = total - before - state.frames
+    return still(state.part(0, 1), before).then(state).then(still(state.part(state.frames - 1), after))
+
+
+def _joined(states: Sequence[MotionState]) -> MotionState:
+    return MotionState(
+        torch.cat([state.rotations for state in states]),
+        torch.cat([state.steps for state in states]),
+        torch.cat([state.heights for state in states]),
+        torch.cat([state.contacts for state in states]),
+    )
