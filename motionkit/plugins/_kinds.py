@@ -100,7 +100,7 @@ _ROWS = (
             "diffusion": "motionkit.policies.base:DiffusionPolicy",
             "regions": "",
             "actor": "",
-            "predictor": "",
+            "predictor": "motionkit.policies.base:Predictor",
         },
         runtime=("device", "dataset"),
         check="motionkit.testing:check_policy",

@@ -1,4 +1,4 @@
-"""The protocol a diffusion motion policy follows."""
+"""The protocols that policies follow: diffusion policies, and motion predictors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion.prediction import MotionState
 from motionkit.rl import Schedule
 from motionkit.text import Prompt
 
@@ -110,4 +111,36 @@ class BlockwisePolicy(Protocol):
 
     def continued(self, condition: Any, x0: Tensor) -> Any:
         """Return the condition of the block after `x0` (``[N, block, D]``, normalised)."""
+        ...
+
+
+class Predictor(Protocol):
+    """A motion predictor; ``Component(gives="predictor")``.
+
+    It is given known frames and returns what follows on its own. It never sees a later frame of the truth: what may
+    be known of the future is the `command` alone. So that is how it is evaluated: frame h of a free run is frame h of
+    one call; teacher forcing asks for one frame after the true ones.
+
+    Attributes:
+        names: Joint names of its skeleton.
+        fps: Frames per second.
+        past: Known frames it reads, at least 2.
+    """
+
+    names: tuple[str, ...]
+    fps: float
+    past: int
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow.
+
+        Args:
+            known: ``[N, past, ...]`` float64. A clip that begins later stands still in its first frame before.
+            frames: How many frames to predict.
+            command: ``[N, F, 3]``, F at least `frames`: the path that the root is asked to follow, as the steps of
+                `motionkit.motion.prediction.MotionState`; None without one.
+
+        Returns:
+            ``[N, frames, ...]`` float64.
+        """
         ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot
+from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot, split_commas
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
 _SPLIT = "Split to measure on; that test was opened is noted in the run."
@@ -112,3 +112,36 @@ class TextToMotionSettings(MotionSettings):
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an evaluation in that folder."
     )
+
+
+class MplSettings(Settings):
+    """Settings of `motionkit eval mpl`."""
+
+    policy: Chosen | None = slot("policies", None, description="Motion predictor to measure.", gives="predictor")
+    data: Annotated[tuple[str, ...], Cli("--data", panel="What")] = Field(
+        ("starter",), min_length=1, description="Folder or file of clips with rotations, repeatable; or starter."
+    )
+    split: Split = Field("val", description="Split to measure on; baselines are fitted to train.")
+    horizons: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=60_000)], ...],
+        BeforeValidator(split_commas),
+        Cli("--horizons", panel="What"),
+    ] = Field((100, 200, 400, 1000), min_length=1, description="How far ahead, in ms, comma-separated.")
+    command: Annotated[Literal["none", "path"], Cli("--command", panel="What")] = Field(
+        "none", description="What is known of the future; path: where the root goes, for model and baselines alike."
+    )
+    fps: Annotated[float, Cli("--fps", panel="Windows")] = Field(
+        0.0, ge=0, description="Frames per second that clips are brought to; 0: the model's, else 30."
+    )
+    warmup: Annotated[int, Cli("--warmup", panel="Windows")] = Field(
+        25, ge=2, le=10_000, description="Known frames of a window."
+    )
+    horizon: Annotated[int, Cli("--horizon", panel="Windows")] = Field(
+        0, ge=0, le=10_000, description="Frames of a free run; 0: up to the furthest of --horizons."
+    )
+    stride: Annotated[int, Cli("--stride", panel="Windows")] = Field(
+        5, ge=1, le=10_000, description="Frames between windows that are measured."
+    )
+    train_stride: int = Field(2, ge=1, le=10_000, description="Frames between windows that baselines are fitted to.")
+    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
+    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)

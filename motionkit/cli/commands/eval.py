@@ -9,7 +9,7 @@ import typer
 
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import RetrievalSettings, TextToMotionSettings
+from motionkit.cli.commands._eval_settings import MplSettings, RetrievalSettings, TextToMotionSettings
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 
@@ -76,3 +76,19 @@ def register(app: typer.Typer) -> None:
             "closing": result.notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
         }
+
+    @settings_command(app, MplSettings, name="eval mpl")
+    def mpl(
+        settings: MplSettings,
+        model: Annotated[
+            str, typer.Argument(metavar="MODEL", help="Run or checkpoint of a motion predictor; default: none.")
+        ] = "",
+    ) -> Mapping[str, Any]:
+        """Measure a motion predictor, free-running and with teacher forcing, beside five baselines.
+
+        Without MODEL the baselines are measured: hold, velocity, damped, ridge, nearest.
+        """
+        from motionkit.cli.commands._eval_mpl import run_mpl
+
+        say("eval mpl: loading torch and data")
+        return run_mpl(settings, model)

@@ -1,0 +1,65 @@
+"""What ``motionkit eval mpl`` does: open, measure, print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_settings import MplSettings
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.mpl import Horizons, evaluate, open_eval_data, open_predictor
+from motionkit.policies.device import resolve_device
+
+_FPS = 30.0
+_ROWS = 5
+
+
+def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
+    """Measure a predictor or the baselines alone; returns the ``--json`` document with its tables."""
+    predictor = open_predictor(model, settings.policy, device=resolve_device(settings.device))
+    fps = settings.fps or (_FPS if predictor is None else predictor.fps)
+    if predictor is not None and fps != predictor.fps:
+        raise MotionkitError(
+            f"--fps {fps:g} does not fit: the predictor was made for {predictor.fps:g}.", fix="leave --fps out."
+        )
+    horizons = Horizons.at(settings.horizons, fps)
+    future = settings.horizon or horizons.last
+    if future < horizons.last:
+        raise MotionkitError(
+            f"--horizon {future} ends before {max(settings.horizons):g} ms, which is frame {horizons.last}.",
+            fix="leave --horizon out, or ask for nearer --horizons.",
+        )
+    data = open_eval_data(
+        settings.data,
+        settings.split,
+        fps=fps,
+        past=settings.warmup,
+        future=future,
+        stride=settings.stride,
+        train_stride=settings.train_stride,
+    )
+    rows = _ROWS + (predictor is not None)
+    title = (
+        f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
+    )
+    with working("eval mpl", rows * len(data.windows)) as step:
+        found = evaluate(
+            data,
+            predictor,
+            horizons,
+            command=settings.command == "path",
+            seed=settings.seed,
+            title=title,
+            progress=step,
+        )
+    what = {
+        "model": model or (settings.policy.label if settings.policy is not None else None),
+        "data": list(settings.data),
+        "split": settings.split,
+        "fps": fps,
+        "warmup": settings.warmup,
+        "horizon": future,
+        "future_command": settings.command,
+    }
+    return {**what, **found}

@@ -1,0 +1,136 @@
+"""What motion predictors are measured on, and the predictor itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from motionkit import plugins
+from motionkit.config import Chosen, choose_one
+from motionkit.datasets.base import Split
+from motionkit.datasets.motions import ClipSet, Windows, cut_windows, read_clip_set, starter_clip_set
+from motionkit.errors import MotionkitError
+from motionkit.evaluation._opened import STARTER, open_model
+from motionkit.policies.base import Predictor
+
+
+@dataclass(frozen=True)
+class EvalData:
+    """Clips in windows.
+
+    Attributes:
+        clips: The clips of all splits.
+        windows: Windows to measure on.
+        train: Windows to fit baselines to; None where no clip is for training.
+        notes: What a person should know, a sentence each.
+    """
+
+    clips: ClipSet
+    windows: Windows
+    train: Windows | None
+    notes: tuple[str, ...]
+
+
+def open_eval_data(
+    names: Sequence[str],
+    split: Split,
+    *,
+    fps: float,
+    past: int,
+    future: int,
+    stride: int,
+    train_stride: int,
+    progress: Callable[[str], None] = lambda key: None,
+) -> EvalData:
+    """Read clips and cut them into windows.
+
+    Args:
+        names: Files and folders, or the word ``starter`` alone.
+        split: Split to measure on.
+        fps: Frames per second to bring the clips to.
+        past: Known frames of a window.
+        future: Frames to predict.
+        stride: Frames between windows to measure on.
+        train_stride: Frames between windows that baselines are fitted to.
+        progress: Called with each file's id after it was read.
+
+    Raises:
+        MotionkitError: As `read_clip_set`; the split has no clip; ``starter`` was given with files.
+    """
+    if STARTER in names:
+        if len(names) > 1:
+            raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
+        clips = starter_clip_set(fps, ("train", split) if split != "train" else ("train",))
+    else:
+        clips = read_clip_set([Path(name) for name in names], fps=fps, progress=progress)
+    windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
+    fitting = [clip for clip in clips.clips if clip.split == "train"]
+    train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
+    notes = [*clips.notes]
+    if windows.short:
+        listed = ", ".join(windows.short[:3])
+        notes.append(
+            f"{len(windows.short)} of {len(windows.offsets)} clips are shorter than a window ({past} + {future} "
+            f"frames) and were filled up: {listed}; what is filled up does not count."
+        )
+    if windows.left_out:
+        notes.append(
+            f"{len(windows.left_out)} clips of a single frame were left out: {', '.join(windows.left_out[:3])}."
+        )
+    if train is None or not len(train.whole()):
+        notes.append("no training clip is as long as a window: there is no ridge and no nearest row.")
+    return EvalData(clips, windows, train, tuple(notes))
+
+
+def open_predictor(path: str, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
+    """Open the predictor of a run, a checkpoint or a plugin.
+
+    Args:
+        path: Run folder or checkpoint; empty for none.
+        chosen: ``--policy``, which has been checked to give a predictor.
+        device: Where it goes.
+
+    Returns:
+        The predictor; None where neither was given.
+
+    Raises:
+        MotionkitError: It holds another kind of model, or both were given.
+    """
+    if path and chosen is not None:
+        raise MotionkitError(f"MODEL ({path}) and --policy were both given.", fix="leave one of them out.")
+    if path:
+        found = open_model(path)
+        component = plugins.get(found.kind, found.plugin)
+        if found.kind != "policies" or plugins.gives_of(found.kind, component) != "predictor":
+            raise MotionkitError(
+                f"{found.describe()}; eval mpl measures motion predictors.",
+                fix="motionkit eval mpl without a model measures the baselines.",
+            )
+        chosen = choose_one("policies", found.plugin, {"checkpoint": path})
+    if chosen is None:
+        return None
+    predictor: Predictor = chosen.build(device=device, dataset=None)
+    return predictor
+
+
+def require_fit(predictor: Predictor, clips: ClipSet, past: int) -> None:
+    """Refuse a predictor of another skeleton or rate, or one that reads more frames than a window knows.
+
+    Raises:
+        MotionkitError: It does not fit.
+    """
+    if tuple(predictor.names) != clips.names:
+        other = [name for name in clips.names if name not in predictor.names]
+        first = f"{clips.name} has {other[0]}" if other else f"{clips.name} has {len(clips.names)} joints"
+        raise MotionkitError(
+            f"the predictor is for another skeleton than that of {clips.name}.",
+            why=f"it knows {len(predictor.names)} joints; {first}.",
+            fix="give --data with the skeleton that it was trained on.",
+        )
+    if predictor.past > past:
+        raise MotionkitError(
+            f"the predictor reads {predictor.past} frames, and {past} are known.", fix=f"--warmup {predictor.past}"
+        )

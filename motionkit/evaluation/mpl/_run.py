@@ -1,0 +1,81 @@
+"""The protocol from data to document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from motionkit.evaluation.mpl._data import EvalData, require_fit
+from motionkit.evaluation.mpl._figures import Body
+from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._measure import fit_baselines, measure, measure_row
+from motionkit.evaluation.mpl._result import (
+    MODEL,
+    best_baselines,
+    intervals_document,
+    rows_document,
+    tables,
+    truth_document,
+    verdict,
+)
+from motionkit.policies.base import Predictor
+
+
+def _quiet(count: int, note: str) -> None:
+    """Show no progress."""
+
+
+def evaluate(
+    data: EvalData,
+    predictor: Predictor | None,
+    horizons: Horizons,
+    *,
+    command: bool = False,
+    seed: int = 0,
+    title: str = "",
+    progress: Callable[..., None] = _quiet,
+) -> dict[str, Any]:
+    """Measure a predictor and every baseline on the same windows.
+
+    Args:
+        data: Clips in windows.
+        predictor: The model; None measures the baselines alone.
+        horizons: How far ahead.
+        command: Whether all of them are given the path of the truth.
+        seed: Seed of the bootstrap.
+        title: Of the table.
+        progress: Called with windows done, and the row they belong to.
+
+    Returns:
+        The ``--json`` document without the command's own part, with ``table`` and ``closing``.
+
+    Raises:
+        MotionkitError: The predictor does not fit the data, or returns what cannot be measured.
+    """
+    clips = data.clips
+    if predictor is not None:
+        require_fit(predictor, clips, data.windows.past)
+    predictors = {} if predictor is None else {MODEL: predictor}
+    predictors |= fit_baselines(clips, data.train, command=command)
+    body = Body.of(clips.names, clips.parents, clips.fps)
+    rows = {}
+    for name, one in predictors.items():
+        step = partial(progress, note=name)
+        rows[name] = measure_row(one, data.windows, body, horizons, command=command, progress=step)
+    measured = measure(rows, len(data.windows.offsets), horizons, seed=seed)
+    documents = rows_document(measured)
+    best = best_baselines(measured)
+    last = horizons.keys[horizons.frames.index(horizons.last)]
+    return {
+        "rows": documents,
+        "ci95": intervals_document(measured),
+        "truth": truth_document(measured),
+        "best_baseline": best,
+        "free_teacher_ratio": documents[MODEL if predictor is not None else best[last]]["free_teacher_ratio"][last],
+        "clips": len(data.windows.offsets),
+        "windows": len(data.windows),
+        "notes": list(data.notes),
+        "table": tables(measured, title),
+        "closing": [*data.notes, verdict(measured)],
+    }

@@ -1,0 +1,114 @@
+"""``motionkit eval mpl``: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from motionkit.datasets.motions._starter import _motion
+from motionkit.formats.mpl import write_mpl_npz
+from motionkit.motion import Clip
+from motionkit.starter import Order, perform
+
+Cli = Callable[..., Result]
+
+PREDICTOR = """
+from motionkit.config import Group
+from motionkit.evaluation.mpl._extrapolate import Extrapolation
+from motionkit.motion import HUMANML
+from motionkit.plugins import Component
+
+
+class Options(Group):
+    keep: float = 0.5
+
+
+class Half(Extrapolation):
+    def __init__(self, options, *, device, dataset):
+        super().__init__(HUMANML.joint_names, 20.0, keep=options.keep)
+
+
+component = Component(
+    summary="Half the speed.", options=Options, factory=f"{__name__}:Half", gives="predictor"
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eighteen clips of one skeleton, as convert --to mpl writes them."""
+    out = tmp_path_factory.mktemp("mpl")
+    names = ("walk/normal", "wave/right", "run/normal", "jump/forward", "limp/left", "sneak/forward")
+    for number in range(18):
+        made = _motion(perform([Order(names[number % 6], 60, number)], fps=30.0)[0])
+        split = ("train", "val", "test")[number // 6]
+        write_mpl_npz(out / f"clip{number:02d}.npz", Clip(made, split=split), source_hash="")
+    return out
+
+
+def test_the_baselines_of_a_folder_are_a_table_and_a_document(folder: Path, cli: Cli) -> None:
+    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--device", "cpu")
+    done = cli(*words, "--horizons", "100,200,400", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["command"], document["status"], document["model"]) == ("eval mpl", "done", None)
+    assert (document["clips"], document["windows"], document["horizon"]) == (6, 6 * 8, 12)
+    assert {"hold", "velocity", "damped", "ridge", "nearest"} == document["rows"].keys()
+    assert list(document["rows"]["hold"]["geo_deg"]) == ["100", "200", "400"]
+    assert document["free_teacher_ratio"] > 1.0
+    shown = cli(*words, "--horizons", "100", "--horizons", "200", "--split", "test")
+    assert shown.exit_code == 0, shown.stderr
+    assert "test split of" in shown.stdout
+    assert "AUROC" in shown.stdout
+    assert "smallest GeoDeg: " in shown.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: Cli) -> None:
+    Path("half.py").write_text(PREDICTOR)
+    words = ("eval", "mpl", "--policy", "./half.py:component", "--data", folder, "--warmup", 10, "--device", "cpu")
+    done = cli(*words, "--horizons", "100,200", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["fps"] == 20.0
+    model, damped, velocity = (document["rows"][row]["geo_deg"]["200"] for row in ("model", "damped", "velocity"))
+    assert model not in (damped, velocity)
+    assert document["free_teacher_ratio"] == document["rows"]["model"]["free_teacher_ratio"]["200"]
+    faster = json.loads(cli(*words, "--horizons", "200", "--policy.keep", 1.0, "--json").stdout)
+    assert faster["rows"]["model"]["geo_deg"] == pytest.approx(faster["rows"]["velocity"]["geo_deg"])
+    shown = cli(*words, "--horizons", "200")
+    assert "the model" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--horizons", "80"), "is no frame at 30 frames per second"),
+        (("--horizons", "many"), "horizons"),
+        (("--horizon", 3), "ends before 1000 ms"),
+        (("--data", "nowhere"), "there is no nowhere"),
+        (("--data", "MIXED"), "2 skeletons"),
+        (("--data", "FOLDER", "--data", "starter"), "given with other data"),
+        (("starter",), "eval mpl measures motion predictors"),
+        (("--policy", "mdm"), "gives 'diffusion'"),
+        (("--policy", "./half.py:component", "--fps", 30), "made for 20"),
+        (("starter", "--policy", "./half.py:component"), "were both given"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    words: tuple[object, ...], said: str, folder: Path, tmp_path: Path, cli: Cli
+) -> None:
+    Path("half.py").write_text(PREDICTOR)
+    made = _motion(perform([Order("walk/normal", 60, 0)], fps=30.0)[0])
+    (tmp_path / "mixed").mkdir()
+    for number, names in enumerate((made.names, ("Hips", *made.names[1:]))):
+        write_mpl_npz(tmp_path / f"mixed/{number}.npz", Clip(replace(made, names=names)), source_hash="")
+    places = {"MIXED": tmp_path / "mixed", "FOLDER": folder}
+    done = cli("eval", "mpl", *(places.get(word, word) for word in words), "--device", "cpu", "--json")  # type: ignore[call-overload]
+    assert done.exit_code == 2, done.stderr
+    assert said in json.loads(done.stdout)["error"]["message"]
