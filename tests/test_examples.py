@@ -102,7 +102,7 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
         assert dry(words)[1].exit_code == 2
 
 
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
     plugin = []
     if row.command == "grpo":
@@ -110,7 +110,7 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         plugin += ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
         plugin += ["--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
         plugin += ["--reward", "physics"]
-    shown = cli(row.command, *plugin, "--help", env={"COLUMNS": "300"}).stdout
+    shown = cli(*row.command.split(), *plugin, "--help", env={"COLUMNS": "300"}).stdout
     for flag in set(re.findall(r"--[\w.-]+", row.flag)):
         assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
 

@@ -11,7 +11,7 @@ from motionkit.evaluation._data import dataset_for, open_test_split
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
-from motionkit.evaluation._judge import open_judge
+from motionkit.evaluation._judge import open_judge, open_reward
 from motionkit.evaluation._leaks import describe_shared, refuse_one_split, shared_sources
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
@@ -52,6 +52,7 @@ __all__ = [
     "open_judge",
     "open_model",
     "open_retrieval",
+    "open_reward",
     "open_test_split",
     "read_nsim",
     "refuse_one_split",

@@ -60,11 +60,12 @@ class RewardAlarms:
 
 
 def _dead(metrics: Mapping[str, float]) -> list[str]:
-    """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number."""
+    """Return the names of the rewards whose own mean, ``reward/<name>/mean``, is not a number though they apply."""
     parts = [(key.split("/"), value) for key, value in metrics.items()]
-    return [
+    found = [
         part[1] for part, value in parts if len(part) == 3 and part[::2] == ["reward", "mean"] and math.isnan(value)
     ]
+    return [name for name in found if metrics.get(f"reward/{name}/applies") != 0.0]
 
 
 def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]:

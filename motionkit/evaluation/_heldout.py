@@ -13,10 +13,11 @@ from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
+from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
-from motionkit.rewards.mix import RewardMix, refuse_dead
+from motionkit.rewards.mix import RewardMix, Scored, ask, refuse_dead
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
 from motionkit.text import Prompt
 
@@ -137,7 +138,7 @@ class HeldOut:
                 spread = sample_spread(grouped, done.mask[:: self.samples])
                 values["diversity"] = spread.repeat_interleave(self.samples)
             if self.judge is not None:
-                values["judge"] = self.judge.score(motions, asked).total
+                values["judge"] = self._judged(self.judge, scored, motions, asked)
             for name, column in values.items():
                 columns.setdefault(name, []).append(column)
         shape = (len(self.prompts), self.samples)
@@ -145,3 +146,11 @@ class HeldOut:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         return Measured(found, shown)
+
+    def _judged(self, judge: Reward, scored: Scored, motions: MotionBatch, asked: Sequence[Prompt]) -> torch.Tensor:
+        """Return the judge's totals ``[N]``, NaN where it does not apply; one that is a reward is not asked again."""
+        known = [
+            term.scores for (reward, _), term in zip(self.rewards.terms, scored.terms, strict=True) if reward is judge
+        ]
+        scores = known[0] if known else ask(judge, motions, asked)
+        return torch.where(scores.applying, scores.total, torch.nan)

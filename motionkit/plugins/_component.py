@@ -32,6 +32,8 @@ class Component:
             ``regions``, ``actor`` or ``predictor``. A command takes plugins that give what it can use.
         reads: What a reward is given to score: ``motion`` (the default), ``image``, ``mask`` or ``text``.
         gradient: Whether a reward can be differentiated in what it scores, so that algorithms can follow its gradient.
+        twin: Name of another reward, of the same package or any other, that judges runs trained with this one where no
+            other judge is known; it is built with its default options.
         page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
             becomes ``report.html`` in the run folder.
     """
@@ -45,6 +47,7 @@ class Component:
     gives: str = ""
     reads: str = ""
     gradient: bool = False
+    twin: str = ""
     page: str = ""
 
     def missing(self) -> list[str]:

@@ -7,10 +7,14 @@ import torch
 from motionkit.errors import MotionkitError
 
 
-def resolve_device(device: str) -> torch.device:
+def resolve_device(device: str, *, flag: str = "--device") -> torch.device:
     """Turn ``auto|cpu|mps|cuda[:N]|N`` into a device of this machine.
 
     ``auto`` is the first CUDA device, else MPS, else the CPU.
+
+    Args:
+        device: Its name.
+        flag: The flag that named it, for messages.
 
     Raises:
         MotionkitError: The device is not on this machine; the message lists those that are.
@@ -26,10 +30,10 @@ def resolve_device(device: str) -> torch.device:
     try:
         wanted = torch.device(name)
     except RuntimeError as error:
-        raise MotionkitError(f"--device {device} is not a device.", fix="auto, cpu, mps, cuda, cuda:N or N") from error
+        raise MotionkitError(f"{flag} {device} is not a device.", fix="auto, cpu, mps, cuda, cuda:N or N") from error
     if wanted.type == "cpu" or (wanted.type == "mps" and mps) or (wanted.type == "cuda" and (wanted.index or 0) < cuda):
         return torch.device("cuda", wanted.index or 0) if wanted.type == "cuda" else wanted
     here = ["cpu", *(["mps"] if mps else []), *(f"cuda:{index}" for index in range(cuda))]
     raise MotionkitError(
-        f"--device {device} is not on this machine.", why=f"available devices: {', '.join(here)}.", fix="--device auto"
+        f"{flag} {device} is not on this machine.", why=f"available devices: {', '.join(here)}.", fix=f"{flag} auto"
     )

@@ -92,7 +92,8 @@ def sample(
             # Each block has noise of its own, so that a longer motion begins like a shorter one.
             blocks.append(made(current, keys + number, size, torch.full_like(lengths, size)).x0)
             current = policy.continued(current, blocks[-1])
-        done = Rollout(torch.cat(blocks, dim=1), None)
+        frames = int(lengths.max())  # the last block is cut
+        done = Rollout(torch.cat(blocks, dim=1)[:, :frames], None)
     else:
         done = made(condition, keys, frames, lengths)
     return Samples(

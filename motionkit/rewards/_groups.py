@@ -25,6 +25,7 @@ def standardised(scores: RewardScores, groups: Tensor, valid: Tensor, usable: Te
         valid: ``[N, K]`` bool, which segments a sample has.
         usable: ``[N]`` bool, False leaves a sample out of mean and deviation; it becomes 0.
     """
+    usable = usable & scores.applying
     total = group_std(scores.total, groups, valid=usable, clip=None).values
     if scores.segments is None:
         return RewardScores(total)
@@ -32,33 +33,36 @@ def standardised(scores: RewardScores, groups: Tensor, valid: Tensor, usable: Te
     return RewardScores(total, group_std(own, groups, valid=valid & usable[:, None], clip=None).values)
 
 
-def correlations(totals: dict[str, Tensor], groups: Tensor, usable: Tensor) -> dict[tuple[str, str], float]:
+def correlations(totals: dict[str, tuple[Tensor, Tensor]], groups: Tensor) -> dict[tuple[str, str], float]:
     """Return Pearson's correlation of each pair of rewards within groups, which is where they are compared.
 
     Every reward is centred within its group; groups count as they are, one with a wide spread more than a narrow one.
 
     Args:
-        totals: ``[N]`` scores by the name of the reward.
+        totals: By the name of the reward, ``[N]`` scores and ``[N]`` bool, the samples that it could score.
         groups: ``[N]`` int64 group ids.
-        usable: ``[N]`` bool, the samples that all rewards could score.
 
     Returns:
         By the names of a pair, in the order of `totals`; NaN where one of the two does not differ within any group.
 
     Example:
+        >>> every = torch.ones(4, dtype=torch.bool)
         >>> two = {"a": torch.tensor([0.0, 1.0, 5.0, 6.0]), "b": torch.tensor([1.0, 0.0, 2.0, 1.0])}
-        >>> correlations(two, torch.tensor([0, 0, 1, 1]), torch.ones(4, dtype=torch.bool))
+        >>> correlations({name: (total, every) for name, total in two.items()}, torch.tensor([0, 0, 1, 1]))
         {('a', 'b'): -1.0}
     """
-    member = (torch.unique(groups)[:, None] == groups) & usable  # [P, N]
-    counts = member.sum(1).clamp(min=1)
-    centred = {}
-    for name, total in totals.items():
-        plain = torch.where(usable, total.detach(), 0.0).double()
-        mean = (member.double() @ plain) / counts
-        centred[name] = torch.where(usable, plain - (member.double() * mean[:, None]).sum(0), 0.0)
     found = {}
-    for (first, a), (second, b) in combinations(centred.items(), 2):
-        scale = float(a.norm() * b.norm())
-        found[first, second] = float(a @ b) / scale if scale > 0 else float("nan")
+    for (first, (a, has_a)), (second, (b, has_b)) in combinations(totals.items(), 2):
+        both = has_a & has_b
+        x, y = (_centred(total, groups, both) for total in (a, b))
+        scale = float(x.norm() * y.norm())
+        found[first, second] = float(x @ y) / scale if scale > 0 else float("nan")
     return found
+
+
+def _centred(total: Tensor, groups: Tensor, usable: Tensor) -> Tensor:
+    """Return scores minus the mean of their group, 0 where not usable."""
+    member = ((torch.unique(groups)[:, None] == groups) & usable).double()  # [P, N]
+    plain = torch.where(usable, total.detach(), total.new_zeros(())).double()
+    mean = (member @ plain) / member.sum(1).clamp(min=1)
+    return torch.where(usable, plain - mean @ member, plain.new_zeros(()))

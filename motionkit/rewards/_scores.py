@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -11,8 +11,7 @@ from torch import Tensor
 
 from motionkit import plugins
 from motionkit.errors import MotionkitError
-from motionkit.rewards.base import Record, Reward, RewardScores
-from motionkit.text import Prompt
+from motionkit.rewards.base import Reward, RewardScores
 
 
 def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
@@ -31,37 +30,11 @@ def checked(scores: object, reward: Reward, valid: Tensor) -> RewardScores:
     if not wrong and isinstance(scores, RewardScores):
         return scores
     raise MotionkitError(
-        f"the reward {reward.name!r}{_place(reward)} returned {wrong}.",
+        f"the reward {reward.name!r}{place_of(reward)} returned {wrong}.",
         why=f"score() must return RewardScores whose total has one float32 number per sample, here [{len(valid)}].",
         fix="correct the reward; a sample that cannot be scored gets NaN. motionkit.testing.check_reward tests it.",
         code=1,
     )
-
-
-def try_reward(reward: Reward, samples: Record, prompts: Sequence[Prompt]) -> None:
-    """Score a few samples to see that the reward returns scores, before anything is started.
-
-    Args:
-        reward: A reward of another package or file.
-        samples: What it reads.
-        prompts: Their prompts.
-
-    Raises:
-        MotionkitError: It has no name, or returns something else than scores (exit code 2).
-    """
-    if not isinstance(getattr(reward, "name", None), str):
-        raise MotionkitError(
-            f"{type(reward).__name__}{_place(reward)} has no name.",
-            why="metrics are logged as reward/NAME/mean.",
-            fix='give the class a name: name = "..."',
-        )
-    counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=samples.device)
-    valid = torch.arange(int(counts.max()), device=samples.device) < counts[:, None]
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            checked(reward.score(samples, prompts), reward, valid)
-    except MotionkitError as error:
-        raise MotionkitError(error.message, why=error.why, fix=error.fix) from error
 
 
 def fault_of(scores: object, valid: Tensor) -> str:
@@ -71,8 +44,9 @@ def fault_of(scores: object, valid: Tensor) -> str:
     return _wrong(scores, valid)
 
 
-def _place(reward: Reward) -> str:
+def place_of(reward: Reward) -> str:
     """Return the package and the place of a reward's code: `` (package motionkit-reward-x, reward.py:27)``."""
+    reward = getattr(reward, "inner", reward)  # of one that lives on another device
     package = plugins.package_of(type(reward).__module__)
     try:
         code = inspect.unwrap(type(reward).score).__code__
@@ -92,6 +66,8 @@ def _wrong(scores: RewardScores, valid: Tensor) -> str:
     for part, value in scores.parts.items():
         if fault := _fault(value, (len(valid),), valid):
             return f"part {part!r} {fault}"
+    if scores.applies is not None and (fault := _fault(scores.applies, (len(valid),), valid, bools=True)):
+        return f"applies {fault}"
     segments = scores.segments
     if segments is None:
         return ""
@@ -100,11 +76,11 @@ def _wrong(scores: RewardScores, valid: Tensor) -> str:
     return f"segments {fault}" if fault else ""
 
 
-def _fault(value: object, shape: tuple[int, ...], like: Tensor) -> str:
+def _fault(value: object, shape: tuple[int, ...], like: Tensor, *, bools: bool = False) -> str:
     if not isinstance(value, Tensor):
         return f"as a {type(value).__name__}; it must be a tensor"
     if tuple(value.shape) != shape:
         return f"{list(value.shape)}; it must be {list(shape)}"
-    if not value.is_floating_point():
-        return f"of type {str(value.dtype).removeprefix('torch.')}; it must be float32"
+    if not (value.dtype == torch.bool if bools else value.is_floating_point()):
+        return f"of type {str(value.dtype).removeprefix('torch.')}; it must be {'bool' if bools else 'float32'}"
     return "" if value.device == like.device else f"on {value.device}; the samples are on {like.device}"

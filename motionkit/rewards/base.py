@@ -115,6 +115,9 @@ class RewardScores:
         segments: ``[N, K]`` per-segment scores whose mean over a sample's own segments is `total`
             (columns past a sample's last segment are 0), or None when the reward has no segments.
         parts: Named ``[N]`` tensors worth logging, such as ``positive`` and ``negative``.
+        applies: ``[N]`` bool, False for samples that the reward has nothing to say about, such as one of running and a
+            prompt of sitting down; None when it applies to all. Such a sample gets nothing from this reward, whatever
+            `total` and `segments` hold there, and keeps what it gets from others. NaN stays a fault of the sample.
 
     Example:
         >>> RewardScores(torch.tensor([0.5, 1.0])).segments is None
@@ -124,6 +127,12 @@ class RewardScores:
     total: Tensor
     segments: Tensor | None = None
     parts: Mapping[str, Tensor] = field(default_factory=dict)
+    applies: Tensor | None = None
+
+    @property
+    def applying(self) -> Tensor:
+        """``[N]`` bool, True where the reward applies."""
+        return torch.ones_like(self.total, dtype=torch.bool) if self.applies is None else self.applies
 
 
 class Reward(Protocol):
@@ -135,6 +144,11 @@ class Reward(Protocol):
     A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
     whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
     fingerprint of what was found there by the name of the option, so that a run can be resumed after the file moved.
+
+    One that waits, for a server or another process, may be written ``async def score``: it runs beside the other
+    rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are shared
+    among so many calls at a time, so that `score` must not depend on which samples come together. Both are scored
+    without a graph.
     """
 
     name: str

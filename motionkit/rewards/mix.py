@@ -11,8 +11,8 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
+from motionkit.rewards._ask import ask, asking, try_reward, valid_segments
 from motionkit.rewards._groups import correlations, standardised
-from motionkit.rewards._scores import checked, try_reward
 from motionkit.rewards.base import Record, Reward, RewardScores
 from motionkit.text import Prompt
 
@@ -70,8 +70,8 @@ class Scored:
 
     def correlations(self, groups: Tensor) -> dict[str, float]:
         """Return how the rewards of the mix go together within groups, by metric name; nothing for one reward."""
-        totals = {term.name: term.scores.total for term in self.terms}
-        found = correlations(totals, groups, self.finite) if len(totals) > 1 else {}
+        totals = {term.name: (term.scores.total, self.finite & term.scores.applying) for term in self.terms}
+        found = correlations(totals, groups) if len(totals) > 1 else {}
         return {f"reward/correlation/{first}/{second}": value for (first, second), value in found.items()}
 
     def part(self, *, gradient: bool) -> Scored:
@@ -141,29 +141,44 @@ class RewardMix:
         Raises:
             MotionkitError: A reward returns something else than scores (exit code 1).
         """
-        device = samples.device
-        counts = torch.tensor([len(prompt.segments) for prompt in prompts], device=device)
-        valid = torch.arange(int(counts.max()), device=device) < counts[:, None]
+        valid = valid_segments(prompts, samples.device)
         plain = samples.detach() if isinstance(samples, MotionBatch) else samples  # other records have no graph
         able = self.gradient or (True,) * len(self.terms)
         found: list[Term] = []
-        for (reward, weight), gradient in zip(self.terms, able, strict=True):
-            with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
-                scores = checked(reward.score(samples if gradient else plain, prompts), reward, valid)
-            found.append(Term(reward.name, weight, scores, scores.total.requires_grad))
+        with asking(reward for reward, _ in self.terms) as start:
+            answers = [
+                start(reward, samples if gradient else plain, prompts)
+                for (reward, _), gradient in zip(self.terms, able, strict=True)
+            ]
+            for (reward, weight), gradient, answer in zip(self.terms, able, answers, strict=True):
+                with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
+                    scores = answer()
+                found.append(Term(reward.name, weight, scores, scores.total.requires_grad))
         metrics: dict[str, float] = {}
         for term in found:
-            known = term.scores.total[term.scores.total.isfinite()]
-            metrics[f"reward/{term.name}/mean"] = float(known.detach().mean()) if len(known) else float("nan")
-            metrics |= {
-                f"reward/{term.name}/{part}": float(value.detach().nanmean())
-                for part, value in term.scores.parts.items()
-            }
+            metrics |= _metrics(term)
         return _added(tuple(found), valid, metrics, leave_out=leave_out)
 
 
+def _metrics(term: Term) -> dict[str, float]:
+    """Return the mean of a reward and of its parts over the samples that it applies to."""
+    scores, applying = term.scores, term.scores.applying
+    known = scores.total[applying & scores.total.isfinite()]
+    found = {"mean": float(known.detach().mean()) if len(known) else float("nan")}
+    found |= {part: float(value.detach()[applying].nanmean()) for part, value in scores.parts.items()}
+    if scores.applies is not None:
+        found["applies"] = float(applying.float().mean())
+    return {f"reward/{term.name}/{part}": value for part, value in found.items()}
+
+
+def _is_dead(scores: RewardScores) -> bool:
+    """Return whether a reward has no finite score of the samples that it applies to, of which there is one."""
+    applying = scores.applying
+    return bool(applying.any()) and not bool(scores.total[applying].isfinite().any())
+
+
 def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *, leave_out: bool) -> Scored:
-    dead = [term.name for term in terms if not bool(term.scores.total.isfinite().any())]
+    dead = [term.name for term in terms if _is_dead(term.scores)]
     without = dead if leave_out and len(dead) < len(terms) else []
     total = torch.zeros(len(valid), device=valid.device)
     segments = torch.zeros(valid.shape, device=valid.device)
@@ -171,8 +186,12 @@ def _added(terms: tuple[Term, ...], valid: Tensor, metrics: dict[str, float], *,
         if term.name in without:
             continue
         scores = term.scores
-        total = total + term.weight * scores.total
         own = scores.total[:, None] if scores.segments is None else scores.segments[:, : valid.shape[1]]
+        plain = scores.total
+        if scores.applies is not None:
+            plain = torch.where(scores.applies, plain, plain.new_zeros(()))
+            own = torch.where(scores.applies[:, None], own, own.new_zeros(()))
+        total = total + term.weight * plain
         segments = segments + term.weight * own
     finite = total.isfinite()
     return Scored(
@@ -206,4 +225,4 @@ def refuse_dead(names: Sequence[str], scored: str) -> None:
         )
 
 
-__all__ = ["RewardMix", "Scored", "Term", "refuse_dead", "try_reward"]
+__all__ = ["RewardMix", "Scored", "Term", "ask", "refuse_dead", "try_reward"]

@@ -3,9 +3,9 @@
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
-from motionkit.runs._folder import PAGE
+from motionkit.runs._folder import PAGE, folder_of
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
-from motionkit.runs._lock import hold, still_holds
+from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
@@ -19,6 +19,7 @@ from motionkit.runs._run import Run, open_run
 from motionkit.runs._writable import require_writable
 
 __all__ = [
+    "LOCK",
     "PAGE",
     "TENSORS",
     "Checkpoint",
@@ -33,6 +34,7 @@ __all__ = [
     "find_model",
     "find_one",
     "flatten_optimizer",
+    "folder_of",
     "hold",
     "load",
     "locate",

@@ -46,6 +46,11 @@ def check_component(kind: str, name: str) -> Component:
     for verb, word, known in (("gives", component.gives, row.gives), ("reads", component.reads, row.reads)):
         words = plugins.either(known) or "nothing"
         found.expect(not word or word in known, f"It {verb} {word!r}; {kind} {verb.rstrip('s')} {words}.")
+    if component.twin:
+        names = {entry.name for entry in plugins.available(kind)} - {name}
+        found.expect(
+            component.twin in names, f"Its twin {component.twin!r} is no other {row.singular} that is installed."
+        )
     slots = slots_of(component.options)
     for leaf in leaves(component.options):
         found.expect(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from motionkit.motion import MotionBatch
+from motionkit.rewards._records import contents, rows
 from motionkit.rewards.base import FrameBatch, MaskBatch, Record, TextBatch
 from motionkit.testing._samples import TEXTS, sample_motions, sample_prompts
 from motionkit.text import Prompt
@@ -48,21 +49,6 @@ def prompts_for(record: Record) -> list[Prompt]:
     if isinstance(record, MotionBatch):
         return sample_prompts(record)
     return [Prompt((TEXTS[index % len(TEXTS)],), (1,), key=f"sample-{index}") for index in range(len(record))]
-
-
-def rows(record: Any, index: Sequence[int]) -> Any:
-    """Return the samples at `index`, as copies."""
-    if isinstance(record, MotionBatch):
-        return _motions(record, record.features[list(index)], record.lengths[list(index)])
-    return replace(record, **{name: _take(value, index) for name, value in contents(record).items()})
-
-
-def contents(record: Any) -> dict[str, Any]:
-    """Return the tensors and lists that a record is made of, by name."""
-    if isinstance(record, MotionBatch):
-        return {"features": record.features, "lengths": record.lengths}
-    found = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value for name, value in found.items() if name != "device"}
 
 
 def equal(first: Any, second: Any) -> bool:
@@ -107,7 +93,3 @@ def spoiled(record: Any) -> Any:
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:
     return MotionBatch(features, lengths, skeleton=record.skeleton, fps=record.fps)
-
-
-def _take(value: Any, index: Sequence[int]) -> Any:
-    return value[list(index)] if isinstance(value, Tensor) else [value[i] for i in index]

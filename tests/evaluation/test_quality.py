@@ -47,7 +47,7 @@ def parts() -> tuple[Any, list[Any], Any]:
 
 def test_clips_themselves_have_distance_zero(parts: tuple[Any, list[Any], Any]) -> None:
     policy, clips, judge = parts
-    same = measure_quality(Oracle(policy, clips), clips, judge, judge.tmr, steps=3, guidance=1.0)  # type: ignore[arg-type]
+    same = measure_quality(Oracle(policy, clips), clips, judge, judge.space, steps=3, guidance=1.0)  # type: ignore[arg-type]
     assert same.fid == pytest.approx(0.0, abs=1e-3)
     assert same.score == pytest.approx(same.real, abs=1e-4)
     assert same.count == 80
@@ -57,7 +57,7 @@ def test_clips_themselves_have_distance_zero(parts: tuple[Any, list[Any], Any]) 
 def test_spoilt_clips_are_farther_and_score_less(parts: tuple[Any, list[Any], Any]) -> None:
     policy, clips, judge = parts
     found = [
-        measure_quality(Oracle(policy, clips, offset), clips, judge, judge.tmr, steps=3, guidance=1.0)  # type: ignore[arg-type]
+        measure_quality(Oracle(policy, clips, offset), clips, judge, judge.space, steps=3, guidance=1.0)  # type: ignore[arg-type]
         for offset in (0.3, 1.0)
     ]
     assert 0.01 < found[0].fid < found[1].fid

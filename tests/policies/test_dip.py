@@ -210,7 +210,8 @@ def test_blocks_follow_each_other(released: tuple[Path, dict[str, Tensor]], sour
     ]
     noise, plan = NoiseSource(5), plan_steps(policy)
     done = sample(policy, prompts, plan, noise, guidance=2.5)
-    assert done.motions.features.shape == (2, 120, 263)
+    assert done.motions.features.shape == (2, 100, 263)
+    assert done.mask.sum(1).tolist() == [100, 36]
     assert done.lengths.tolist() == [100, 36]
 
     betas = []
@@ -250,7 +251,7 @@ def test_a_motion_does_not_depend_on_what_is_made_with_it_and_may_be_long(
     plan = plan_steps(policy, steps=3)
     both = sample(policy, [long, short], plan, NoiseSource(0)).motions.features
     alone = sample(policy, [short], plan, NoiseSource(0)).motions.features
-    assert both.shape[1] == 440
+    assert both.shape[1] == 410
     assert torch.allclose(both[1, :50], alone[0, :50], atol=1e-5)
     begun = sample(policy, [Prompt(("he walks on",), (90,), "a")], plan, NoiseSource(0)).motions.features
     assert torch.allclose(both[0, :90], begun[0, :90], atol=1e-4)

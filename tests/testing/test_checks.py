@@ -172,12 +172,18 @@ def test_a_component_says_what_its_reward_reads(site: Any) -> None:
         "        return RewardScores(torch.tensor([float(len(text)) for text in texts.texts]))\n"
         "component = Component('Length of a text.', Options, 'count_words:Count', reads='text')\n"
         "odd = Component('Odd.', Options, 'count_words:Count', reads='sound')\n"
+        "lost = Component('Lost.', Options, 'count_words:Count', reads='text', twin='nobody')\n"
+        "paired = Component('Paired.', Options, 'count_words:Count', reads='text', twin='count')\n"
     )
-    entries = "[motionkit.rewards]\ncount = count_words:component\nodd = count_words:odd\n"
+    names = {"count": "component", "odd": "odd", "lost": "lost", "paired": "paired"}
+    entries = "[motionkit.rewards]\n" + "".join(f"{name} = count_words:{of}\n" for name, of in names.items())
     site.install("count-words", entries, count_words=source)
     check_reward("count")
     with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask or text"):
         check_component("rewards", "odd")
+    with pytest.raises(AssertionError, match="Its twin 'nobody' is no other reward that is installed"):
+        check_component("rewards", "lost")
+    check_component("rewards", "paired")
 
 
 def test_samples_have_lengths_segments_and_nan_padding() -> None:

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_settings import RetrievalSettings, TextToMotionSettings
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
-from motionkit.config import Chosen, Cli, Settings, slot
 
 _STARTER = "starter"
-
-
-class RetrievalSettings(Settings):
-    """Settings of `motionkit eval retrieval`."""
-
-    dataset: Chosen | None = slot(
-        "datasets", None, description="Dataset; default: that of the run.", gives=("text-motion", "composite")
-    )
-    split: Annotated[Literal["val", "test"], Cli("--split")] = Field(
-        "val", description="Split to measure on; that test was opened is noted in the run."
-    )
-    stats: Annotated[Path | None, Cli("--stats")] = Field(None, description="Folder with TMR's own mean and std.")
-    text_model: Annotated[str, Cli("--text-model")] = Field(
-        "", description="Text model: name, folder, hub id, or precomputed token_embeddings folder."
-    )
-    threshold: Annotated[float, Cli("--threshold")] = Field(
-        0.95, ge=0, le=1, description="Protocol threshold: captions count as alike from a cosine of 2 X - 1 on."
-    )
-    nsim: Annotated[Path | None, Cli("--nsim")] = Field(
-        None, description="Protocol nsim: file with one clip id a line; default: 100 items are chosen."
-    )
-    device: Annotated[str, Cli("--device")] = Field("auto", description="auto, cpu, mps, cuda, cuda:N or N.")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,6 +22,27 @@ def register(app: typer.Typer) -> None:
     @app.callback()
     def group() -> None:
         """Measure a model by a named protocol."""
+
+    @settings_command(app, TextToMotionSettings, name="eval text-to-motion")
+    def text_to_motion(
+        settings: TextToMotionSettings,
+        policy: Annotated[
+            str, typer.Argument(metavar="POLICY", help="Run, policy folder or model%09d.pt; default: the starter's.")
+        ] = "",
+        explain: Annotated[
+            bool, typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
+        ] = False,
+    ) -> Mapping[str, Any]:
+        """Measure a policy as the field does: R-precision, MM-Dist, FID, Diversity, MultiModality, and physics.
+
+        A folder gets a file per replication and evaluation.html. Without POLICY the starter's policy is measured.
+        """
+        from motionkit.cli.commands._eval_run import explained, run_text_to_motion
+
+        if explain:
+            return explained()
+        say("eval text-to-motion: loading torch, data and weights")
+        return run_text_to_motion(settings, policy or _STARTER)
 
     @settings_command(app, RetrievalSettings, name="eval retrieval")
     def retrieval(
@@ -69,8 +66,6 @@ def register(app: typer.Typer) -> None:
         clips = dataset.clips(settings.split)
         with working("eval retrieval", len(clips)) as step:
             result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
-        for text in result.notes:
-            say(text)
         return {
             "model": found.path,
             "dataset": chosen.label,
@@ -78,5 +73,6 @@ def register(app: typer.Typer) -> None:
             "candidates": result.candidates,
             "protocols": result.protocols,
             "notes": list(result.notes),
+            "closing": result.notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
         }

@@ -97,9 +97,10 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
             fix="use a trans_enc or trans_dec checkpoint.",
         )
     if args.get("emb_policy", "add") != "add" or args.get("keyframe_cond_type"):
+        policy, keyframes = (str(args.get(name, ""))[:40] for name in ("emb_policy", "keyframe_cond_type"))
         raise MotionkitError(
-            f"{origin} is a variant of DiP that motionkit does not run (emb_policy {args.get('emb_policy')!r}, "
-            f"keyframe_cond_type {args.get('keyframe_cond_type', '')!r}).",
+            f"{origin} is a variant of DiP that motionkit does not run (emb_policy {policy!r}, "
+            f"keyframe_cond_type {keyframes!r}).",
             fix="use DiP_no-target_10steps_context20_predict40, or another file with emb_policy add.",
         )
     if args.get("unconstrained") or args.get("cond_mode") == "no_cond":

@@ -20,6 +20,7 @@ class JointSpaceOptions(Group):
     """What every reward of a joint space has."""
 
     clamp: float = Field(20.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
+    device: str = Field("", description="Device of the network, such as cuda:1; empty: that of the policy.")
 
 
 class ScoreOptions(JointSpaceOptions):

@@ -19,6 +19,7 @@ from motionkit.evaluation import (
     RewardAlarms,
     describe_shared,
     open_judge,
+    open_reward,
     refuse_one_split,
     require_fit,
     shared_sources,
@@ -80,13 +81,15 @@ class GrpoTrainer:
         if not prompts:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
         require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)
-        self.rewards = [(chosen.build(dataset=dataset, device=device), chosen.weight) for chosen in settings.reward]
+        self.rewards = [(open_reward(chosen, dataset, device=device), chosen.weight) for chosen in settings.reward]
         named = {
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
         self._try_rewards(dataset)
         able = [plugins.get(chosen.kind, chosen.name).gradient for chosen in settings.reward]
-        self.inputs = inputs_of({"policy": self.policy, **named})
+        # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
+        anywhere = {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
+        self.inputs = inputs_of({"policy": self.policy, **named}) | anywhere
         self.grpo = GRPO(
             self.policy,
             RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
@@ -142,9 +145,12 @@ class GrpoTrainer:
             return {}
         judge = None
         if settings.judge:
-            judge, why = open_judge(self.settings.judge, dataset, device=self.device)
+            rewards = [(chosen, reward) for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)]
+            judge, why = open_judge(self.settings.judge, dataset, device=self.device, trained=rewards)
             if judge is None:
                 _logger.info("no judge, so reward hacking cannot be detected: %s", why)
+            elif why:
+                _logger.warning("%s", why)
         # The questions are the same for every training seed, so that runs can be compared.
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.

@@ -170,7 +170,7 @@ class PretrainMDM:
         """Compare samples with real clips, and keep some for the page; None without a judge."""
         clips = self._val_clips[: self.settings.train.samples]
         judge = self._judge
-        tmr = getattr(judge, "tmr", None)
+        tmr = getattr(judge, "space", None)
         if judge is None or tmr is None or len(clips) < 2:
             return None
         _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
