@@ -11,7 +11,7 @@ from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.encoders.t2m import Crop
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
-from motionkit.runs import Run
+from motionkit.runs import Run, next_commands, peek
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
@@ -147,6 +147,11 @@ def test_what_it_writes_opens(finished, data):
             ours.encode_motions(clip.features[None], length), theirs.encode_motions(clip.features[None], length)
         )
         assert torch.equal(ours.encode_tokens(tokens), theirs.encode_tokens(tokens))
+
+
+def test_what_to_type_next(finished):
+    out, _, _ = finished
+    assert f"motionkit grpo --reward mdm-dense --reward.weights {out}/evaluator" in next_commands(peek(out))
 
 
 def test_resume_gives_the_same_bits(data, tmp_path):
