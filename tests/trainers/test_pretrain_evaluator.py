@@ -11,9 +11,9 @@ from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.encoders.t2m import Crop
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
-from motionkit.runs import Run
+from motionkit.runs import Run, next_commands, peek
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
-from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
@@ -31,12 +31,12 @@ def test_losses_by_hand():
     none = torch.zeros(3, 3, dtype=torch.bool)
     # Right pairs 0, 5, 2; with a shift of 1 the wrong ones are (0, 1), (1, 2), (2, 0).
     wrong = (4**2 + (4 - 10**0.5) ** 2 + 3**2) / 3
-    assert float(contrastive(d, 1, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3 + wrong, rel=1e-5)
+    assert float(hinge(d, 1, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3 + wrong, rel=1e-5)
     same = none.clone()
     same[0, 1] = True
     less = ((4 - 10**0.5) ** 2 + 3**2) / 3
-    assert float(contrastive(d, 1, margin=4.0, same=same)) == pytest.approx((0 + 25 + 4) / 3 + less, rel=1e-5)
-    assert float(contrastive(d, 3, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3, rel=1e-5)
+    assert float(hinge(d, 1, margin=4.0, same=same)) == pytest.approx((0 + 25 + 4) / 3 + less, rel=1e-5)
+    assert float(hinge(d, 3, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3, rel=1e-5)
     log = torch.log_softmax(-d / 2, 1).diagonal().mean() + torch.log_softmax(-d.T / 2, 1).diagonal().mean()
     assert float(nce(d, temperature=2.0, same=none)) == pytest.approx(-float(log) / 2, rel=1e-5)
     without = torch.log_softmax(-d[0, [0, 2]], 0)[0]
@@ -149,6 +149,11 @@ def test_what_it_writes_opens(finished, data):
         assert torch.equal(ours.encode_tokens(tokens), theirs.encode_tokens(tokens))
 
 
+def test_what_to_type_next(finished):
+    out, _, _ = finished
+    assert f"motionkit grpo --reward mdm-dense --reward.weights {out}/evaluator" in next_commands(peek(out))
+
+
 def test_resume_gives_the_same_bits(data, tmp_path):
     config = settings(data, run=RunSettings(num_steps=6))
     whole, _ = trained(config, tmp_path / "whole")
@@ -164,16 +169,16 @@ def test_words_of_the_user(data, tmp_path):
     trainer.prepare()
     assert trainer.evaluator.words.width == 12
     assert trainer.describe()["words"] == 12
-    assert set(trainer._losses(trainer._batches()(1))) == {"contrastive", "nce"}
+    assert set(trainer._losses(trainer._batches()(1))) == {"hinge", "nce"}
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
 
 
 def test_the_published_loss_alone(data):
-    trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "contrastive": 1}))
+    trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "hinge": 1}))
     trainer.prepare()
-    assert set(trainer._losses(trainer._batches()(1))) == {"contrastive"}
+    assert set(trainer._losses(trainer._batches()(1))) == {"hinge"}
 
 
 def test_words_are_left_out_at_their_rate(data):

@@ -41,7 +41,7 @@ class EvaluatorLossSettings(Group):
     """The two losses on distances of the co-embedding."""
 
     margin: float = Field(default=10.0, gt=0, description="Distance from which a wrong pair costs nothing (10).")
-    contrastive: float = Field(
+    hinge: float = Field(
         default=0.1, ge=0, description="Weight of the published loss: d^2 of pairs, (margin - d)^2 of one wrong pair."
     )
     nce: float = Field(

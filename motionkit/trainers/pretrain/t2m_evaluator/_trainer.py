@@ -34,7 +34,7 @@ from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches, below
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
-from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
@@ -208,7 +208,7 @@ class PretrainEvaluator:
         distance = distances(text.float(), motion.float())
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
-        parts = {"contrastive": contrastive(distance, shift, margin=loss.margin, same=same)}
+        parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
         if loss.nce:
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same)
         return parts
