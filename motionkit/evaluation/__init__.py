@@ -7,6 +7,7 @@ from motionkit.evaluation._alarms import (
     drift_alarms,
     judge_ratio,
 )
+from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -15,21 +16,25 @@ from motionkit.evaluation._leaks import describe_shared, refuse_one_split, share
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._quality import Quality, measure_quality
+from motionkit.evaluation._real import real_motions
 from motionkit.evaluation._shown import Shown
 from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
 __all__ = [
     "MIN_RATIO",
     "PATIENCE",
+    "Calibration",
     "FoundModel",
     "HeldOut",
     "Measured",
     "Paired",
     "Quality",
     "RewardAlarms",
+    "RewardFigures",
     "Samples",
     "Shown",
     "Walk",
+    "calibrate",
     "compare",
     "compare_measured",
     "describe_shared",
@@ -41,6 +46,7 @@ __all__ = [
     "open_judge",
     "open_model",
     "open_reward",
+    "real_motions",
     "refuse_one_split",
     "require_fit",
     "sample",
