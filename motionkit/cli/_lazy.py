@@ -50,14 +50,17 @@ class LazyCommand(TyperCommand):
         if wants_help:
             show_whole_names()
         command = self.build(args)
-        if not (wants_help or extra.get("resilient_parsing") or hasattr(command, "commands")):
-            options = options_of(command)
+        part, words = command, args
+        path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
+        if args and args[0] in getattr(command, "commands", {}):
+            part, words, path = command.commands[args[0]], args[1:], f"{path} {args[0]}"
+        if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
+            options = options_of(part)
             # The guides' table is read where there is something to look up, not at every start.
-            if any(word.startswith("--") and word.partition("=")[0] not in options for word in args):
+            if any(word.startswith("--") and word.partition("=")[0] not in options for word in words):
                 from motionkit.cli._guide_answer import refuse_old_options
 
-                path = f"{parent.command_path} {self.name}" if parent is not None else f"motionkit {self.name}"
-                refuse_old_options(path.removeprefix("motionkit "), args, options)
+                refuse_old_options(path.removeprefix("motionkit "), words, options)
         try:
             return command.make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:
@@ -187,16 +190,19 @@ def _commands_with(option: str) -> list[str]:
 
 
 def command_names() -> list[str]:
-    """Return the names of our own commands; those of groups are left out."""
+    """Return the names of our own commands; of groups only the commands of `eval`, which take models as others do."""
     trainers = [entry.name.replace(".", " ") for entry in plugins.scan().of("trainers") if entry.builtin]
-    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins"))]
+    kinds = [f"eval {kind}" for kind in getattr(built_in("eval"), "commands", {})]
+    return [*trainers, *(row.name for row in rows() if row.name not in ("runs", "config", "plugins", "eval")), *kinds]
 
 
 def built_in(name: str) -> Any:
     """Return our own command called `name` (``pretrain mdm``) with the options it has by default; None if none is."""
+    first, _, kind = name.partition(" ")
     for row in rows():
-        if row.name == name:
-            return LazyCommand(name, "", "", partial(load_register, row.target)).build()
+        if row.name == first:
+            command = LazyCommand(first, "", "", partial(load_register, row.target)).build()
+            return getattr(command, "commands", {}).get(kind) if kind else command
     for entry in plugins.scan().of("trainers"):
         if entry.builtin and entry.name == name.replace(" ", "."):
             return LazyCommand(name, "", "", partial(_trainer, f"motionkit:{entry.name}")).build()

@@ -22,13 +22,18 @@ SWITCHES = frozenset(
 """Options of the guides that take no value."""
 
 _NAMES = frozenset(name for row in guide_options() for name in row.guide)
-_REQUIRED = {"grpo": {"--model_path", "--save_dir"}, "compose": {"--output_dir"}}
+_REQUIRED = {
+    "grpo": {"--model_path", "--save_dir"}, "compose": {"--output_dir"}, "eval text-to-motion": {"--model_path"},
+}  # fmt: skip
 """Options that a guide's command cannot do without; a command that has them and nothing new is a guide's."""
+
+_SHARED = ("grpo", "eval text-to-motion")
+"""Commands whose rules read options that are called the same in the guides."""
 
 _NEUTRAL = ("--json", "--dry-run")
 _ORDER = (
     "algorithm", "policy", "dataset", "prompts", "reward", "run.num_steps", "rollout", "optim", "objective", "sampler",
-    "lora", "run", "device", "seed",
+    "lora", "run", "split", "evaluator", "mode", "device", "seed",
 )  # fmt: skip
 _FEW, _LINE = 3, 76
 """Flags, and characters, of a command that still stands on one line."""
@@ -101,7 +106,7 @@ def read(command: str, words: Sequence[str], known: Mapping[str, bool], *, scrip
         if not name.startswith("--"):
             draft.places.append(word)
             continue
-        is_old = old in _NAMES and (name not in known or (command == "grpo" and name == old))
+        is_old = old in _NAMES and (name not in known or (command in _SHARED and name == old))
         takes = old not in SWITCHES if is_old else known.get(name, True)
         if takes and not equals and rest and not _is_option(rest[0]):
             value = rest.pop(0)

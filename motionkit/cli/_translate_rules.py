@@ -188,6 +188,20 @@ def _profile(draft: Draft) -> None:
         draft.dropped.append(f"--base-config {base}: copy it to {output} first, --write-config adds to the file")
 
 
+def _evaluation(draft: Draft) -> None:
+    """Name what the guides take for granted: the test split, and an evaluator in the working folder."""
+    if path := draft.old.pop("--model_path", ""):
+        draft.places.append(path)
+    if not draft.whole:
+        return
+    kit = any(words[1:] == (name,) for _, words in draft.flags for name in ("kit", ROOTS["kit"]))
+    draft.add("split", "--split", "test")
+    draft.add("evaluator.weights", "--evaluator", "kit" if kit else "t2m")
+    draft.add("evaluator.glove", "--glove", "glove")
+    draft.changes.append(("split", "test", "val"))
+    draft.changes.append(("evaluator", "t2m and glove, here", "the starter's"))
+
+
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
     """Leave out options; `why` is empty when their value changes nothing."""
     for name in names:
@@ -208,5 +222,6 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "grpo": (_algorithm, _dataset, _lora, _sizes, _rewards, _tracker),
     "compose": (_compose,),
     "profile": (_profile,),
+    "eval text-to-motion": (_dataset, _evaluation),
 }
 """The rules of each command; what they leave is translated by the table."""

@@ -32,7 +32,8 @@ def settings_command(
 
     Further parameters are ordinary Typer parameters. What the command returns is printed as the ``--json`` document,
     after ``schema``, ``command`` and ``status``. Its ``text`` and ``table`` (see `motionkit.cli.output.tables`) are
-    printed without ``--json``, and its ``failure``, a `MotionkitError` or None, ends the command after that.
+    printed without ``--json``, then its ``closing``, lines for people on stderr, and its ``failure``, a
+    `MotionkitError` or None, ends the command after that.
     ``--dry-run`` prints the settings and does not call it, only `check`.
 
     Args:
@@ -52,11 +53,15 @@ def settings_command(
                 show_plan(label, resolved, {}, as_json=as_json)
                 return
             document = dict(handler(resolved.settings, **arguments) or {})
-            text, tables, failure = (document.pop(key, None) for key in ("text", "table", "failure"))
+            text, tables, closing, failure = (
+                document.pop(key, None) for key in ("text", "table", "closing", "failure")
+            )
             if text and not as_json:
                 output.write(text)
             if not as_json:
                 output.tables(tables)
+                for line in closing or ():
+                    output.say(line, whole=line.startswith(("next: ", "      ")))
             output.finish({"command": label, **document}, failure, json=as_json)
 
         add_command(app, model, run, label, like=handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 _SMALLEST = 16
 _SLACK = 1.25
 _MOST_FRAMES = 32768
+_CHUNK = 64
 
 
 @dataclass(frozen=True)
@@ -121,3 +123,40 @@ def encode_crops(
         torch.cat([ok, ok.new_zeros(1)])[back],
         torch.cat([cut, cut.new_zeros(1)])[back],
     )
+
+
+class CropEncoder(Protocol):
+    """What encodes crops of motions."""
+
+    mean: Tensor
+
+    def encode_crops(self, features: Tensor, crops: Sequence[Crop]) -> CropLatents:
+        """Encode crops of ``[N, T, F]`` motions."""
+        ...
+
+
+def encode_clips(
+    model: CropEncoder,
+    clips: Sequence[Tensor],
+    crops: Sequence[Crop] = (),
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Tensor:
+    """Return latents ``[N, D]`` of clips of any lengths, a few clips at a time.
+
+    Args:
+        model: The encoder.
+        clips: N clips ``[T, F]``, unnormalised.
+        crops: Part of each clip; whole clips when empty. Rows are not looked at.
+        progress: Called with how many clips are done since its last call.
+    """
+    crops = crops or [Crop(0, 0, len(clip)) for clip in clips]
+    latents = []
+    for first in range(0, len(clips), _CHUNK):
+        part = clips[first : first + _CHUNK]
+        batch = torch.nn.utils.rnn.pad_sequence(list(part), batch_first=True)
+        rows = [Crop(i, crop.start, crop.length) for i, crop in enumerate(crops[first : first + _CHUNK])]
+        latents.append(model.encode_crops(batch.to(model.mean.device), rows).mu)
+        if progress is not None:
+            progress(len(part))
+    return torch.cat(latents)

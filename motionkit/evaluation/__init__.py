@@ -8,6 +8,7 @@ from motionkit.evaluation._alarms import (
     judge_ratio,
 )
 from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
+from motionkit.evaluation._data import dataset_for, open_test_split
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -17,6 +18,13 @@ from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._quality import Quality, measure_quality
 from motionkit.evaluation._real import real_motions
+from motionkit.evaluation._retrieval import (
+    RetrievalResult,
+    measure_retrieval,
+    open_retrieval,
+    read_nsim,
+    retrieval_protocols,
+)
 from motionkit.evaluation._shown import Shown
 from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
@@ -29,6 +37,7 @@ __all__ = [
     "Measured",
     "Paired",
     "Quality",
+    "RetrievalResult",
     "RewardAlarms",
     "RewardFigures",
     "Samples",
@@ -37,18 +46,24 @@ __all__ = [
     "calibrate",
     "compare",
     "compare_measured",
+    "dataset_for",
     "describe_shared",
     "drift_alarms",
     "export_model",
     "generate",
     "judge_ratio",
     "measure_quality",
+    "measure_retrieval",
     "open_judge",
     "open_model",
+    "open_retrieval",
     "open_reward",
+    "open_test_split",
+    "read_nsim",
     "real_motions",
     "refuse_one_split",
     "require_fit",
+    "retrieval_protocols",
     "sample",
     "segment_bounds",
     "shared_sources",

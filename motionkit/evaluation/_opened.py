@@ -8,11 +8,13 @@ from typing import Any
 
 from motionkit import plugins, runs, weights
 from motionkit.documents import read_json
-from motionkit.encoders.tmr import is_native
+from motionkit.encoders import t2m, tmr
 from motionkit.errors import MotionkitError
 
 STARTER = "starter"
 _POLICY, _DOCUMENT, _TMR = "policy", "policy.json", "tmr"
+_AS_TMR = ("rewards", "tmr-dense")
+_AS_EVALUATOR = ("rewards", "mdm-matching")
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class FoundModel:
 
     Attributes:
         path: What was asked for, as the policy's or the reward's own options take it.
-        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR.
+        kind: Plugin kind that reads it: ``policies``, or ``rewards`` for a TMR and an evaluator.
         plugin: Name of the plugin that reads it.
         what: What it is, in words.
         run: The run that made it, if it lies in one.
@@ -63,8 +65,11 @@ def open_model(path: str) -> FoundModel:
         step = f" at step {found.step}" if found.step else ""
         return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
     for folder in (place / _TMR, place):
-        if is_native(folder):
-            return FoundModel(path, "rewards", "tmr-dense", "a TMR", _run(folder.parent))
+        if tmr.is_native(folder):
+            return FoundModel(path, *_AS_TMR, "a TMR", _run(folder.parent))
+    for folder in (place / t2m.RUN_PART, place):
+        if t2m.is_native(folder):
+            return FoundModel(path, *_AS_EVALUATOR, "a text-to-motion evaluator", _run(folder.parent))
     if (info := _run(place)) is not None:
         raise MotionkitError(
             f"{path} is a run of `motionkit {info.command}` ({info.status}) that holds no model.",
@@ -107,7 +112,8 @@ def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> t
 def _file(path: str, place: Path) -> FoundModel:
     """Name a file by its tensors; a file that no reader knows goes to the policy, which refuses it by name."""
     what = weights.describe(weights.read(place))
-    return FoundModel(path, *(("rewards", "tmr-dense") if "TMR" in what else ("policies", "mdm")), what)
+    found = _AS_TMR if "TMR" in what else _AS_EVALUATOR if "Guo" in what else ("policies", "mdm")
+    return FoundModel(path, *found, what)
 
 
 def _run(folder: Path | None) -> runs.RunInfo | None:

@@ -26,11 +26,45 @@ def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     return mean, centred.T @ centred / (len(x) - 1)
 
 
-def frechet(first: Tensor, second: Tensor) -> float:
-    """Frechet distance of two sets of embeddings, taken as Gaussians.
+class FrechetReference:
+    """One side of Frechet distances, of which mean, covariance and its root are worked out once.
 
-    ``|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2))``. The trace of the root is the sum of the roots of the eigenvalues
-    of the symmetric ``C1^(1/2) C2 C1^(1/2)``, which needs no general matrix root and stays real.
+    Args:
+        embeddings: ``[N, D]``, usually of real motions.
+    """
+
+    def __init__(self, embeddings: Tensor) -> None:
+        self._mean, covariance = moments(embeddings)
+        self._trace = covariance.trace()
+        values, vectors = torch.linalg.eigh(covariance)
+        # Eigenvalues of a singular covariance are rounding noise of either sign; their roots would add up.
+        values = torch.where(values > _EIGEN_NOISE * values.amax().clamp(min=0.0), values, values.new_zeros(()))
+        self._root = (vectors * values.sqrt()) @ vectors.T
+
+    def distance(self, embeddings: Tensor) -> float:
+        """Return the Frechet distance to ``[M, D]`` embeddings, both taken as Gaussians.
+
+        ``|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2))``. The trace of the root is the sum of the roots of the
+        eigenvalues of the symmetric ``C1^(1/2) C2 C1^(1/2)``, which needs no general matrix root and stays real.
+
+        Raises:
+            MotionkitError: The widths differ.
+        """
+        if embeddings.shape[-1] != len(self._mean):
+            raise MotionkitError(
+                f"embeddings of width {len(self._mean)} and {embeddings.shape[-1]} cannot be compared."
+            )
+        mean, covariance = moments(embeddings)
+        # Similar to C1 C2, but symmetric: its eigenvalues are those of C1 C2.
+        product = self._root @ covariance @ self._root
+        inner = torch.linalg.eigvalsh((product + product.T) / 2)
+        inner = torch.where(inner > _EIGEN_NOISE**2 * inner.amax().clamp(min=0.0), inner, inner.new_zeros(()))
+        distance = (self._mean - mean).square().sum() + self._trace + covariance.trace() - 2 * inner.sqrt().sum()
+        return max(0.0, float(distance))
+
+
+def frechet(first: Tensor, second: Tensor) -> float:
+    """Frechet distance of two sets of embeddings; see `FrechetReference.distance`.
 
     Args:
         first: ``[N, D]``.
@@ -44,19 +78,33 @@ def frechet(first: Tensor, second: Tensor) -> float:
         >>> abs(frechet(embeddings, embeddings)) < 1e-6
         True
     """
-    if first.shape[-1] != second.shape[-1]:
-        raise MotionkitError(f"embeddings of width {first.shape[-1]} and {second.shape[-1]} cannot be compared.")
-    (m1, c1), (m2, c2) = moments(first), moments(second)
-    values, vectors = torch.linalg.eigh(c1)
-    # Eigenvalues of a singular covariance are rounding noise of either sign; their roots would add up.
-    values = torch.where(values > _EIGEN_NOISE * values.amax().clamp(min=0.0), values, values.new_zeros(()))
-    root = (vectors * values.sqrt()) @ vectors.T
-    # Similar to C1 C2, but symmetric: its eigenvalues are those of C1 C2.
-    product = root @ c2 @ root
-    inner = torch.linalg.eigvalsh((product + product.T) / 2)
-    inner = torch.where(inner > _EIGEN_NOISE**2 * inner.amax().clamp(min=0.0), inner, inner.new_zeros(()))
-    distance = (m1 - m2).square().sum() + c1.trace() + c2.trace() - 2 * inner.sqrt().sum()
-    return max(0.0, float(distance))
+    return FrechetReference(first).distance(second)
+
+
+def kid(first: Tensor, second: Tensor) -> float:
+    """Kernel distance of two sets of embeddings, which is unbiased for any number of them.
+
+    The squared maximum mean discrepancy with the kernel ``(a.b / D + 1)^3`` (Binkowski et al., ICLR 2018, "KID"),
+    pairs of an item with itself left out. It can be below 0 by chance.
+
+    Args:
+        first: ``[N, D]``, at least two.
+        second: ``[M, D]``, at least two.
+
+    Example:
+        >>> kid(torch.zeros(2, 1), torch.ones(2, 1))
+        7.0
+    """
+    x, y = first.double(), second.double()
+
+    def kernel(a: Tensor, b: Tensor) -> Tensor:
+        return (a @ b.T / a.shape[1] + 1) ** 3
+
+    def within(a: Tensor) -> Tensor:
+        table = kernel(a, a)
+        return (table.sum() - table.diagonal().sum()) / (len(a) * (len(a) - 1))
+
+    return float(within(x) + within(y) - 2 * kernel(x, y).mean())
 
 
 def diversity(embeddings: Tensor, first: Tensor, second: Tensor) -> float:

@@ -87,6 +87,34 @@ def retrieval_subset(similarity: Tensor, index: Sequence[int], *, ties: Ties = "
     return retrieval(similarity[chosen][:, chosen], ties=ties)
 
 
+def dissimilar(sentences: Tensor, count: int) -> list[int]:
+    """Choose items whose texts are unlike each other, for protocol ``nsim`` where there is no list.
+
+    Greedy: the item whose largest cosine to all others is smallest, then again and again the item whose largest cosine
+    to those chosen is smallest. TMR's own list (about 100 pairs) was made by another search, which is not published.
+
+    Args:
+        sentences: ``[N, F]`` unit-norm sentence embeddings.
+        count: How many.
+
+    Returns:
+        ``min(N, count)`` indices in ascending order.
+
+    Example:
+        >>> dissimilar(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), 2)
+        [0, 2]
+    """
+    cosine = sentences @ sentences.T
+    cosine.fill_diagonal_(-torch.inf)
+    nearest = cosine.amax(1)
+    chosen: list[int] = []
+    for _ in range(min(len(sentences), count)):
+        chosen.append(int(nearest.argmin()))
+        nearest = cosine[chosen[0]].clone() if len(chosen) == 1 else torch.maximum(nearest, cosine[chosen[-1]])
+        nearest[chosen] = torch.inf
+    return sorted(chosen)
+
+
 def guo_batches(count: int) -> list[list[int]]:
     """Return the batches of 32 of protocol ``guo``: indices into the sorted keys, shuffled by seed 0.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -93,4 +93,21 @@ class DiffusionPolicy(Protocol):
 
     def to(self, device: torch.device | str) -> Self:
         """Move network and statistics."""
+        ...
+
+
+@runtime_checkable
+class BlockwisePolicy(Protocol):
+    """What a diffusion policy that makes a motion block by block (DiP) has besides.
+
+    `motionkit.policies.sampling.sample` then calls ``predict`` with whole blocks.
+
+    Attributes:
+        block: Frames of a block.
+    """
+
+    block: int
+
+    def continued(self, condition: Any, x0: Tensor) -> Any:
+        """Return the condition of the block after `x0` (``[N, block, D]``, normalised)."""
         ...

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.motion import MotionBatch
-from motionkit.policies.base import Condition, DiffusionPolicy
+from motionkit.policies.base import BlockwisePolicy, Condition, DiffusionPolicy
 from motionkit.rl import NoiseSource, Predict, Rollout, StepNoise, StepPlan, length_mask, rollout, stable_hash
 from motionkit.text import Prompt
 
@@ -62,6 +63,9 @@ def sample(
         guidance: Classifier-free guidance scale.
         step: Part of the noise key; 0 everywhere outside training.
         walk: How an algorithm goes through the steps, and what it keeps of them; None keeps nothing.
+
+    Raises:
+        MotionkitError: `walk` with a policy that makes a motion block by block.
     """
     device = policy.normalizer.mean.device
     groups = torch.arange(len(prompts), device=device).repeat_interleave(samples)
@@ -70,13 +74,28 @@ def sample(
     lengths = torch.tensor([prompt.length for prompt in prompts], device=device)[groups]
     condition = policy.condition(prompts).select(groups)
     frames = policy.frames(lengths)
-    shape = (frames, policy.normalizer.mean.shape[-1])
-    walk = walk or (lambda predict, start, draw: rollout(predict, plan, start, draw, record=False))
-    done = walk(
-        lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
-        noise.start(step, keys, numbers, shape),
-        noise.steps(step, keys, numbers, shape, lengths),
-    )
+    if walk is not None:
+        refuse_blocks(policy)
+    go = walk or (lambda predict, start, draw: rollout(predict, plan, start, draw, record=False))
+
+    def made(condition: Condition, keys: Tensor, frames: int, lengths: Tensor) -> Rollout:
+        shape = (frames, policy.normalizer.mean.shape[-1])
+        return go(
+            lambda x, t: policy.predict(x, t, condition, lengths, guidance=guidance),
+            noise.start(step, keys, numbers, shape),
+            noise.steps(step, keys, numbers, shape, lengths),
+        )
+
+    if isinstance(policy, BlockwisePolicy):
+        size, blocks, current = policy.block, [], condition
+        for number in range(frames // size):
+            # Each block has noise of its own, so that a longer motion begins like a shorter one.
+            blocks.append(made(current, keys + number, size, torch.full_like(lengths, size)).x0)
+            current = policy.continued(current, blocks[-1])
+        frames = int(lengths.max())  # the last block is cut
+        done = Rollout(torch.cat(blocks, dim=1)[:, :frames], None)
+    else:
+        done = made(condition, keys, frames, lengths)
     return Samples(
         prompts=[prompt for prompt in prompts for _ in range(samples)],
         condition=condition,
@@ -86,6 +105,20 @@ def sample(
         motions=MotionBatch(policy.normalizer.denormalize(done.x0), lengths, skeleton=policy.skeleton, fps=policy.fps),
         rollout=done,
     )
+
+
+def refuse_blocks(policy: DiffusionPolicy) -> None:
+    """Refuse to train a policy that makes a motion block by block.
+
+    Raises:
+        MotionkitError: It does.
+    """
+    if isinstance(policy, BlockwisePolicy):
+        raise MotionkitError(
+            f"the policy is DiP, which makes a motion in blocks of {policy.block} frames; motionkit does not train it.",
+            why="an update learns from one chain of reverse steps per motion, and here every block has one.",
+            fix="train one without context_len, such as humanml_trans_dec_512_bert; DiP is for generate and eval.",
+        )
 
 
 def segment_bounds(prompts: Sequence[Prompt], device: torch.device) -> Tensor:

@@ -3,12 +3,13 @@
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
-from motionkit.runs._folder import PAGE
+from motionkit.runs._folder import PAGE, folder_of
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
-from motionkit.runs._lock import hold, still_holds
+from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
+from motionkit.runs._opened import note_test_split
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
@@ -18,6 +19,7 @@ from motionkit.runs._run import Run, open_run
 from motionkit.runs._writable import require_writable
 
 __all__ = [
+    "LOCK",
     "PAGE",
     "TENSORS",
     "Checkpoint",
@@ -32,11 +34,13 @@ __all__ = [
     "find_model",
     "find_one",
     "flatten_optimizer",
+    "folder_of",
     "hold",
     "load",
     "locate",
     "logging_into",
     "next_commands",
+    "note_test_split",
     "peek",
     "open_run",
     "refuse_command",

@@ -337,6 +337,7 @@ class Run:
         self._log_file.open()
         what = f"resumed after step {self.start_step}" if self._checkpoint else "started"
         _logger.info("%s %s: %s", self.command, what, self.directory)
+        self._trackers.open()
         return self
 
     def __exit__(

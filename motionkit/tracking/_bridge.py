@@ -8,7 +8,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ _MODULES = {
     "clearml": ("clearml",),
     "mlflow": ("mlflow",),
 }
+_DATABASE = ("sqlalchemy", "alembic")
+"""What mlflow-skinny needs besides, to keep a run in a file: since mlflow 3 that is a database."""
 
 
 class Tracker(Protocol):
@@ -48,11 +50,14 @@ def require_trackers(names: Sequence[str]) -> None:
     for name in names:
         if name not in _MODULES:
             raise MotionkitError(f"unknown tracker {name!r}.", fix=f"choose from {', '.join(_MODULES)}")
-        if not any(importlib.util.find_spec(module) for module in _MODULES[name]):
-            raise MotionkitError(
-                f"--track {name}: {name} is not installed.", why="nothing would be tracked.",
-                fix=f"pip install 'motionkit[{name}]'",
-            )  # fmt: skip
+        needed = [_MODULES[name], *([(module,) for module in _DATABASE] if name == "mlflow" and not _server() else [])]
+        for modules in needed:
+            if not any(importlib.util.find_spec(module) for module in modules):
+                raise MotionkitError(
+                    f"--track {name}: {modules[0]} is not installed.",
+                    why="nothing would be tracked.",
+                    fix=f"pip install 'motionkit[{name}]'",
+                )
 
 
 def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, bool | int | float | str]:
@@ -67,7 +72,7 @@ def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, bool 
 
 
 class Trackers:
-    """The open trackers of a run. A tracker that fails is switched off with one warning; the run goes on.
+    """The trackers of a run. A tracker that fails is switched off with one warning; the run goes on.
 
     Args:
         names: Names from `require_trackers`.
@@ -89,10 +94,16 @@ class Trackers:
         factories: Mapping[str, TrackerFactory] | None = None,
     ) -> None:
         self._live: dict[str, Tracker] = {}
+        self._folder, self._settings = folder, settings
+        self._makers: dict[str, Callable[[Path], Tracker]] = {}
         for name in names:
-            place = folder / name
-            make = (factories or {}).get(name) or _accelerate_factory(name)
-            self._guard(name, partial(self._open, name, partial(make, title, run_id, place), place, settings))
+            self._makers[name] = partial((factories or {}).get(name) or _accelerate_factory(name), title, run_id)
+
+    def open(self) -> None:
+        """Start all of them; one that cannot is left out."""
+        for name, make in self._makers.items():
+            place = self._folder / name
+            self._guard(name, partial(self._open, name, partial(make, place), place, self._settings))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,7 +135,19 @@ class Trackers:
             action()
         except Exception as error:
             self._live.pop(name, None)
-            _logger.warning("tracker %s failed and is switched off (%s); metrics.jsonl has everything", name, error)
+            said = str(error).strip().split("\n")[0] or type(error).__name__
+            _logger.warning("tracker %s failed and is switched off (%s); metrics.jsonl has everything", name, said)
+
+
+def _server() -> bool:
+    """Whether the user has a place for MLflow's runs."""
+    return "MLFLOW_TRACKING_URI" in os.environ
+
+
+@cache
+def _own_cache() -> str | None:
+    """Return the user's own cache folder of ClearML, as it was before the first run of this process."""
+    return os.environ.get("CLEARML_CACHE_DIR")
 
 
 def _accelerate_factory(name: str) -> TrackerFactory:
@@ -140,9 +163,13 @@ def _accelerate_factory(name: str) -> TrackerFactory:
         elif name == "wandb":
             tracker = tracking.WandBTracker(project, name=run, id=run_id, resume="allow", dir=str(place))
         elif name == "clearml":
-            tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run)
+            if os.environ.get("CLEARML_OFFLINE_MODE", "0").lower() in ("1", "true", "yes") and not _own_cache():
+                os.environ["CLEARML_CACHE_DIR"] = str(place.resolve())  # where ClearML keeps an offline session
+            # Without these ClearML patches torch and argparse, and takes up an older task of the same name.
+            own = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
+            tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **own)
         else:
-            if "MLFLOW_TRACKING_URI" not in os.environ:  # mlflow 3 no longer writes plain folders
+            if not _server():
                 mlflow = importlib.import_module("mlflow")
                 mlflow.set_tracking_uri(f"sqlite:///{(place / 'mlflow.db').resolve()}")
             tracker = tracking.MLflowTracker(project, logging_dir=str(place / "artifacts"), run_name=run)

@@ -87,6 +87,38 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     # physics of motions, everywhere
     ("physics/skate", "m/s", "down", "Horizontal foot speed while in contact, mean over samples."),
     ("physics/jerk", "m/s^3", "none", "Third derivative of joint positions; neither far above nor below real motion."),
+    (
+        "physics/penetration",
+        "m",
+        "down",
+        "How far the lowest joint is below the floor, frames within 5 mm counted as 0; mean over frames and samples.",
+    ),
+    (
+        "physics/float",
+        "m",
+        "none",
+        "How far the lowest joint is above the floor, frames within 5 mm counted as 0; mean over frames and samples.",
+    ),
+    # motionkit eval text-to-motion, in the space of the evaluator
+    ("eval/r_precision_1", "1", "up", "Texts whose own motion is the nearest of 32 (euclidean); ties count half."),
+    ("eval/r_precision_2", "1", "up", "Texts whose own motion is among the 2 nearest of 32."),
+    ("eval/r_precision_3", "1", "up", "Texts whose own motion is among the 3 nearest of 32."),
+    ("eval/mm_dist", "1", "down", "Distance of a text to its own motion, mean over whole batches of 32."),
+    ("eval/fid", "1", "down", "Frechet distance of the motions to the real ones of the split, both as Gaussians."),
+    (
+        "eval/kid",
+        "1",
+        "down",
+        "Unbiased kernel distance to the real motions (cubic kernel), beside a FID of too few motions.",
+    ),
+    (
+        "eval/fid_guide",
+        "1",
+        "down",
+        "Frechet distance of composite motions to single clips, as the guide has it: different by construction.",
+    ),
+    ("eval/diversity", "1", "none", "Distance of 300 random pairs of motions; best near that of real motions."),
+    ("eval/multimodality", "1", "none", "Distance of random pairs of motions of one text; more is more varied."),
     # held-out evaluation: the same prompts and noise before and after
     ("heldout/reward/mean", "1", "up", "Reward on held-out prompts, evaluation sampler, paired noise."),
     ("heldout/reward/delta", "1", "up", "heldout/reward/mean minus its value before training."),

@@ -17,7 +17,7 @@ from motionkit.cli import get_app
 from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
 from motionkit.policies.mdm import MDMSettings
-from motionkit.policies.mdm.api import new_policy, open_encoder
+from motionkit.policies.mdm.api import MDMNetwork, export_stock, new_policy, open_encoder
 
 
 def _run(*arguments: object) -> Result:
@@ -261,3 +261,27 @@ def test_a_name_of_a_format_that_nobody_writes_is_no_folder(cli, more):
     assert result.exit_code == 2
     assert ".fbx files cannot be written" in result.stderr
     assert not Path("walk.fbx").exists()
+
+
+def test_dip_goes_past_196_frames(tmp_path: Path, text_models: Any) -> None:
+    """A file in the layout of DiP, with a text model of its own, by the options of the policy alone."""
+    settings = MDMSettings(
+        arch="trans_dec", layers=1, latent_dim=16, num_heads=2, ff_size=16, diffusion_steps=10, mask_frames=True,
+        context_len=20, pred_len=40, text_encoder="distilbert", text_width=16,
+    )  # fmt: skip
+    path = export_stock(settings, MDMNetwork(settings), tmp_path / "dip", skeleton=HUMANML)
+    args = json.loads((path.parent / "args.json").read_text())
+    (path.parent / "args.json").write_text(json.dumps({**args, "text_width": 16}))
+    np.save(tmp_path / "Mean.npy", np.zeros(263, np.float32))
+    np.save(tmp_path / "Std.npy", np.ones(263, np.float32))
+    asked = ["--policy.checkpoint", path, "--policy.stats", tmp_path,
+             "--policy.text-model", text_models.distilbert("for-dip")]  # fmt: skip
+    done = _run("generate", "a man walks", tmp_path / "out", *asked, "--durations", "15", "--guidance-scale", "7.5",
+               "--json")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    (motion,) = json.loads(done.stdout)["motions"]
+    assert motion["frames"] == 300
+    assert np.load(tmp_path / "out" / motion["features"]).shape == (300, 263)
+    refused = _run("generate", "a man walks", tmp_path / "no", "--policy.prefix", tmp_path / "Mean.npy", "--json")
+    assert refused.exit_code == 2
+    assert "--policy.prefix has no effect here" in json.loads(refused.stdout)["error"]["message"]

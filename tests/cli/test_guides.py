@@ -23,8 +23,8 @@ Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
 GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
           "004-sa2va-rl.md")  # fmt: skip
-NOT_BUILT = {"eval", "tune-bayes", "tune", "train-mpl", "pretrain mpl-encoder", "reward-collect", "ppo", "reward-train",
-             "sa2va-rl"}  # fmt: skip
+NOT_BUILT = {"tune-bayes", "tune", "train-mpl", "pretrain mpl-encoder", "reward-collect", "ppo",
+             "reward-train", "sa2va-rl"}  # fmt: skip
 TMR = "./model/GRPO/tmr_weights"
 MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
 
@@ -69,7 +69,7 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
         error = json.loads(cli(*words, "--json").stdout)["error"]
         assert error["code"] == 2
         assert error["message"].endswith(" is a script of the training guides; nothing was started."), words
-        missing = re.search(r"not built yet: motionkit ([a-z-]+( mpl-encoder)?)\.", error["why"])
+        missing = re.search(r"not built yet: motionkit ([a-z-]+( mpl-encoder| text-to-motion)?)\.", error["why"])
         if missing:
             assert missing[1] in NOT_BUILT
             continue
@@ -84,13 +84,35 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             assert f"mdm-{kind}" in fix
             assert "t2m/text_mot_match/model/finest.tar" in fix
     assert seen["motionkit grpo"] > 20
-    assert set(seen) == {f"motionkit {name}" for name in ("grpo", "compose", "convert", "profile")}
+    assert set(seen) == {
+        f"motionkit {name}" for name in ("grpo", "compose", "convert", "profile", "eval text-to-motion")
+    }
     assert not Path("runs").exists()
 
 
 def test_what_is_not_built_is_really_not_there() -> None:
     for script in guide_scripts():
         assert (built_in(script.command) is None) == (script.command in NOT_BUILT)
+
+
+def test_the_evaluation_lines_of_guide_001_are_those_of_the_table(shared: Path, cli: Cli, dry: Dry, root: Path) -> None:
+    """All twelve of one model each, and the one of a composite set, as `docs/evaluation.md` shows them."""
+    lines = lines_of((shared / "guides" / GUIDES[1]).read_text(encoding="utf-8"))
+    asked = [words for words in lines if "eval.eval_humanml" in words]
+    assert len({words[words.index("--model_path") + 1] for words in asked}) == 13
+    rows = re.findall(r"^\| `(.*?)` \| `motionkit (.*?)` \|$", (root / "docs/evaluation.md").read_text(), re.M)
+    table = dict(rows)
+    assert len(table) == len(rows) == 13
+    for words in asked:
+        fix = fix_of(cli(*words, "--json"))
+        model = words[words.index("--model_path") + 1]
+        fix.remove("--json")
+        assert shlex.join(fix) == table[model]
+        assert parses(dry, fix) == "motionkit eval text-to-motion"
+        assert fix.count("--dataset") == 1
+    composite = table["./save/grpo_composite_k3/model_final.pt"]
+    assert "--dataset composite --dataset.path dataset/HumanML3D/composite/composite_k3_test.npy" in composite
+    assert "--k-segments 3" in composite
 
 
 def experiment(name: str, *more: str) -> str:
@@ -275,7 +297,7 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
     if flag in ("--num-steps", "--learning-rate"):
-        assert "  why  grpo, pretrain mdm, pretrain tmr have it.\n" in done.stderr
+        assert "  why  grpo, pretrain mdm, pretrain t2m-evaluator, pretrain tmr have it.\n" in done.stderr
 
 
 def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +332,6 @@ def test_the_page_shows_the_five_experiments_as_they_are_translated(root: Path, 
 
 def test_the_pages_old_commands_are_the_guides(root: Path, shared: Path) -> None:
     lines = from_guides(shared)
-    old = lines_of((root / PAGE).read_text(encoding="utf-8"))
+    old = [words for words in lines_of((root / PAGE).read_text(encoding="utf-8")) if words[1] == "-m"]
     assert len(old) == 5
     assert all(words in lines for words in old)

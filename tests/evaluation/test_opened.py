@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from motionkit import runs, starter
+from motionkit.encoders.t2m import load_evaluator, save_evaluator
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import export_model, open_model
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import open_policy
+
+from ..made.evaluators import release
 
 
 @pytest.fixture
@@ -52,6 +55,15 @@ def test_a_tmr_is_no_policy(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="is a TMR; it cannot be exported to mdm"):
         export_model(str(starter.weights_path("tmr")), "mdm", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_evaluator_is_no_policy(tmp_path: Path) -> None:
+    file = release(tmp_path) / "t2m/text_mot_match/model/finest.tar"
+    save_evaluator(tmp_path / "run" / "evaluator", load_evaluator(file))
+    for path in (file, tmp_path / "run", tmp_path / "run" / "evaluator"):
+        found = open_model(str(path))
+        assert (found.kind, found.plugin) == ("rewards", "mdm-matching")
+        assert "evaluator" in found.what
 
 
 def test_what_is_no_model_is_named(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
-"""Readers of policies, released MDM checkpoints and TMR models."""
+"""Readers of policies, released MDM checkpoints, TMR models and text-to-motion evaluators."""
 
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import torch
 
+from motionkit.encoders.t2m import EvaluatorSizes, WordTable, load_evaluator, new_evaluator, save_evaluator
 from motionkit.encoders.tmr import ActorSizes, load_tmr, new_tmr, save_tmr
 from motionkit.encoders.tmr import read_stats as read_tmr_stats
 from motionkit.motion import HUMANML, Normalizer
@@ -108,6 +110,30 @@ def _read_tmr(folder: Path) -> None:
     load_tmr(folder, text_model=_Words(384))
 
 
+def _make_evaluators(scratch: Path) -> None:
+    words = {word: row for row, word in enumerate(("sos", "eos", "unk", "walk"))}
+    table = np.ones((len(words), 5), dtype="f4")
+    sizes = EvaluatorSizes(263, 3, 3, 2, 2, 4, word=5)
+    std = torch.full((263,), 0.01)
+    model = new_evaluator(sizes, torch.zeros(263), std, WordTable(torch.from_numpy(table), words))
+    save_evaluator(scratch / "ours", model)
+    released, glove = scratch / "released", scratch / "released" / "glove"
+    for folder in (released / "model", released / "Comp_v6_KLD01" / "meta", glove):
+        folder.mkdir(parents=True)
+    nets = ("movement_encoder", "motion_encoder", "text_encoder")
+    state = {name: getattr(model, name).state_dict() for name in nets}
+    torch.save({**state, "opt_text_encoder": {}, "epoch": 1}, released / "model" / "finest.tar")
+    for part, value in {"mean": np.zeros(263), "std": np.full(263, 0.01)}.items():
+        np.save(released / "Comp_v6_KLD01" / "meta" / f"{part}.npy", value)
+    np.save(glove / "our_vab_data.npy", table)
+    (glove / "our_vab_words.pkl").write_bytes(pickle.dumps(list(words)))
+    (glove / "our_vab_idx.pkl").write_bytes(pickle.dumps(words))
+
+
+def _read_evaluator(folder: Path) -> None:
+    load_evaluator(folder)
+
+
 def _make_stats(scratch: Path) -> None:
     for name in ("f4", ">f8"):
         (scratch / name).mkdir()
@@ -125,5 +151,6 @@ READERS = (
     Reader("policy", _make_policies, _read_policy),
     Reader("released-mdm", _make_released, _export_policy),
     Reader("tmr", _make_tmrs, _read_tmr),
+    Reader("evaluator", _make_evaluators, _read_evaluator),
     Reader("statistics", _make_stats, _read_stats),
 )

@@ -252,6 +252,42 @@ def test_files_of_2022(make_policy: Make, tmp_path: Path, source: SimpleNamespac
     assert torch.equal(_ask(open_policy(MDMOptions(checkpoint=str(path)), dataset=source)), _ask(policy))
 
 
+def test_a_file_of_the_guides_code_needs_its_steps(
+    make_policy: Make, tmp_path: Path, source: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its args.json says 1000 for a base of 50: the default of an option, written before the base was read."""
+    policy, path, tensors, args = _released(make_policy, tmp_path)
+    final = tmp_path / "model_final.pt"
+    torch.save({"model": tensors, "optimizer": {"state": {}}, "step": 1000}, final)
+    torch.save({"model": tensors, "optimizer": {"state": {}}, "step": 500, "stats": {}}, path)
+    wrong = {**args, "diffusion_steps": 1000, "model_path": "./save/base_50steps/model000750000.pt"}
+    guides = {**wrong, "group_size": 4, "clip_epsilon": 0.2, "kl_penalty": 1.0}
+    for file, written in ((final, wrong), (final, guides), (path, guides)):
+        (tmp_path / "args.json").write_text(json.dumps(written))
+        with pytest.raises(MotionkitError, match=r"args\.json says 1000 diffusion steps") as error:
+            open_policy(MDMOptions(checkpoint=str(file)), dataset=source)
+        assert "./save/base_50steps/model000750000.pt" in error.value.why
+        assert "--policy.diffusion-steps 50" in error.value.fix
+        with caplog.at_level("INFO", logger="motionkit"):
+            opened = open_policy(MDMOptions(checkpoint=str(file), diffusion_steps=50), dataset=source)
+        assert "50 diffusion steps, not the 1000 of args.json" in caplog.text
+        assert (len(opened.schedule), opened.settings.diffusion_steps) == (50, 50)
+        assert torch.equal(_ask(opened), _ask(policy))
+        assert len(open_policy(MDMOptions(checkpoint=str(file), diffusion_steps=1000), dataset=source).schedule) == 1000
+    (tmp_path / "args.json").write_text(json.dumps({**guides, "diffusion_steps": 50}))
+    assert len(open_policy(MDMOptions(checkpoint=str(final)), dataset=source).schedule) == 50
+    (tmp_path / "args.json").write_text(json.dumps(wrong))  # a file of the MDM code: it has a thousand steps
+    assert len(open_policy(MDMOptions(checkpoint=str(path)), dataset=source).schedule) == 1000
+
+
+def test_the_steps_of_a_policy_folder_are_its_own(make_policy: Make, tmp_path: Path) -> None:
+    make_policy().save(tmp_path)
+    assert len(open_policy(MDMOptions(checkpoint=str(tmp_path), diffusion_steps=50)).schedule) == 50
+    with pytest.raises(MotionkitError, match=r"--policy\.diffusion-steps 20 has no effect") as error:
+        open_policy(MDMOptions(checkpoint=str(tmp_path), diffusion_steps=20))
+    assert "--inference-timesteps" in error.value.fix
+
+
 def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
     """A fine-tuned file with adapters beside its base weights, the way peft names them."""
     policy, path, tensors, args = _released(make_policy, tmp_path)
@@ -280,7 +316,7 @@ def test_peft_tensors_are_merged(make_policy: Make, tmp_path: Path, source: Simp
     ("change", "message"),
     [
         ({"arch": "gru"}, "gru"),
-        ({"context_len": 20, "pred_len": 40}, "DiP"),
+        ({"pred_len": 40}, "context_len 0 and pred_len 40"),
         ({"multi_target_cond": True}, "target joint"),
         ({"lambda_target_loc": 1.0}, "target joint"),
         ({"unconstrained": True}, "unconditional"),

@@ -50,6 +50,7 @@ def test_a_failing_tracker_is_switched_off_and_the_other_goes_on(
     good, bad = FakeTracker("", tmp_path), FakeTracker("", tmp_path, fail_at=2)
     made = {"tensorboard": lambda title, run_id, place: good, "wandb": lambda title, run_id, place: bad}
     trackers = Trackers(["tensorboard", "wandb"], tmp_path, "grpo/x", "id", {"seed": 1}, factories=made)
+    trackers.open()
     with caplog.at_level(logging.WARNING, logger="motionkit"):
         for step in (1, 2, 3):
             trackers.log(step, {"loss/total": 0.5, "reward/mean": math.nan})
@@ -67,6 +68,7 @@ def test_a_tracker_that_cannot_start_is_left_out(tmp_path: Path, caplog: pytest.
         raise PermissionError("no login")
 
     trackers = Trackers(["wandb"], tmp_path, "grpo/x", "id", {}, factories={"wandb": refuse})
+    trackers.open()
     assert trackers.names == ()
     assert "no login" in caplog.text
 
@@ -78,6 +80,32 @@ def test_absent_and_unknown_trackers_are_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(MotionkitError, match="mlflow is not installed") as caught:
         require_trackers(["mlflow"])
     assert (caught.value.code, caught.value.fix) == (2, "pip install 'motionkit[mlflow]'")
+
+
+def test_mlflow_needs_a_database_where_the_user_has_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mlflow-skinny alone writes nothing: it was switched off at the start of every run."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "mlflow" or None)
+    with pytest.raises(MotionkitError, match="--track mlflow: sqlalchemy is not installed") as caught:
+        require_trackers(["mlflow"])
+    assert caught.value.fix == "pip install 'motionkit[mlflow]'"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    require_trackers(["mlflow"])
+
+
+def test_a_tracker_that_cannot_start_is_named_in_the_log_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> FakeTracker:
+        raise PermissionError("no login\nand a page of details")
+
+    monkeypatch.setattr("motionkit.tracking._bridge._accelerate_factory", lambda name: refuse)
+    monkeypatch.setattr("motionkit.runs._run.require_trackers", lambda names: None)
+    with Run.create("grpo", {"track": ["wandb"]}, out=tmp_path / "run") as run:
+        run.log(1, {"loss/total": 0.5})
+    log = (tmp_path / "run/log.txt").read_text()
+    assert "WARNING tracker wandb failed and is switched off (no login); metrics.jsonl has everything\n" in log
+    assert (tmp_path / "run/metrics.jsonl").read_text().count("\n") == 1
 
 
 def test_tensorboard_for_real(tmp_path: Path) -> None:

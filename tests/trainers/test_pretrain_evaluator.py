@@ -14,7 +14,7 @@ from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.runs import Run
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
-from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator
+from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
 from ..made.evaluators import vocabulary
@@ -81,10 +81,10 @@ def settings(data, **changes):
     base = {
         "run": RunSettings(num_steps=120),
         "dataset": Chosen("datasets", "humanml", HumanMLOptions(root=data)),
-        "model": {"latent_dim": 16, "movement_hidden": 16, "movement": 16, "motion_hidden": 16, "text_hidden": 16},
-        "words": {"width": 16},
+        "model": {"latent_dim": 16, "movement_hidden": 32, "movement": 32, "motion_hidden": 32, "text_hidden": 32},
+        "words": {"width": 16, "dropout": 0.0, "noise": 0.0},
         "train": {"batch_size": 16, "val_clips": 40, "short": 36},
-        "optim": {"learning_rate": 5e-3, "warmup_steps": 2},
+        "optim": {"learning_rate": 5e-3, "warmup_steps": 10},
         "device": "cpu",
     }
     return PretrainEvaluatorSettings(**{**base, **changes})
@@ -166,7 +166,7 @@ def test_words_of_the_user(data, tmp_path):
     assert trainer.describe()["words"] == 12
     assert set(trainer._losses(trainer._batches()(1))) == {"contrastive", "nce"}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(MotionkitError, match="our_vab_data.npy, our_vab_words.pkl, our_vab_idx.pkl missing"):
+    with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
 
 
@@ -174,6 +174,26 @@ def test_the_published_loss_alone(data):
     trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "contrastive": 1}))
     trainer.prepare()
     assert set(trainer._losses(trainer._batches()(1))) == {"contrastive"}
+
+
+def test_words_are_left_out_at_their_rate(data):
+    tokens = [f"w{number}/NOUN" for number in range(20)]
+    generator = torch.Generator().manual_seed(0)
+    kept = [_thinned(tokens, 0.3, generator) for _ in range(200)]
+    assert sum(map(len, kept)) / 4000 == pytest.approx(0.7, abs=0.03)
+    assert all(row == sorted(row, key=tokens.index) for row in kept)
+    assert all(len(_thinned(["a/DET"], 0.99, generator)) == 1 for _ in range(20))
+
+    def sentences(**words):
+        trainer = PretrainEvaluator(settings(data, words={"width": 16, **words}))
+        trainer.prepare()
+        given = [("someone/NOUN", "walks/VERB")] * 50
+        found = trainer._disturbed(given, torch.Generator().manual_seed(0))
+        return found.words - trainer.evaluator.words.look_up(given).words if not words["dropout"] else found
+
+    assert sentences(dropout=0, noise=0).abs().max() == 0
+    assert float(sentences(dropout=0, noise=0.5).std()) == pytest.approx(0.5, rel=0.1)
+    assert 3 <= sentences(dropout=0.5, noise=0).counts.double().mean() < 4
 
 
 def test_tokens_of_the_dataset_are_used(data):

@@ -176,10 +176,11 @@ def _model(command: list[str]) -> Any:
     from motionkit.cli._lazy import load_register
     from motionkit.cli._table import rows
 
+    name = " ".join(command)
     for row in rows():
-        if command == [row.name]:
+        if command[:1] == [row.name]:
             load_register(row.target)(typer.Typer())
-            if row.name not in settings.models:
-                raise MotionkitError(f"'motionkit {row.name}' has no settings.", fix=f"motionkit {row.name} --help")
-            return settings.models[row.name]
+            if name not in settings.models:
+                raise MotionkitError(f"'motionkit {name}' has no settings.", fix=f"motionkit {row.name} --help")
+            return settings.models[name]
     return plugins.get("trainers", ".".join(command)).options

@@ -67,6 +67,11 @@ class Composite:
         return self._files[0].document.metadata.dataset_name
 
     @property
+    def source(self) -> TextMotionDataset | None:
+        """The dataset of the single clips, where ``root`` names its folder."""
+        return self._source
+
+    @property
     def splits(self) -> tuple[Split, ...]:
         """Splits that there is a file of."""
         have = {file.document.metadata.split for file in self._files}

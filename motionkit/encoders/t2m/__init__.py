@@ -1,6 +1,6 @@
 """The text-to-motion evaluator of Guo et al. (CVPR 2022): networks, strict loader, words, statistics."""
 
-from motionkit.encoders._crops import Crop, CropLatents
+from motionkit.encoders._crops import Crop, CropLatents, encode_clips
 from motionkit.encoders.t2m._beside import read_words
 from motionkit.encoders.t2m._load import RUN_PART, load_evaluator
 from motionkit.encoders.t2m._model import T2MEvaluator, Tagger
@@ -19,6 +19,7 @@ __all__ = [
     "T2MEvaluator",
     "Tagger",
     "WordTable",
+    "encode_clips",
     "is_native",
     "load_evaluator",
     "new_evaluator",

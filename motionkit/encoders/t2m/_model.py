@@ -170,7 +170,8 @@ class T2MEvaluator(nn.Module):
         """
         for text in dict.fromkeys(texts):
             if text not in self._texts:
-                with torch.no_grad():
+                # Not inference mode, whose tensors no later gradient may meet.
+                with torch.inference_mode(False), torch.no_grad():
                     self._texts[text] = self.encode_tokens([self.tokens_of(text)])[0]
         return torch.stack([self._texts[text] for text in texts]) if texts else self.mean.new_zeros(0, self.latent)
 

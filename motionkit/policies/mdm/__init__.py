@@ -32,6 +32,18 @@ class MDMOptions(Group):
         default="exact",
         description="exact: frames past a motion's end are never attended to; full: as in MDM's evaluation.",
     )
+    diffusion_steps: int | None = Field(
+        default=None,
+        ge=2,
+        le=10_000,
+        description="Steps the policy was trained with, where its args.json is wrong: files of the guides' GRPO code "
+        "say 1000 whatever their base has.",
+    )
+    prefix: Path | None = Field(
+        default=None,
+        description="DiP only: .npy of features that motions continue; default: the start of the prompt's own motion "
+        "in the dataset, else a person who stands still.",
+    )
 
 
 component = Component(

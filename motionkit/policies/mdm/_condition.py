@@ -16,19 +16,21 @@ class MDMCondition:
         text: ``[N, L, F]`` float32 features: of the whole text (L = 1), of each clause, or of each word.
         mask: ``[N, L]`` bool.
         windows: ``[N, L, 2]`` int64 frame range of each clause; None unless the network reads clauses.
+        prefix: ``[N, C, D]`` float32 clean, normalised frames that the motion continues; None unless it is DiP.
     """
 
     text: Tensor
     mask: Tensor
     windows: Tensor | None = None
+    prefix: Tensor | None = None
 
     def __len__(self) -> int:
         return self.text.shape[0]
 
     def select(self, index: Tensor) -> MDMCondition:
         """Return the rows `index` (``[N]`` int64), repeats allowed."""
-        windows = None if self.windows is None else self.windows[index]
-        return MDMCondition(self.text[index], self.mask[index], windows)
+        windows, prefix = (None if part is None else part[index] for part in (self.windows, self.prefix))
+        return MDMCondition(self.text[index], self.mask[index], windows, prefix)
 
     def repeat(self, times: int) -> MDMCondition:
         """Return all rows `times` times over, the whole block repeated."""
@@ -36,5 +38,5 @@ class MDMCondition:
 
     def to(self, device: torch.device | str) -> MDMCondition:
         """Move to `device`."""
-        windows = None if self.windows is None else self.windows.to(device)
-        return MDMCondition(self.text.to(device), self.mask.to(device), windows)
+        windows, prefix = (None if part is None else part.to(device) for part in (self.windows, self.prefix))
+        return MDMCondition(self.text.to(device), self.mask.to(device), windows, prefix)

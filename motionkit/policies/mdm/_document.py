@@ -43,7 +43,7 @@ class PolicyDocument(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         room = (self.settings.pos_embed_max_len - 1) * self.settings.patch_size
-        if self.max_length > room:
+        if self.max_length > room and not self.settings.context_len:  # a position per frame, but in DiP of a block
             raise ValueError(f"max_length {self.max_length} is more than the {room} frames that have a position")
         return self
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,8 +14,10 @@ from motionkit import starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import Normalizer, Skeleton
 from motionkit.policies.mdm import MDMOptions
+from motionkit.policies.mdm._dip import LONGEST, DiPPolicy
 from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._policy import MDMPolicy
+from motionkit.policies.mdm._prefix import Prefixes, read_prefix
 from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._stock import export_stock
@@ -23,6 +26,7 @@ from motionkit.runs import OutputFolder, find_model
 from motionkit.text import CachedEncoder, TextRecord, load_encoder
 
 STARTER = "starter"
+_log = logging.getLogger("motionkit.policies")
 _TEXT_OPTION = "--policy.text-model"
 
 
@@ -76,7 +80,13 @@ def open_policy(
             why="a policy is opened on its own; grpo opens a second one, which it measures KL to.",
             fix="leave policy.reference out.",
         )
-    parts = _read(options.checkpoint)
+    parts = _read(options.checkpoint, options.diffusion_steps)
+    if options.prefix is not None and not parts.settings.context_len:
+        raise MotionkitError(
+            "--policy.prefix has no effect here.",
+            why=f"{options.checkpoint} makes whole motions; DiP alone continues one.",
+            fix="leave it out.",
+        )
     if dataset is not None and dataset.skeleton.name != parts.skeleton.name:
         raise MotionkitError(
             f"the policy moves the {parts.skeleton.name} body, the dataset has the {dataset.skeleton.name} body.",
@@ -87,17 +97,27 @@ def open_policy(
         normalizer = read_stats(options.stats)
     elif normalizer is None:
         normalizer = _statistics(options.checkpoint, dataset)
-    policy = MDMPolicy(
-        parts.settings,
-        parts.network,
-        normalizer=normalizer,
-        skeleton=parts.skeleton,
-        encoder=_open_text(parts, options.text_model, device, typed=dataset is None),
-        fps=parts.fps,
-        max_length=parts.max_length,
-        padding=options.padding,
+    common: dict[str, Any] = {
+        "normalizer": normalizer,
+        "skeleton": parts.skeleton,
+        "encoder": _open_text(parts, options.text_model, device, typed=dataset is None),
+        "fps": parts.fps,
+        "max_length": parts.max_length,
+        "padding": options.padding,
+    }
+    if not parts.settings.context_len:
+        return MDMPolicy(parts.settings, parts.network, **common).to(device)
+    prefixes = _prefixes(parts, options.prefix, dataset)
+    return DiPPolicy(parts.settings, parts.network, prefixes=prefixes, **common).to(device)
+
+
+def _prefixes(parts: _Parts, file: Path | None, dataset: MotionSource | None) -> Prefixes:
+    _log.info("%s is DiP: its authors sample it with --guidance-scale 7.5", parts.origin)
+    body = parts.skeleton
+    given = None if file is None else read_prefix(file, body)
+    return Prefixes(
+        parts.settings.context_len, skeleton=body, fps=parts.fps, given=given, clips=getattr(dataset, "clips", None)
     )
-    return policy.to(device)
 
 
 def new_policy(
@@ -213,7 +233,7 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
     return folder / path.name, parts.settings.stock_obstacles()
 
 
-def _read(checkpoint: str) -> _Parts:
+def _read(checkpoint: str, steps: int | None = None) -> _Parts:
     path = starter.weights_path("mdm") if checkpoint == STARTER else Path(checkpoint).expanduser()
     if not path.exists():
         raise MotionkitError(f"{checkpoint} does not exist.", fix="check --policy.checkpoint.")
@@ -222,6 +242,13 @@ def _read(checkpoint: str) -> _Parts:
         path = _only_checkpoint(path)
     if found is not None:
         document, network, normalizer = read_policy(found.document, found.tensors)
+        if steps not in (None, document.settings.diffusion_steps):
+            raise MotionkitError(
+                f"--policy.diffusion-steps {steps} has no effect: {checkpoint} has "
+                f"{document.settings.diffusion_steps} steps.",
+                why="its own description says so; the option is for files whose args.json is wrong.",
+                fix="leave it out; --inference-timesteps samples with fewer.",
+            )
         return _Parts(
             document.settings,
             network,
@@ -233,10 +260,11 @@ def _read(checkpoint: str) -> _Parts:
             found.step,
             str(found.document),
         )
-    settings, network = read_released(path)
+    settings, network = read_released(path, steps)
     skeleton = skeleton_of(settings.features, checkpoint)
     text = TextRecord(encoder=settings.text_encoder)
-    return _Parts(settings, network, skeleton, skeleton.fps, 196, text, None, 0, str(path))
+    longest = LONGEST if settings.context_len else 196
+    return _Parts(settings, network, skeleton, skeleton.fps, longest, text, None, 0, str(path))
 
 
 def _only_checkpoint(folder: Path) -> Path:

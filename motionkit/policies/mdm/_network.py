@@ -51,6 +51,7 @@ class MDMNetwork(nn.Module):
         windows: Tensor | None = None,
         frame_mask: Tensor | None = None,
         drop: Tensor | None = None,
+        prefix: Tensor | None = None,
     ) -> Tensor:
         """Predict x0.
 
@@ -62,11 +63,16 @@ class MDMNetwork(nn.Module):
             windows: ``[N, L, 2]`` first and past-the-last frame of each clause (clause_frames only).
             frame_mask: ``[N, T]`` bool; frames outside are zeroed and not attended to. None = all attend.
             drop: ``[N]`` bool, True = without text.
+            prefix: ``[N, C, D]`` clean, normalised frames before x, which are attended to and not predicted (DiP).
 
         Returns:
             ``[N, T, D]`` float32.
         """
         settings, frames = self.settings, x.shape[1]
+        if prefix is not None:
+            # DiP (arXiv:2410.03441, section 3): one sequence [N, C + T, D], of which the last T frames are noisy.
+            x = torch.cat((prefix, x), dim=1)
+            frame_mask = None if frame_mask is None else F.pad(frame_mask, (prefix.shape[1], 0), value=True)
         # [N, T, D] -> [N, S, d] with S = ceil(T / patch) tokens of width d = latent_dim.
         tokens, token_mask = self._tokens(x, frame_mask)
         tokens = tokens + self._positions(tokens.shape[1])
@@ -86,7 +92,7 @@ class MDMNetwork(nn.Module):
         else:
             # MDM's trans_dec: the frames attend to the condition as memory [N, L, d].
             hidden = self._decode(condition + time, tokens, text_mask, token_mask, time)
-        return self._output(hidden, frames)
+        return self._output(hidden if prefix is None else hidden[:, prefix.shape[1] :], frames)
 
     def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         patch = self.settings.patch_size

@@ -221,6 +221,7 @@ class MDMPolicy(TextToMotionPolicy):
                 windows=condition.windows,
                 frame_mask=mask,
                 drop=drop,
+                prefix=condition.prefix,
             )
         return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +19,14 @@ from motionkit.policies.mdm._settings import MDMSettings, settings_from_args
 
 _FRAMES = "input_process.poseEmbedding.weight"
 _PEFT = "base_model.model."
+_TARGETS = "embed_target_cond."
+_DEFAULT_STEPS = 1000
+_GRPO_ARGS = {"group_size", "clip_epsilon", "kl_penalty"}
+_GRPO_FILE = {"model", "optimizer", "step"}
+_log = logging.getLogger("motionkit.policies")
 
 
-def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
+def read_released(path: Path, steps: int | None = None) -> tuple[MDMSettings, MDMNetwork]:
     """Open a released or fine-tuned MDM checkpoint.
 
     Layouts: the bare state dict; ``{"model": ...}`` with anything beside it; ``{"model", "model_avg"}``, of which the
@@ -29,12 +35,20 @@ def read_released(path: Path) -> tuple[MDMSettings, MDMNetwork]:
 
     Args:
         path: The checkpoint.
+        steps: Diffusion steps in place of those in args.json.
 
     Raises:
-        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit.
+        MotionkitError: Missing, damaged or refused files, another kind of model, or tensors that do not fit; without
+            `steps`, a file of the guides' GRPO code, whose args.json is wrong.
     """
     content = weights.read(path)
     args = _read_args(path, content)
+    if steps is None:
+        _refuse_defaults(path, content, args)
+    else:
+        if steps != args.get("diffusion_steps", steps):
+            _log.info("%s: %d diffusion steps, not the %s of args.json", path, steps, args["diffusion_steps"])
+        args = {**args, "diffusion_steps": steps}
     settings = settings_from_args(args, origin=str(path))
     tensors = _plain(_tensors(content, args, path), args, path)
     channels = tensors[_FRAMES].shape[1]
@@ -56,6 +70,27 @@ def _read_args(path: Path, content: Any) -> dict[str, Any]:
             fix="copy args.json from the folder the checkpoint came from.",
         )
     return read_json(file, dict, fix="copy it again.")
+
+
+def _refuse_defaults(path: Path, content: Any, args: Mapping[str, Any]) -> None:
+    """Refuse a file of the guides' GRPO code that says 1000 steps.
+
+    That code writes args.json before it reads the settings of its base model, so the file has the default of an option
+    and not the number of steps it was trained with.
+
+    Raises:
+        MotionkitError: It is such a file.
+    """
+    final = path.name == "model_final.pt" and isinstance(content, Mapping) and content.keys() >= _GRPO_FILE
+    if args.get("diffusion_steps") != _DEFAULT_STEPS or not (final or args.keys() >= _GRPO_ARGS):
+        return
+    base = f"its base was {str(args['model_path'])[:200]}; " if args.get("model_path") else ""
+    raise MotionkitError(
+        f"{path}: args.json says {_DEFAULT_STEPS} diffusion steps, which is what the guides' GRPO code writes whatever "
+        "its base has.",
+        why=f"{base}sampled with the wrong number of steps, a model makes noise.",
+        fix=f"--policy.diffusion-steps 50, or {_DEFAULT_STEPS} if the base has so many; a 50 in args.json works too.",
+    )
 
 
 def _tensors(content: Any, args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
@@ -81,11 +116,29 @@ def _plain(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -
         for name, value in names.items()
         if not name.startswith("clip_model.") and "sequence_pos_encoder" not in name
     }
+    if args.get("multi_target_cond") or args.get("lambda_target_loc"):
+        kept = _without_targets(kept, path)
     if any(".lora_" in name for name in kept):
         kept = _merge_lora(kept, args, path)
     if _FRAMES not in kept or kept[_FRAMES].ndim != 2:
         raise _not_mdm(path, tensors)
     return kept
+
+
+def _without_targets(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Return the tensors of the text-only path of a model that can also be given target joint locations.
+
+    Their embedding is added to that of the timestep, and nothing is added where a request has none.
+    """
+    rest = {name: value for name, value in tensors.items() if not name.startswith(_TARGETS)}
+    if len(rest) == len(tensors):
+        raise MotionkitError(
+            f"{path} has no {_TARGETS}* tensors, although its args.json names target joint locations.",
+            why="multi_target_cond or lambda_target_loc is set there.",
+            fix="copy the checkpoint and args.json again, from one folder.",
+        )
+    _log.info("%s can be given target joint locations; it is used without, by text alone", path)
+    return rest
 
 
 def _merge_lora(tensors: Mapping[str, Tensor], args: Mapping[str, Any], path: Path) -> dict[str, Tensor]:

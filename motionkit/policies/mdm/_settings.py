@@ -38,6 +38,8 @@ class MDMSettings(Group):
     pos_embed_max_len: int = Field(default=5000, ge=1, le=50_000, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, le=1024, description="frames per token")
     clause_frames: bool = Field(default=False, description="each frame is given the text of its own clause")
+    context_len: int = Field(default=0, ge=0, le=10_000, description="clean frames that a block continues; 0: no DiP")
+    pred_len: int = Field(default=0, ge=0, le=10_000, description="frames of a block of DiP")
     features: int = Field(default=263, ge=1, le=16_384, description="features per frame")
     text_encoder: str = Field(default="clip", description="text encoder's name")
     text_width: int = Field(default=512, ge=1, le=131_072, description="features of the text encoder")
@@ -50,6 +52,12 @@ class MDMSettings(Group):
             raise ValueError(f"latent_dim {self.latent_dim} must be even")
         if self.clause_frames and self.arch != "trans_enc":
             raise ValueError("clause_frames needs arch trans_enc")
+        if (self.context_len > 0) != (self.pred_len > 0):
+            raise ValueError(f"context_len {self.context_len} and pred_len {self.pred_len} must both be above 0, or 0")
+        if self.context_len and (self.patch_size > 1 or self.clause_frames):
+            raise ValueError("a model with context_len has no patch_size and no clause_frames")
+        if self.context_len + self.pred_len >= self.pos_embed_max_len:
+            raise ValueError(f"context_len and pred_len do not fit into pos_embed_max_len {self.pos_embed_max_len}")
         return self
 
     @property
@@ -88,17 +96,12 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
             why="the original GRU runs over the batch axis, so a sample depends on the others in its batch.",
             fix="use a trans_enc or trans_dec checkpoint.",
         )
-    if args.get("context_len") or args.get("pred_len"):
+    if args.get("emb_policy", "add") != "add" or args.get("keyframe_cond_type"):
+        policy, keyframes = (str(args.get(name, ""))[:40] for name in ("emb_policy", "keyframe_cond_type"))
         raise MotionkitError(
-            f"{origin} is DiP (autoregressive prefix model, context_len {args.get('context_len')}), not plain MDM.",
-            why="it continues a given motion in blocks; motionkit's policy generates whole motions.",
-            fix="use a checkpoint without context_len / pred_len, such as humanml_trans_dec_512_bert.",
-        )
-    if args.get("multi_target_cond") or args.get("lambda_target_loc"):
-        raise MotionkitError(
-            f"{origin} is conditioned on target joint locations (multi_target_cond).",
-            why="prompts carry no target locations.",
-            fix="use a text-only checkpoint.",
+            f"{origin} is a variant of DiP that motionkit does not run (emb_policy {policy!r}, "
+            f"keyframe_cond_type {keyframes!r}).",
+            fix="use DiP_no-target_10steps_context20_predict40, or another file with emb_policy add.",
         )
     if args.get("unconstrained") or args.get("cond_mode") == "no_cond":
         raise MotionkitError(f"{origin} is an unconditional model.", why="it ignores text.", fix="use a text model.")
@@ -120,6 +123,8 @@ def settings_from_args(args: dict[str, Any], *, origin: str) -> MDMSettings:
     names = MDMSettings.model_fields.keys() - {"text_encoder", "text_width", "features"}
     given = {key: args[key] for key in names if key in args}
     given["arch"] = arch
+    if args.get("context_len") and not args.get("pred_len"):
+        given["pred_len"] = args["context_len"]  # as the original code reads it
     given |= {"text_encoder": encoder, "text_width": args.get("text_width") or width or 512}
     try:
         return MDMSettings.model_validate(given)

@@ -1,6 +1,7 @@
 """The heavy half of the MDM policy: opening, making, saving and exporting it. Imports torch."""
 
 from motionkit.policies.mdm._condition import MDMCondition
+from motionkit.policies.mdm._dip import DiPPolicy
 from motionkit.policies.mdm._factory import (
     export_checkpoint,
     new_policy,
@@ -13,6 +14,7 @@ from motionkit.policies.mdm._released import read_released
 from motionkit.policies.mdm._stock import export_stock
 
 __all__ = [
+    "DiPPolicy",
     "MDMCondition",
     "MDMNetwork",
     "MDMPolicy",

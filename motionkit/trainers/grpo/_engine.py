@@ -16,6 +16,7 @@ from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_off, has_adapters
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import refuse_blocks
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
 from motionkit.rl import require_eval
@@ -88,6 +89,7 @@ class GRPO:
         updates: int = 0,
         world: World | None = None,
     ) -> None:
+        refuse_blocks(policy)
         self.world = world or OneProcess()
         self.policy = policy
         if not isinstance(rewards, RewardMix):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.encoders.tmr import Crop, CropLatents
+from motionkit.encoders.tmr import Crop
 from motionkit.metrics import guo_batches, retrieval, retrieval_guo
 from motionkit.rl import stable_hash
 
-_CHUNK = 64
 _SHOWN = {"R01": "r1", "R02": "r2", "R03": "r3", "R10": "r10", "MedR": "medr"}
 
 
@@ -59,24 +56,3 @@ def short_crops(clips: Sequence[TextClip], frames: int) -> list[Crop]:
         spare = max(0, len(clip.features) - frames)
         crops.append(Crop(0, stable_hash(f"short/{clip.key}") % (spare + 1), min(frames, len(clip.features))))
     return crops
-
-
-class CropEncoder(Protocol):
-    """What encodes crops of motions."""
-
-    mean: Tensor
-
-    def encode_crops(self, features: Tensor, crops: Sequence[Crop]) -> CropLatents:
-        """Encode crops of ``[N, T, F]`` motions."""
-        ...
-
-
-def encode_clips(model: CropEncoder, clips: Sequence[TextClip], crops: Sequence[Crop]) -> Tensor:
-    """Return the latents ``[N, D]`` of one crop of each of N clips, a few clips at a time."""
-    latents = []
-    for first in range(0, len(clips), _CHUNK):
-        part = clips[first : first + _CHUNK]
-        batch = torch.nn.utils.rnn.pad_sequence([clip.features for clip in part], batch_first=True)
-        rows = [Crop(i, crop.start, crop.length) for i, crop in enumerate(crops[first : first + _CHUNK])]
-        latents.append(model.encode_crops(batch.to(model.mean.device), rows).mu)
-    return torch.cat(latents)

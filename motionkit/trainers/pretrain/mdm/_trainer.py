@@ -16,6 +16,7 @@ from motionkit.evaluation import Quality, measure_quality, open_judge
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
+from motionkit.policies.sampling import refuse_blocks
 from motionkit.runs import Run
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.tracking import result_table, results
@@ -95,6 +96,7 @@ class PretrainMDM:
     def _start_from(self, checkpoint: str, dataset: TextMotionDataset) -> None:
         options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
         given = open_policy(options, device=self.device, dataset=dataset)
+        refuse_blocks(cast(DiffusionPolicy, given))
         mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
         if odd := [key for key in mine if mine[key] != theirs[key] and key not in ("dropout", "cond_mask_prob")]:
             raise MotionkitError(

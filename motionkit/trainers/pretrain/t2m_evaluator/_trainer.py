@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -14,8 +14,10 @@ from motionkit.encoders.t2m import (
     RUN_PART,
     Crop,
     EvaluatorSizes,
+    Sentences,
     T2MEvaluator,
     Tagger,
+    encode_clips,
     new_evaluator,
     read_words,
     save_evaluator,
@@ -30,7 +32,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches, below
-from motionkit.trainers.pretrain._retrieval import encode_clips, retrieval_figures, short_crops
+from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
 from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
@@ -175,7 +177,8 @@ class PretrainEvaluator:
         texts = evaluator.encode_tokens([self._tokens[clip.captions[0]] for clip in clips])
         whole = [Crop(0, 0, min(len(clip.features), self._max_length)) for clip in clips]
         short = short_crops(clips, self.settings.train.short)
-        similarities = [-all_distances(texts, encode_clips(evaluator, clips, crops)) for crops in (whole, short)]
+        motions = [clip.features for clip in clips]
+        similarities = [-all_distances(texts, encode_clips(evaluator, motions, crops)) for crops in (whole, short)]
         return retrieval_figures(*similarities)
 
     def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
@@ -200,7 +203,7 @@ class PretrainEvaluator:
             x = x + self.settings.train.noise * torch.where(mask[..., None], noise, noise.new_zeros(()))
         tokens = [self._tokens[caption] for caption in batch.captions]
         with autocast(device, self.settings.precision):
-            text = evaluator.encode_sentences(evaluator.words.look_up(tokens).to(device))
+            text = evaluator.encode_sentences(self._disturbed(tokens, batch.generator).to(device))
             motion = evaluator.encode_normalized(x, lengths)
         distance = distances(text.float(), motion.float())
         same = same_caption(tokens).to(device)
@@ -209,3 +212,20 @@ class PretrainEvaluator:
         if loss.nce:
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same)
         return parts
+
+    def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
+        """Return captions with words left out and noise on the rest, so that other wordings are near."""
+        settings, table = self.settings.words, self.evaluator.words
+        kept = [_thinned(row, settings.dropout, generator) for row in tokens]
+        sentences = table.look_up(kept)
+        if not settings.noise:
+            return sentences
+        scale = settings.noise * float(table.vectors.square().mean().sqrt())
+        noise = scale * torch.randn(sentences.words.shape, generator=generator)
+        return sentences._replace(words=sentences.words + noise)
+
+
+def _thinned(tokens: Sequence[str], share: float, generator: torch.Generator) -> list[str]:
+    """Leave each token out with chance `share`, but not all of them."""
+    kept = torch.rand(len(tokens), generator=generator) >= share
+    return [token for token, keep in zip(tokens, kept.tolist(), strict=True) if keep] or list(tokens)

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.encoders.tmr import Latent
-from motionkit.text import TextFeatures
 
 
 def reconstruction(
@@ -64,9 +63,3 @@ def contrastive(
         logits = logits.masked_fill(same, -torch.inf)
     target = torch.arange(len(text), device=text.device)
     return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
-
-
-def sentence_embeddings(texts: TextFeatures) -> Tensor:
-    """Return ``[B, F]`` unit-norm means over a text's valid tokens."""
-    weight = texts.mask[..., None].to(texts.tokens.dtype)
-    return F.normalize((texts.tokens * weight).sum(1) / weight.sum(1).clamp(min=1), dim=-1)

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextMotionDataset
-from motionkit.encoders.tmr import TMR, ActorSizes, Latent, new_tmr, open_text_model, save_tmr
+from motionkit.encoders.tmr import (
+    TMR,
+    ActorSizes,
+    Latent,
+    new_tmr,
+    open_text_model,
+    save_tmr,
+    sentence_embeddings,
+)
 from motionkit.rewards.tmr.opening import text_table
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
@@ -25,7 +33,7 @@ from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
 from motionkit.trainers.pretrain.tmr._data import text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
-from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, sentence_embeddings
+from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 
 _logger = logging.getLogger("motionkit.pretrain")

@@ -1,0 +1,114 @@
+"""Settings of the commands of ``motionkit eval``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot
+
+Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
+_SPLIT = "Split to measure on; that test was opened is noted in the run."
+_DATA = "Dataset; default: that of the run, or the starter's."
+_DEVICE = "auto, cpu, mps, cuda, cuda:N or N."
+
+
+class RetrievalSettings(Settings):
+    """Settings of `motionkit eval retrieval`."""
+
+    dataset: Chosen | None = slot("datasets", None, description=_DATA, gives=("text-motion", "composite"))
+    split: Split = Field("val", description=_SPLIT)
+    stats: Annotated[Path | None, Cli("--stats")] = Field(None, description="Folder with TMR's own mean and std.")
+    text_model: Annotated[str, Cli("--text-model")] = Field(
+        "", description="Text model: name, folder, hub id, or precomputed token_embeddings folder."
+    )
+    threshold: Annotated[float, Cli("--threshold")] = Field(
+        0.95, ge=0, le=1, description="Protocol threshold: captions count as alike from a cosine of 2 X - 1 on."
+    )
+    nsim: Annotated[Path | None, Cli("--nsim")] = Field(
+        None, description="Protocol nsim: file with one clip id a line; default: 100 items are chosen."
+    )
+    device: Annotated[str, Cli("--device")] = Field("auto", description=_DEVICE)
+
+
+class EvaluatorSettings(Group):
+    """The evaluator in whose space motions are compared."""
+
+    weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
+        "starter", description="'starter', finest.tar, a folder that holds it, or a run of pretrain t2m-evaluator."
+    )
+    glove: Annotated[Path | None, Cli("--glove", panel="What")] = Field(
+        None, description="Folder of our_vab_*, the words of a released evaluator; looked for above it."
+    )
+    stats: Annotated[Path | None, Cli("--evaluator-stats", panel="What")] = Field(
+        None, description="Folder with mean and std of a released evaluator; looked for above it."
+    )
+
+
+class EvalPrompts(PromptSettings):
+    """Which prompts are asked."""
+
+    k_segments: Annotated[int, Cli("--k-segments")] = Field(
+        0, ge=0, le=1000, description="Segments per prompt of a composite set; must be the set's own."
+    )
+    limit: Annotated[int, Cli("--limit")] = Field(
+        0, ge=0, le=1_000_000, description="Prompts per replication; 0: 1,024 (mdm) or the whole split."
+    )
+
+
+class EvalSampler(Group):
+    """How policies are sampled."""
+
+    kind: Annotated[Literal["auto", "ddpm", "ddim"], Cli("--sampler")] = Field(
+        "auto",
+        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm with all steps, on starter "
+        "data the few ddim steps that a policy is meant for.",
+    )
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        0, ge=0, le=10_000, description="Sampling steps; 0: those of the sampler."
+    )
+    guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(
+        None, ge=0, description="Classifier-free guidance scale; default: that of the run, else 2.5."
+    )
+
+
+class MotionSettings(Settings):
+    """What the commands that measure policies share."""
+
+    policy: Chosen = slot("policies", "mdm", gives="diffusion")
+    dataset: Chosen | None = slot("datasets", None, description=_DATA, gives=("text-motion", "composite"))
+    split: Split = Field("val", description=_SPLIT)
+    evaluator: EvaluatorSettings = EvaluatorSettings()
+    prompts: EvalPrompts = EvalPrompts()
+    sampler: EvalSampler = EvalSampler()
+    batch_size: Annotated[int, Cli("--batch-size", panel="Sampler")] = Field(
+        64, ge=1, le=10_000, description="Motions sampled at once; changes memory and time only."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(0, ge=0, description="Seed of prompts and noise.")
+    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+
+
+class TextToMotionSettings(MotionSettings):
+    """Settings of `motionkit eval text-to-motion`."""
+
+    protocol: Annotated[Literal["mdm", "whole"], Cli("--protocol", panel="What")] = Field(
+        "mdm",
+        description="mdm: 1,024 prompts, padded frames attended to, as MDM is evaluated; whole: every clip of the "
+        "split once, as T2M, MLD and MoMask are.",
+    )
+    mode: Annotated[Literal["auto", "wo_mm", "mm_short", "debug", "full"], Cli("--mode", panel="What")] = Field(
+        "auto",
+        description="wo_mm: 20 replications; mm_short: 5, with MultiModality 100 x 30; debug: 5; full: 20, with "
+        "MultiModality; auto: wo_mm, on starter data 5 with MultiModality 50 x 10.",
+    )
+    replications: Annotated[int, Cli("--replications", panel="What")] = Field(
+        0, ge=0, le=1000, description="Repetitions with new prompts and noise; 0: those of the mode."
+    )
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Folder of the result; the same command with it goes on after a stop."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an evaluation in that folder."
+    )

@@ -1,0 +1,78 @@
+"""``motionkit eval KIND ...``: a model measured by a named protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from motionkit.cli import command_line
+from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_settings import RetrievalSettings, TextToMotionSettings
+from motionkit.cli.output import say
+from motionkit.cli.settings import settings_command
+
+_STARTER = "starter"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+
+    @app.callback()
+    def group() -> None:
+        """Measure a model by a named protocol."""
+
+    @settings_command(app, TextToMotionSettings, name="eval text-to-motion")
+    def text_to_motion(
+        settings: TextToMotionSettings,
+        policy: Annotated[
+            str, typer.Argument(metavar="POLICY", help="Run, policy folder or model%09d.pt; default: the starter's.")
+        ] = "",
+        explain: Annotated[
+            bool, typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
+        ] = False,
+    ) -> Mapping[str, Any]:
+        """Measure a policy as the field does: R-precision, MM-Dist, FID, Diversity, MultiModality, and physics.
+
+        A folder gets a file per replication and evaluation.html. Without POLICY the starter's policy is measured.
+        """
+        from motionkit.cli.commands._eval_run import explained, run_text_to_motion
+
+        if explain:
+            return explained()
+        say("eval text-to-motion: loading torch, data and weights")
+        return run_text_to_motion(settings, policy or _STARTER)
+
+    @settings_command(app, RetrievalSettings, name="eval retrieval")
+    def retrieval(
+        settings: RetrievalSettings,
+        model: Annotated[
+            str, typer.Argument(metavar="TMR", help="Run of pretrain tmr, TMR folder or file; default: the starter's.")
+        ] = _STARTER,
+    ) -> Mapping[str, Any]:
+        """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
+        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, open_test_split, read_nsim
+        from motionkit.policies.device import resolve_device
+
+        nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
+        found, tmr = open_retrieval(
+            model, stats=settings.stats, text_model=settings.text_model, device=resolve_device(settings.device)
+        )
+        chosen = dataset_for(found, settings.dataset)
+        dataset = chosen.build()
+        if note := open_test_split(settings.split, found, " ".join(["motionkit", *command_line.get()])):
+            say(note)
+        clips = dataset.clips(settings.split)
+        with working("eval retrieval", len(clips)) as step:
+            result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
+        return {
+            "model": found.path,
+            "dataset": chosen.label,
+            "split": settings.split,
+            "candidates": result.candidates,
+            "protocols": result.protocols,
+            "notes": list(result.notes),
+            "closing": result.notes,
+            "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
+        }

@@ -1,0 +1,46 @@
+"""The data that a model is measured on: those that were asked for, else those of the run that made it."""
+
+from __future__ import annotations
+
+from motionkit import runs
+from motionkit.config import Chosen, choose_one
+from motionkit.errors import MotionkitError
+from motionkit.evaluation._opened import STARTER, FoundModel
+
+
+def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
+    """Return the dataset to measure a model on.
+
+    Args:
+        found: The model.
+        chosen: ``--dataset``; None takes that of the model's run, or the starter's for a model of the starter pack.
+
+    Raises:
+        MotionkitError: The model is neither, so that its data must be named.
+    """
+    if chosen is not None:
+        return chosen
+    if found.path.partition(":")[0] == STARTER:
+        return choose_one("datasets", STARTER, {})
+    table = found.run.config.get("dataset") if found.run is not None else None
+    if isinstance(table, dict) and isinstance(table.get("name"), str):
+        return choose_one("datasets", table["name"], {key: value for key, value in table.items() if key != "name"})
+    raise MotionkitError(
+        f"{found.path} does not say what data it was trained on.",
+        why="only a run of motionkit knows its dataset.",
+        fix="--dataset humanml --dataset.root DIR",
+    )
+
+
+def open_test_split(split: str, found: FoundModel, command: str) -> str:
+    """Note in the run of a model that its test split was opened; nothing for other splits and models without a run.
+
+    Returns:
+        What the user should know; empty where there is nothing.
+    """
+    if split != "test" or found.run is None:
+        return ""
+    problem = runs.note_test_split(found.run.directory, command)
+    if problem:
+        return f"the test split is opened, which could not be noted in the run: {problem}"
+    return f"the test split is opened; noted in {found.run.directory / 'run.json'}"

@@ -1,0 +1,190 @@
+"""Text-motion retrieval of a TMR by the four protocols of its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.base import TextClip
+from motionkit.documents import read_text
+from motionkit.encoders.tmr import TMR, encode_captions, encode_clips
+from motionkit.errors import MotionkitError
+from motionkit.evaluation._opened import STARTER, FoundModel, open_model
+from motionkit.metrics import Ties, dissimilar, retrieval, retrieval_guo, retrieval_subset
+from motionkit.rewards.tmr.opening import open_tmr
+
+NSIM_ITEMS = 100
+"""Items of protocol ``nsim``, where there is no list."""
+
+PROTOCOLS = {
+    "normal": "all candidates",
+    "threshold": "all; captions that say nearly the same count as right",
+    "nsim": "items whose captions are unlike each other",
+    "guo": "batches of 32, averaged",
+}
+"""The protocols (a) to (d) of Petrovich et al., "TMR" (ICCV 2023), section 4.1, by their names in its code."""
+
+_RELEASED = ("text_encoder.pt", "last_weights/text_encoder.pt")
+_WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
+_COLUMNS = {"R01": "R@1", "R02": "R@2", "R03": "R@3", "R05": "R@5", "R10": "R@10", "MedR": "MedR"}
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """What `measure_retrieval` found.
+
+    Attributes:
+        protocols: ``{protocol: {ties: {"t2m": {"R01": ...}, "m2t": ...}}}``, recalls in percent; a protocol that cannot
+            be used holds ``{"why": ...}`` instead.
+        candidates: Items of each protocol.
+        notes: What a reader should know before comparing.
+    """
+
+    protocols: dict[str, dict[str, Any]]
+    candidates: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+    def table(self, title: str) -> dict[str, Any]:
+        """Return the rows as the command line prints them: one per protocol, direction and convention of ties."""
+        rows: list[tuple[object, ...]] = []
+        for name, found in self.protocols.items():
+            what = f"{name} ({self.candidates[name]})"
+            if "why" in found:
+                rows.append((what, "n/a", found["why"]))
+                continue
+            for way, words in _WAYS.items():
+                for ties, values in found.items():
+                    rows.append((what, words, ties, *(f"{values[way][key]:.2f}" for key in _COLUMNS)))
+        columns = ["protocol (candidates)", "direction", "ties", *_COLUMNS.values()]
+        blank = ("",) * len(columns)
+        full = [(*row, *blank[len(row) :]) for row in rows]
+        return {"title": title, "columns": columns, "rows": full, "numbers": list(range(3, len(columns)))}
+
+
+def open_retrieval(
+    path: str, *, stats: Path | None = None, text_model: str = "", device: torch.device | str = "cpu"
+) -> tuple[FoundModel, TMR]:
+    """Open the TMR that a path holds: ``starter``, a run, a folder or a file.
+
+    Raises:
+        MotionkitError: It is no TMR, or cannot be opened.
+    """
+    if path.partition(":")[0] == STARTER:
+        found = FoundModel(path, "rewards", "tmr-dense", "a TMR of the starter pack")
+        return found, open_tmr(path, stats=stats, text_model=text_model, device=device)
+    place = Path(path).expanduser()
+    if place.is_dir() and any((place / name).is_file() for name in _RELEASED):
+        found = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
+    else:
+        found = open_model(path)
+    if found.kind != "rewards":
+        wanted = f"--evaluator {path}" if "evaluator" in found.what else path
+        raise MotionkitError(
+            f"{found.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
+        )
+    folder = place / "tmr" if (place / "tmr").is_dir() else place
+    return found, open_tmr(folder, stats=stats, text_model=text_model, device=device)
+
+
+def retrieval_protocols(
+    similarity: Tensor, sentences: Tensor, subset: Sequence[int], *, threshold: float, ties: Ties
+) -> dict[str, dict[str, float]]:
+    """Return all protocols that the number of items allows, each as `motionkit.metrics.retrieval` does.
+
+    Args:
+        similarity: ``[N, N]``, rows = texts, columns = motions, in the order of the sorted keys.
+        sentences: ``[N, F]`` unit-norm sentence embeddings.
+        subset: Items of protocol ``nsim``.
+        threshold: Of protocol ``threshold``; 0.95 means a cosine above 0.90.
+        ties: See `motionkit.metrics.ranks`.
+    """
+    found = {
+        "normal": retrieval(similarity, ties=ties),
+        "threshold": retrieval(similarity, sentences=sentences, threshold=threshold, ties=ties),
+        "nsim": retrieval_subset(similarity, subset, ties=ties),
+    }
+    return found | ({"guo": retrieval_guo(similarity, ties=ties)} if len(similarity) >= 32 else {})
+
+
+@torch.no_grad()
+def measure_retrieval(
+    tmr: TMR,
+    clips: Sequence[TextClip],
+    *,
+    threshold: float = 0.95,
+    nsim: Sequence[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> RetrievalResult:
+    """Measure retrieval with latent means, each clip with its first caption.
+
+    Args:
+        tmr: The model, with a text model.
+        clips: Clips of one split.
+        threshold: See `retrieval_protocols`.
+        nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
+        progress: Called with how many clips are done since its last call.
+
+    Raises:
+        MotionkitError: There is no clip, `tmr` has no text model or reads other features, or a key is unknown.
+    """
+    clips = sorted(clips, key=lambda clip: clip.key)
+    if not clips:
+        raise MotionkitError("there are no clips to retrieve.", fix="choose another split or dataset.")
+    if tmr.text_model is None:
+        raise MotionkitError(f"the TMR of {tmr.origin} has no text model.", fix="name one with --text-model.")
+    tmr.check_width(clips[0].features)
+    texts, sentences = encode_captions(tmr, [clip.captions[0] for clip in clips])
+    similarity = texts @ encode_clips(tmr, [clip.features for clip in clips], progress=progress).T
+    subset = _named(clips, nsim) if nsim else dissimilar(sentences, NSIM_ITEMS)
+    options: dict[str, Any] = {"threshold": threshold}
+    found = {ties: retrieval_protocols(similarity, sentences, subset, **options, ties=ties) for ties in get_args(Ties)}
+    protocols: dict[str, dict[str, Any]] = {
+        name: {ties: _by_way(values[name]) for ties, values in found.items()} for name in found["average"]
+    }
+    if "guo" not in protocols:
+        protocols["guo"] = {"why": f"batches of 32 need at least 32 clips, there are {len(clips)}"}
+    counts = {"normal": len(clips), "threshold": len(clips), "nsim": len(subset), "guo": min(32, len(clips))}
+    return RetrievalResult(protocols, counts, _notes(tmr, bool(nsim), len(subset)))
+
+
+def read_nsim(path: Path) -> list[str]:
+    """Read a list of keys, one a line, such as TMR's ``splits/nsim_test.txt``.
+
+    Raises:
+        MotionkitError: It is missing, empty or no text.
+    """
+    keys = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    if not keys:
+        raise MotionkitError(f"{path} lists no clip.", fix="give the list of protocol nsim, or leave --nsim out.")
+    return keys
+
+
+def _named(clips: Sequence[TextClip], keys: Sequence[str]) -> list[int]:
+    places = {clip.key: place for place, clip in enumerate(clips)}
+    found = sorted({places[key] for key in keys if key in places})
+    if len(found) < 2:
+        raise MotionkitError(
+            f"{len(found)} of the {len(keys)} clips of the nsim list are in this split.",
+            fix="give the list of this dataset and split, or leave --nsim out.",
+        )
+    return found
+
+
+def _by_way(values: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {way: {key: values[f"{way}/{key}"] for key in (*_COLUMNS, "len")} for way in _WAYS}
+
+
+def _notes(tmr: TMR, listed: bool, count: int) -> tuple[str, ...]:
+    assert tmr.text_model is not None
+    notes = [
+        f"threshold: sentences are compared by {tmr.text_model.name}; TMR's figures use all-mpnet-base-v2.",
+        "ties average is TMR's convention; optimistic gives the first of equal places.",
+    ]
+    if not listed:
+        notes.append(f"nsim: {count} items chosen here; --nsim FILE takes TMR's list.")
+    return tuple(notes)

@@ -1,0 +1,212 @@
+"""One replication: motions of every prompt, embedded, with all their figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.encoders.t2m import T2MEvaluator
+from motionkit.evaluation.text_to_motion._figures import (
+    EMBEDDED,
+    Sheet,
+    embedding_figures,
+    guide_figure,
+    multimodality_figure,
+    physics_figures,
+    require_finite,
+)
+from motionkit.evaluation.text_to_motion._how import Amount, Sampling
+from motionkit.evaluation.text_to_motion._questions import Question, Questions
+from motionkit.motion import MotionBatch
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.sampling import sample
+from motionkit.rl import NoiseSource, length_mask
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Replication:
+    """The figures of one replication.
+
+    Attributes:
+        metrics: Of the policy.
+        truth: Of the real motions.
+    """
+
+    metrics: Sheet
+    truth: Sheet
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """N motions in the evaluator's space.
+
+    Attributes:
+        motion: ``[N, E]``.
+        physics: ``[N]`` per quantity.
+    """
+
+    motion: Tensor
+    physics: dict[str, Tensor]
+
+
+class Measurement:
+    """Everything that replications share.
+
+    Args:
+        evaluator: Embeds texts and motions.
+        questions: What is asked.
+        amount: How much.
+        seed: Seed of the noise and of pairs.
+        batch: Motions that are sampled at once.
+        doubt: Why the evaluator's figures would mean nothing; empty when they do.
+        singles: Clips of single actions, for the guide's FID of composite motions.
+    """
+
+    def __init__(
+        self,
+        evaluator: T2MEvaluator,
+        questions: Questions,
+        *,
+        amount: Amount,
+        seed: int = 0,
+        batch: int = 64,
+        doubt: str = "",
+        singles: Questions | None = None,
+    ) -> None:
+        self.evaluator = evaluator
+        self.questions = questions
+        self.amount = amount
+        self.seed = seed
+        self.batch = batch
+        self.doubt = doubt
+        self.singles = singles
+        self._passes: dict[int, tuple[Tensor, Embedded]] = {}
+
+    @torch.no_grad()
+    def replicate(
+        self, policy: DiffusionPolicy, how: Sampling, replication: int, progress: Progress | None = None
+    ) -> Replication:
+        """Measure a policy and the real motions.
+
+        Raises:
+            MotionkitError: A motion is not finite (exit code 1).
+        """
+        asked = self.questions.draw(replication, self.amount.prompts)
+        made = self.generated(policy, how, asked, progress)
+        text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
+        real_text, real = self._real(policy, replication)
+        seed = self.seed * 1_000_003 + replication
+        metrics = self._sheet(text, made, real.motion, seed)
+        if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
+            single = self._embed(policy, self.singles.real(replication)).motion
+            metrics.add(guide_figure(made.motion, single))
+        if self.amount.mm_prompts:
+            repeats = self._repeated(policy, how, asked[: self.amount.mm_prompts], progress)
+            metrics.add(multimodality_figure(repeats, pairs=self.amount.mm_pairs, seed=seed))
+        else:
+            metrics.missing["multimodality"] = "this mode samples one motion per prompt"
+        # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
+        _, again = self._real(policy, replication - 1)
+        truth = self._sheet(real_text, real, again.motion, seed)
+        truth.missing["multimodality"] = "a text has one real motion"
+        self._passes = {key: value for key, value in self._passes.items() if key >= replication}
+        for sheet in (metrics, truth):
+            self._withhold(sheet)
+        return Replication(metrics, truth)
+
+    def generated(
+        self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None = None
+    ) -> Embedded:
+        """Return the motions of a policy in the order of the questions; each depends on its own prompt alone."""
+
+        def make(part: list[int]) -> MotionBatch:
+            prompts = [asked[i].prompt for i in part]
+            done = sample(policy, prompts, how.plan, NoiseSource(self.seed), guidance=how.guidance)
+            if progress is not None:
+                progress(len(part))
+            return done.motions
+
+        exact = getattr(policy, "padding", "exact") == "exact"
+        return self._in_batches([one.prompt.length for one in asked], make, "generated", padded=not exact)
+
+    def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
+        """Return the real motions of questions."""
+
+        def read(part: list[int]) -> MotionBatch:
+            truths = [questions[i].truth for i in part]
+            features = torch.nn.utils.rnn.pad_sequence([one for one in truths if one is not None], batch_first=True)
+            lengths = torch.tensor([questions[i].prompt.length for i in part], device=self.evaluator.mean.device)
+            device = self.evaluator.mean.device
+            return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
+
+        return self._in_batches([one.prompt.length for one in questions], read, "real")
+
+    def _repeated(
+        self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
+    ) -> Tensor:
+        """Return ``[C, R, E]`` embeddings of R motions of each of C questions."""
+        repeats, found = self.amount.mm_repeats, []
+        each = max(1, self.batch // repeats)
+        for first in range(0, len(asked), each):
+            prompts = [one.prompt for one in asked[first : first + each]]
+            done = sample(policy, prompts, how.plan, NoiseSource(self.seed), samples=repeats, guidance=how.guidance)
+            padded = getattr(policy, "padding", "exact") != "exact"
+            found.append(self._latents(done.motions, padded=padded).unflatten(0, (len(prompts), repeats)))
+            if progress is not None:
+                progress(len(prompts) * repeats)
+        return require_finite(torch.cat(found), "generated")
+
+    def _real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
+        """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
+        if replication not in self._passes:
+            questions = self.questions.real(replication)
+            text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in questions])
+            self._passes[replication] = (text, self._embed(policy, questions))
+        return self._passes[replication]
+
+    def _sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+        if not len(found.motion):
+            return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.physics), "the set holds no real motions"))
+        sheet = embedding_figures(text, found.motion, real, count=len(real), seed=seed)
+        sheet.values |= {name: float(values.double().mean()) for name, values in found.physics.items()}
+        return sheet
+
+    def _withhold(self, sheet: Sheet) -> None:
+        """Leave out what the evaluator says where it cannot be trusted."""
+        if self.doubt:
+            sheet.missing |= {name: self.doubt for name in EMBEDDED if name in sheet.values}
+            sheet.values = {name: value for name, value in sheet.values.items() if name not in EMBEDDED}
+            sheet.notes = {name: note for name, note in sheet.notes.items() if name not in EMBEDDED}
+
+    def _in_batches(
+        self, lengths: Sequence[int], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
+    ) -> Embedded:
+        """Embed motions in batches of similar lengths and return them in their own order."""
+        order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+        motion: list[Tensor] = []
+        physics: dict[str, list[Tensor]] = {}
+        for first in range(0, len(order), self.batch):
+            batch = make(order[first : first + self.batch])
+            motion.append(self._latents(batch, padded=padded))
+            for name, values in physics_figures(batch).items():
+                physics.setdefault(name, []).append(values)
+        if not order:
+            return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {})
+        back = torch.empty(len(order), dtype=torch.int64)
+        back[torch.tensor(order)] = torch.arange(len(order))
+        back = back.to(motion[0].device)
+        latents = require_finite(torch.cat(motion)[back], what)
+        return Embedded(latents, {name: torch.cat(values)[back] for name, values in physics.items()})
+
+    def _latents(self, batch: MotionBatch, *, padded: bool) -> Tensor:
+        """Embed a batch; without `padded` the frames past an end are the evaluator's zeros, whatever they hold."""
+        features = batch.features
+        if not padded:
+            mask = length_mask(batch.lengths, features.shape[1])
+            features = torch.where(mask[..., None], features, self.evaluator.mean.to(features))
+        return self.evaluator.encode_motions(features, batch.lengths)

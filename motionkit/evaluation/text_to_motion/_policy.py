@@ -1,0 +1,60 @@
+"""Opening a policy to be evaluated."""
+
+from __future__ import annotations
+
+import torch
+
+from motionkit.config import Chosen, choose_one
+from motionkit.datasets.base import TextMotionDataset
+from motionkit.errors import MotionkitError
+from motionkit.evaluation._opened import FoundModel, open_model
+from motionkit.policies.base import DiffusionPolicy
+
+
+def find_policy(path: str) -> FoundModel:
+    """Say which policy a path holds.
+
+    Raises:
+        MotionkitError: It is no policy.
+    """
+    found = open_model(path)
+    if found.kind == "policies" and "evaluator" in found.what:
+        raise MotionkitError(
+            f"{found.describe()}; what is measured is a policy.",
+            fix=f"motionkit eval text-to-motion --evaluator {path}",
+        )
+    if found.kind != "policies":
+        raise MotionkitError(
+            f"{found.describe()}; what is measured is a policy.", fix=f"motionkit eval retrieval {path} measures a TMR."
+        )
+    return found
+
+
+def open_policy(
+    found: FoundModel, chosen: Chosen, dataset: TextMotionDataset, *, full: bool, device: torch.device | str
+) -> DiffusionPolicy:
+    """Open a policy with its moving average, its adapters and the options that were given.
+
+    Args:
+        found: The policy.
+        chosen: ``--policy`` with its options.
+        dataset: Gives statistics to a released checkpoint.
+        full: Whether padded frames are attended to where nothing else was asked for, as in the original's evaluation.
+        device: Where it goes.
+
+    Raises:
+        MotionkitError: It cannot be opened, or does not fit the dataset.
+    """
+    if chosen.label != found.plugin and found.plugin:
+        chosen = choose_one("policies", found.plugin, {})
+    given = chosen.options.model_fields_set
+    if getattr(chosen.options, "reference", ""):
+        raise MotionkitError(
+            "--reference has no effect in eval.", why="it is what training measures KL to.", fix="leave it out."
+        )
+    more: dict[str, object] = {"checkpoint": found.path}
+    if full and "padding" in type(chosen.options).model_fields and "padding" not in given:
+        more["padding"] = "full"
+    options = chosen.options.model_copy(update=more)
+    policy: DiffusionPolicy = Chosen(chosen.kind, chosen.name, options).build(device=device, dataset=dataset)
+    return policy

@@ -1,0 +1,161 @@
+"""``motionkit eval``: what it prints, what it refuses, what it notes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from motionkit import load_dataset
+from tests.made import starter_evaluator
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def kept(tiny, monkeypatch: pytest.MonkeyPatch):
+    """The session's tiny models, with the clips that they were made of."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tiny.mdm.parent / "cache"))
+    return tiny
+
+
+def test_retrieval_of_a_run_uses_its_data_and_notes_that_test_was_opened(kept, tmp_path: Path, cli: Cli) -> None:
+    run = tmp_path / "tmr"
+    shutil.copytree(kept.tmr, run)
+    done = cli("eval", "retrieval", run, "--device", "cpu", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["command"], document["status"], document["split"]) == ("eval retrieval", "done", "val")
+    assert document["candidates"] == {"normal": 48, "threshold": 48, "nsim": 48, "guo": 32}
+    values = document["protocols"]["normal"]["average"]["t2m"]
+    assert 0 <= values["R01"] <= values["R10"] <= 100
+    assert "test_split_opened" not in json.loads((run / "run.json").read_text())
+    shown = cli("eval", "retrieval", run, "--device", "cpu", "--split", "test")
+    assert "noted in" in shown.stderr
+    assert "guo (32)" in shown.stdout
+    (note,) = json.loads((run / "run.json").read_text())["test_split_opened"]
+    assert note["command"].startswith("motionkit eval retrieval ")
+    cli("eval", "retrieval", run, "--device", "cpu", "--split", "test")
+    assert len(json.loads((run / "run.json").read_text())["test_split_opened"]) == 2
+    assert cli("runs", "show", run).exit_code == 0
+
+
+def test_retrieval_refuses_other_models(kept, cli: Cli, shared: Path) -> None:
+    done = cli("eval", "retrieval", kept.mdm)
+    assert done.exit_code == 2
+    assert "retrieval measures a TMR" in done.stderr
+    guo = shared / "fixtures/mdm/evaluator_tiny_t2m/checkpoints/t2m/text_mot_match/model/finest.tar"
+    done = cli("eval", "retrieval", guo)
+    assert done.exit_code == 2
+    assert "Guo et al." in done.stderr
+    assert f"--evaluator {guo}" in done.stderr
+
+
+@pytest.fixture
+def evaluator(kept, tmp_path: Path) -> Path:
+    data = load_dataset("starter", clips=144, val_clips=48, test_clips=48, prompts=8, max_frames=48, max_segment=44)
+    return starter_evaluator.write(tmp_path / "evaluator", data)
+
+
+def test_a_policy_is_measured_as_the_field_does(kept, evaluator: Path, cli: Cli) -> None:
+    words = ("eval", "text-to-motion", kept.mdm, "--evaluator", evaluator, "--device", "cpu", "--limit", 64)
+    done = cli(*words, "--replications", 2, "--out", "here", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["protocol"], document["replications"], document["split"]) == ("mdm", 2, "val")
+    assert document["sampler"].startswith("DDIM, 5 steps of 10")
+    names = {"r_precision_1", "r_precision_2", "r_precision_3", "mm_dist", "fid", "multimodality", "skate", "jerk",
+             "penetration", "float"}  # fmt: skip
+    for block in ("metrics", "ground_truth"):
+        assert names <= document[block].keys()
+    for name in names:
+        low, high = document["metrics"][name]["ci95"]
+        assert low <= document["metrics"][name]["mean"] <= high
+    assert document["metrics"]["diversity"] == {
+        "mean": None, "why": "300 pairs need more than 300 motions, there are 64",
+    }  # fmt: skip
+    assert document["ground_truth"]["multimodality"]["mean"] is None
+    assert "the val split has 48 clips: each is asked 1.3 times" in " ".join(document["notes"])
+    assert Path("here/evaluation.html").is_file()
+    assert json.loads(Path("here/evaluation.json").read_text())["status"] == "done"
+    shown = cli(
+        *words,
+        "--replications",
+        1,
+        "--mode",
+        "debug",
+        "--guidance-scale",
+        1,
+        "--sampler",
+        "ddpm",
+        "--protocol",
+        "whole",
+    )
+    assert shown.exit_code == 0, shown.stderr
+    assert "R@3 ↑" in shown.stdout
+    assert "DDPM, all 10 steps, guidance 1" in shown.stdout
+    assert "page: runs/eval-text-to-motion/" in shown.stderr
+    assert "next: motionkit eval compare" in shown.stderr
+
+
+def test_a_run_of_grpo_is_measured_as_it_was_trained_and_its_test_split_noted(
+    kept, evaluator: Path, cli: Cli, tmp_path: Path
+) -> None:
+    run = tmp_path / "trained"
+    assert cli(*kept.grpo(run, steps=1)).exit_code == 0
+    words = (
+        "eval",
+        "text-to-motion",
+        run,
+        "--evaluator",
+        evaluator,
+        "--device",
+        "cpu",
+        "--limit",
+        32,
+        "--mode",
+        "debug",
+    )
+    document = json.loads(cli(*words, "--replications", 1, "--split", "test", "--json").stdout)
+    assert document["sampler"].startswith("DDIM, 4 steps of 10, guidance 1, ")
+    (note,) = json.loads((run / "run.json").read_text())["test_split_opened"]
+    assert "--split test" in note["command"]
+
+
+def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
+    done = cli("eval", "text-to-motion", "--explain", "--json")
+    found = json.loads(done.stdout)["definitions"]
+    assert found["skate"]["unit"] == "m/s"
+    assert "nearest of 32" in found["R@1"]["meaning"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("TMR",), "what is measured is a policy"),
+        (("EVALUATOR",), "what is measured is a policy"),
+        (("starter", "--evaluator", "TMR"), "holds no evaluator"),
+        (("starter", "--k-segments", 3), "composite data only"),
+        (("starter", "--reference", "starter"), "--reference has no effect in eval"),
+        (("nowhere.pt",), "does not exist"),
+        (("MDM", "--policy.checkpoint", "x"), "were both given"),
+        (("starter", "--out", "taken"), "is a file"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_starts(
+    words: tuple[str, ...], said: str, kept, evaluator: Path, cli: Cli, shared: Path
+) -> None:
+    Path("taken").write_text("")
+    guo = shared / "fixtures/mdm/evaluator_tiny_t2m/checkpoints/t2m/text_mot_match/model/finest.tar"
+    places = {"TMR": kept.tmr / "tmr", "EVALUATOR": guo, "MDM": kept.mdm}
+    typed = [places.get(word, word) for word in words]
+    more = () if "--evaluator" in words else ("--evaluator", evaluator)
+    done = cli("eval", "text-to-motion", *typed, *more, "--device", "cpu", "--json")
+    assert done.exit_code == 2, done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert said in error["message"]
+    assert not Path("runs").exists()
