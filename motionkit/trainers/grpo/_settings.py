@@ -137,6 +137,11 @@ class RewardMixSettings(Group):
         description="group: standardise each reward within its group before it is weighted (GDPO), so that weights "
         "mean the same whatever the scales; for algorithms that compare the samples of a group.",
     )
+    calibrate: bool = Field(
+        False,
+        description="Before training, score real motions and samples, and print scale, ties, spread within groups and "
+        "what real motions score for each reward.",
+    )
 
 
 class GrpoSettings(TrainerSettings):
