@@ -11,7 +11,7 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._matching import distances, matching_score, r_precision
+from motionkit.metrics._matching import distances, match_ranks, matching_score, r_precision
 from motionkit.metrics._movement import joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
     RECALLS,
@@ -37,6 +37,7 @@ __all__ = [
     "interval",
     "joint_speed",
     "kid",
+    "match_ranks",
     "matching_score",
     "moments",
     "multimodality",

@@ -159,3 +159,31 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(
     error = json.loads(done.stdout)["error"]
     assert said in error["message"]
     assert not Path("runs").exists()
+
+
+def test_policies_are_compared_on_the_same_prompts(kept, evaluator: Path, cli: Cli, tmp_path: Path) -> None:
+    run = tmp_path / "trained"
+    assert cli(*kept.grpo(run, steps=1)).exit_code == 0
+    words = ("eval", "compare", kept.mdm, run, "--evaluator", evaluator, "--device", "cpu", "--limit", 32)
+    done = cli(*words, "--json", "--published")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["base"] == str(kept.mdm)
+    assert document["guidance_scale"] == 1.0, "that of the run, for both"
+    jerk = document["quantities"]["jerk"]["differences"][str(run)]
+    assert {"before", "after", "delta", "ci95", "n", "verdict"} <= jerk.keys()
+    assert jerk["n"] == 32
+    assert "nothing compares with the published rows" in document["published"]["note"]
+    shown = cli(*words)
+    assert "difference" in shown.stdout
+    assert "no difference" in shown.stdout
+    for name, sign in (("markdown", "| FID |"), ("latex", "\\begin{tabular}"), ("csv", "FID,")):
+        assert sign in cli(*words, "--format", name).stdout
+    for wrong, said in (
+        ((kept.mdm,), "takes two policies"),
+        ((kept.mdm, kept.mdm), "named twice"),
+        ((kept.mdm, kept.tmr), "what is measured is a policy"),
+    ):
+        refused = cli("eval", "compare", *wrong)
+        assert refused.exit_code == 2
+        assert said in refused.stderr

@@ -80,6 +80,11 @@ class MotionSettings(Settings):
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen | None = slot("datasets", None, description=_DATA, gives=("text-motion", "composite"))
     split: Split = Field("val", description=_SPLIT)
+    protocol: Annotated[Literal["mdm", "whole"], Cli("--protocol", panel="What")] = Field(
+        "mdm",
+        description="mdm: 1,024 prompts, padded frames attended to, as MDM is evaluated; whole: every clip of the "
+        "split once, as T2M, MLD and MoMask are.",
+    )
     evaluator: EvaluatorSettings = EvaluatorSettings()
     prompts: EvalPrompts = EvalPrompts()
     sampler: EvalSampler = EvalSampler()
@@ -93,11 +98,6 @@ class MotionSettings(Settings):
 class TextToMotionSettings(MotionSettings):
     """Settings of `motionkit eval text-to-motion`."""
 
-    protocol: Annotated[Literal["mdm", "whole"], Cli("--protocol", panel="What")] = Field(
-        "mdm",
-        description="mdm: 1,024 prompts, padded frames attended to, as MDM is evaluated; whole: every clip of the "
-        "split once, as T2M, MLD and MoMask are.",
-    )
     mode: Annotated[Literal["auto", "wo_mm", "mm_short", "debug", "full"], Cli("--mode", panel="What")] = Field(
         "auto",
         description="wo_mm: 20 replications; mm_short: 5, with MultiModality 100 x 30; debug: 5; full: 20, with "
@@ -111,4 +111,15 @@ class TextToMotionSettings(MotionSettings):
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an evaluation in that folder."
+    )
+
+
+class CompareSettings(MotionSettings):
+    """Settings of `motionkit eval compare`."""
+
+    published: Annotated[bool, Cli("--published", panel="Output")] = Field(
+        False, description="Lay published figures beside these, with a note of what compares."
+    )
+    format: Annotated[Literal["table", "markdown", "latex", "csv"], Cli("--format", panel="Output")] = Field(
+        "table", description="Form of the tables on stdout; --json has all figures."
     )

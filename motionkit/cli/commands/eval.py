@@ -9,7 +9,7 @@ import typer
 
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import RetrievalSettings, TextToMotionSettings
+from motionkit.cli.commands._eval_settings import CompareSettings, RetrievalSettings, TextToMotionSettings
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 
@@ -43,6 +43,22 @@ def register(app: typer.Typer) -> None:
             return explained()
         say("eval text-to-motion: loading torch, data and weights")
         return run_text_to_motion(settings, policy or _STARTER)
+
+    @settings_command(app, CompareSettings, name="eval compare")
+    def compare(
+        settings: CompareSettings,
+        policies: Annotated[
+            list[str], typer.Argument(metavar="POLICY...", help="Runs, policy folders, files, or starter; first: base.")
+        ],
+    ) -> Mapping[str, Any]:
+        """Ask several policies the same prompts with the same noise, and compare each with the first.
+
+        The interval of a difference is a bootstrap over prompts; "no difference" where it holds 0.
+        """
+        from motionkit.cli.commands._eval_run import run_compare
+
+        say("eval compare: loading torch, data and weights")
+        return run_compare(settings, policies)
 
     @settings_command(app, RetrievalSettings, name="eval retrieval")
     def retrieval(

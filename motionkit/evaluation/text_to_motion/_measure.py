@@ -99,9 +99,9 @@ class Measurement:
         asked = self.questions.draw(replication, self.amount.prompts)
         made = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
-        real_text, real = self._real(policy, replication)
+        real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
-        metrics = self._sheet(text, made, real.motion, seed)
+        metrics = self.sheet(text, made, real.motion, seed)
         if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
             single = self._embed(policy, self.singles.real(replication)).motion
             metrics.add(guide_figure(made.motion, single))
@@ -111,8 +111,8 @@ class Measurement:
         else:
             metrics.missing["multimodality"] = "this mode samples one motion per prompt"
         # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
-        _, again = self._real(policy, replication - 1)
-        truth = self._sheet(real_text, real, again.motion, seed)
+        _, again = self.real(policy, replication - 1)
+        truth = self.sheet(real_text, real, again.motion, seed)
         truth.missing["multimodality"] = "a text has one real motion"
         self._passes = {key: value for key, value in self._passes.items() if key >= replication}
         for sheet in (metrics, truth):
@@ -161,7 +161,7 @@ class Measurement:
                 progress(len(prompts) * repeats)
         return require_finite(torch.cat(found), "generated")
 
-    def _real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
+    def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
         """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
@@ -169,11 +169,13 @@ class Measurement:
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
-    def _sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+    def sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+        """Return the figures of motions beside real ones, without those that are doubtful."""
         if not len(found.motion):
             return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.physics), "the set holds no real motions"))
         sheet = embedding_figures(text, found.motion, real, count=len(real), seed=seed)
         sheet.values |= {name: float(values.double().mean()) for name, values in found.physics.items()}
+        self._withhold(sheet)
         return sheet
 
     def _withhold(self, sheet: Sheet) -> None:

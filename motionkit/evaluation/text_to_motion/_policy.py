@@ -18,7 +18,7 @@ def find_policy(path: str) -> FoundModel:
         MotionkitError: It is no policy.
     """
     found = open_model(path)
-    if found.kind == "policies" and "evaluator" in found.what:
+    if "evaluator" in found.what:
         raise MotionkitError(
             f"{found.describe()}; what is measured is a policy.",
             fix=f"motionkit eval text-to-motion --evaluator {path}",
