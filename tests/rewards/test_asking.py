@@ -228,6 +228,11 @@ def test_the_contract_lets_a_reward_have_no_opinion() -> None:
             total = torch.where(applies, super().score(motions, prompts).total, torch.nan)
             return RewardScores(total, applies=applies)
 
+    class Wrong(Height):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            total = super().score(motions, prompts).total
+            return RewardScores(total, applies=torch.ones(len(total), dtype=torch.int64))
+
     check_reward(Long())
 
     class Wrong(Height):
