@@ -187,3 +187,28 @@ def test_policies_are_compared_on_the_same_prompts(kept, evaluator: Path, cli: C
         refused = cli("eval", "compare", *wrong)
         assert refused.exit_code == 2
         assert said in refused.stderr
+
+
+def test_a_composite_set_is_compared_with_its_joined_motions(kept, evaluator: Path, cli: Cli) -> None:
+    small = ("--dataset.clips", 144, "--dataset.val-clips", 48, "--dataset.test-clips", 48, "--dataset.max-frames", 48)
+    for split in ("val", "train"):
+        done = cli("compose", split, "--dataset", "starter", *small, "--split", split, "--k-segments", 2,
+                   "--target-length", 96, "--tolerance", 20, "--max-samples", 40)  # fmt: skip
+        assert done.exit_code == 0, done.stderr
+    words = ("eval", "text-to-motion", kept.mdm, "--evaluator", evaluator, "--device", "cpu", "--limit", 40,
+             "--mode", "debug", "--replications", 1, "--dataset", "composite")  # fmt: skip
+    done = cli(*words, "--dataset.path", "val", "--k-segments", 2, "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["dataset"] == "composite"
+    fid, guide = document["metrics"]["fid"], document["metrics"]["fid_guide"]
+    assert fid["mean"] >= 0
+    assert guide["mean"] != pytest.approx(fid["mean"]), "single clips are other motions than joined ones"
+    assert "fid_guide" not in document["ground_truth"]
+    assert document["ground_truth"]["fid"]["mean"] == pytest.approx(0, abs=1e-3), "composite prompts are not cut anew"
+    other = cli(*words, "--dataset.path", "val", "--k-segments", 3)
+    assert other.exit_code == 2
+    assert "K = 3" in other.stderr
+    trained = cli(*words, "--dataset.path", "train")
+    assert trained.exit_code == 2
+    assert "composed from the train split" in trained.stderr

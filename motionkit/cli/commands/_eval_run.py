@@ -31,6 +31,7 @@ from motionkit.evaluation.text_to_motion import (
     open_all,
     open_policy,
     sampling_of,
+    set_threads,
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
@@ -176,7 +177,8 @@ def open_inputs(
     policies: Mapping[str, DiffusionPolicy],
     device: torch.device,
 ) -> Opened:
-    """Open the evaluator and the questions."""
+    """Open the evaluator and the questions, and set the threads."""
+    set_threads([*policies.values()], settings.threads)
     return open_all(
         dataset,
         settings.split,

@@ -93,6 +93,9 @@ class MotionSettings(Settings):
     )
     seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(0, ge=0, description="Seed of prompts and noise.")
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0: one for networks as small as the starter's, else torch's choice."
+    )
 
 
 class TextToMotionSettings(MotionSettings):

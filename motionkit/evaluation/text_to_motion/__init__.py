@@ -12,7 +12,7 @@ from motionkit.evaluation.text_to_motion._figures import (
 from motionkit.evaluation.text_to_motion._formats import formatted
 from motionkit.evaluation.text_to_motion._how import MODES, Amount, Sampling, amount_of, common_guidance, sampling_of
 from motionkit.evaluation.text_to_motion._measure import Measurement, Replication
-from motionkit.evaluation.text_to_motion._policy import find_policy, open_policy
+from motionkit.evaluation.text_to_motion._policy import find_policy, open_policy, set_threads
 from motionkit.evaluation.text_to_motion._published import COLUMNS, PUBLISHED, comparable
 from motionkit.evaluation.text_to_motion._questions import Question, Questions
 from motionkit.evaluation.text_to_motion._run import Opened, Outcome, evaluate, open_all
@@ -50,6 +50,7 @@ __all__ = [
     "physics_figures",
     "require_finite",
     "sampling_of",
+    "set_threads",
     "summarise",
     "table",
     "verdict",
