@@ -235,10 +235,6 @@ def test_the_contract_lets_a_reward_have_no_opinion() -> None:
 
     check_reward(Long())
 
-    class Wrong(Height):
-        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-            return RewardScores(super().score(motions, prompts).total, applies=torch.ones(4, dtype=torch.int64))
-
     with pytest.raises(AssertionError, match="applies of type int64"):
         check_reward(Wrong())
 
