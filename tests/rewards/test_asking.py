@@ -234,6 +234,7 @@ def test_the_contract_lets_a_reward_have_no_opinion() -> None:
             return RewardScores(total, applies=torch.ones(len(total), dtype=torch.int64))
 
     check_reward(Long())
+
     with pytest.raises(AssertionError, match="applies of type int64"):
         check_reward(Wrong())
 
