@@ -138,7 +138,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
     [
         (("TMR",), "what is measured is a policy"),
         (("EVALUATOR",), "what is measured is a policy"),
-        (("starter", "--evaluator", "TMR"), "holds no evaluator"),
+        (("starter", "--evaluator", "TMR"), "is a TMR, not the text-to-motion evaluator"),
         (("starter", "--k-segments", 3), "composite data only"),
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
         (("nowhere.pt",), "does not exist"),

@@ -14,7 +14,7 @@ from motionkit.cli.commands._eval_settings import CompareSettings, MotionSetting
 from motionkit.cli.output import say, warn
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, dataset_for, open_test_split
+from motionkit.evaluation import FoundModel, dataset_for, open_reward, open_test_split
 from motionkit.evaluation.text_to_motion import (
     COLUMNS,
     PUBLISHED,
@@ -35,6 +35,7 @@ from motionkit.evaluation.text_to_motion import (
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
+from motionkit.rewards.mix import RewardMix
 from motionkit.runs import folder_of
 
 _STARTER = "starter"
@@ -130,7 +131,10 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         limit=settings.prompts.limit,
     )  # fmt: skip
     tell_test_split(settings, models)
-    measurement = opened.measurement(amount, seed=settings.seed, batch=settings.batch_size)
+    judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
+    measurement = opened.measurement(
+        amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
+    )
     with working("eval compare", amount.prompts * len(models)) as step:
         found = compare_policies(
             {name: (policy, how[name]) for name, policy in policies.items()}, measurement, progress=step

@@ -120,6 +120,7 @@ class TextToMotionSettings(MotionSettings):
 class CompareSettings(MotionSettings):
     """Settings of `motionkit eval compare`."""
 
+    judge: Chosen | None = slot("rewards", None, description="A reward to show beside the figures, paired like them.")
     published: Annotated[bool, Cli("--published", panel="Output")] = Field(
         False, description="Lay published figures beside these, with a note of what compares."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation.text_to_motion._figures import EMBEDDED, QUANTITIES, Sheet
+from motionkit.evaluation.text_to_motion._figures import EMBEDDED, QUANTITIES, REWARD, Sheet
 from motionkit.evaluation.text_to_motion._how import Sampling
 from motionkit.evaluation.text_to_motion._measure import Embedded, Measurement
-from motionkit.evaluation.text_to_motion._summary import TITLES, tracked
+from motionkit.evaluation.text_to_motion._summary import titled, tracked
 from motionkit.metrics import FrechetReference, distances, match_ranks
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.tracking import definition
@@ -83,14 +83,12 @@ class Comparison:
         for name in others:
             heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
         rows: list[tuple[str, ...]] = []
-        for quantity in QUANTITIES:
+        for quantity in _ordered([*self.means, *self.missing]):
             if quantity in self.missing:
-                rows.append((TITLES[quantity], "n/a", self.missing[quantity], *[""] * (len(heads) - 3)))
-                continue
-            if quantity not in self.means:
+                rows.append((titled(quantity), "n/a", self.missing[quantity], *[""] * (len(heads) - 3)))
                 continue
             unit = definition(tracked(quantity)).unit
-            row = [f"{TITLES[quantity]} ({unit})" if unit != "1" else TITLES[quantity]]
+            row = [f"{titled(quantity)} ({unit})" if unit != "1" else titled(quantity)]
             row += [_number(self.means[quantity][name]) for name in self.names]
             row.append(_number(self.truth[quantity]) if quantity in self.truth else "")
             for name in others:
@@ -136,7 +134,7 @@ def compare_policies(
     columns = {name: _per_prompt(text, found) for name, found in made.items()}
     means: dict[str, dict[str, float]] = {}
     differences: dict[str, dict[str, Paired]] = {}
-    for quantity in QUANTITIES:
+    for quantity in _ordered(sheets[base].values):
         if all(quantity in sheet.values for sheet in sheets.values()):
             means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
         if quantity in means and quantity in columns[base]:
@@ -148,6 +146,12 @@ def compare_policies(
         merged.add(sheet)
     missing = {name: why for name, why in merged.missing.items() if name in EMBEDDED and name != "multimodality"}
     return Comparison(list(made), means, differences, truth.values, missing, merged.notes, measurement.amount.prompts)
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return names of figures in the order of tables: rewards first."""
+    found = dict.fromkeys(names)
+    return [*(name for name in found if name.startswith(REWARD)), *(name for name in QUANTITIES if name in found)]
 
 
 def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:

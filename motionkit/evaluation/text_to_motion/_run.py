@@ -27,6 +27,7 @@ from motionkit.evaluation.text_to_motion._store import PAGE, ReplicationStore
 from motionkit.evaluation.text_to_motion._summary import summarise, table, verdict
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mdm.opening import open_evaluator
+from motionkit.rewards.mix import RewardMix
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Opened:
     split: Split
     evaluator_name: str
 
-    def measurement(self, amount: Amount, *, seed: int, batch: int) -> Measurement:
+    def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return what replications share."""
         return Measurement(
             self.evaluator,
@@ -61,6 +62,7 @@ class Opened:
             batch=batch,
             doubt=self.doubt,
             singles=self.singles,
+            rewards=rewards,
         )
 
 

@@ -88,7 +88,9 @@ class EmaSettings(Group):
 def refuse_test(split: object) -> object:
     """Refuse the test split as what a run is measured on: settings would be chosen by it."""
     if split == "test":
-        raise ValueError("a run is measured on val; motionkit eval text-to-motion RUN --split test opens the other")
+        raise ValueError(
+            "a run is measured on val; motionkit eval text-to-motion RUN --split test opens the test split"
+        )
     return split
 
 
