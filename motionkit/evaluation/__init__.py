@@ -8,7 +8,7 @@ from motionkit.evaluation._alarms import (
     judge_ratio,
 )
 from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
-from motionkit.evaluation._data import dataset_for, open_test_split
+from motionkit.evaluation._data import dataset_for, open_test_split, protocol_of
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -59,6 +59,7 @@ __all__ = [
     "open_retrieval",
     "open_reward",
     "open_test_split",
+    "protocol_of",
     "read_nsim",
     "real_motions",
     "refuse_one_split",

@@ -212,3 +212,18 @@ def test_a_composite_set_is_compared_with_its_joined_motions(kept, evaluator: Pa
     trained = cli(*words, "--dataset.path", "train")
     assert trained.exit_code == 2
     assert "composed from the train split" in trained.stderr
+
+
+def test_a_model_in_place_of_a_protocol_chooses_its_own(kept, evaluator: Path, cli: Cli) -> None:
+    done = cli("eval", kept.tmr, "--device", "cpu", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "eval retrieval"
+    words = ("--evaluator", evaluator, "--limit", 32, "--replications", 1, "--mode", "debug", "--json")
+    done = cli("eval", kept.mdm, "--device", "cpu", *words)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "eval text-to-motion"
+    assert "loading torch" in cli("eval", "--k-segments", 3).stderr, "the starter's policy"
+    done = cli("eval", "retrival")
+    assert done.exit_code == 2
+    assert "neither a protocol nor a model" in done.stderr
+    assert "retrieval" in done.stderr

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
@@ -16,12 +17,29 @@ from motionkit.cli.settings import settings_command
 _STARTER = "starter"
 
 
+class Kinds(TyperGroup):
+    """The protocols; a model in place of a name chooses its own, and no word at all the starter's policy."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the protocol in front where it was left out."""
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["text-to-motion", *args]
+        elif args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from motionkit.evaluation import protocol_of
+
+            args = [protocol_of(args[0], tuple(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
 def register(app: typer.Typer) -> None:
     """Add the group."""
 
-    @app.callback()
+    @app.callback(cls=Kinds)
     def group() -> None:
-        """Measure a model by a named protocol."""
+        """Measure a model by a named protocol; without a name, by the one that suits the model.
+
+        Example: motionkit eval runs/grpo/first
+        """
 
     @settings_command(app, TextToMotionSettings, name="eval text-to-motion")
     def text_to_motion(
