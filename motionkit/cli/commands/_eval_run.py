@@ -142,7 +142,7 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
     words = ", ".join(dict.fromkeys(one.words for one in how.values()))
     title = f"{found.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
     tables = [found.table(title)]
-    closing = [opened.doubt] if opened.doubt else []
+    closing = found.remarks()
     document: dict[str, Any] = {
         "models": found.names, "base": found.names[0], "dataset": label, "split": settings.split,
         "protocol": settings.protocol, "prompts": found.prompts, "sampler": words, "guidance_scale": scale,

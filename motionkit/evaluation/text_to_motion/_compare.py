@@ -76,6 +76,13 @@ class Comparison:
         found |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
         return found
 
+    def remarks(self) -> list[str]:
+        """Return why figures are n/a, and what to know about those that are there."""
+        said: dict[str, list[str]] = {}
+        for name, why in (self.missing | self.notes).items():
+            said.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
+        return [f"{', '.join(names)} {why}" for why, names in said.items()]
+
     def table(self, title: str) -> dict[str, Any]:
         """Return a row per quantity: every policy, then each difference to the first with its interval."""
         base, *others = self.names
@@ -85,7 +92,7 @@ class Comparison:
         rows: list[tuple[str, ...]] = []
         for quantity in _ordered([*self.means, *self.missing]):
             if quantity in self.missing:
-                rows.append((titled(quantity), "n/a", self.missing[quantity], *[""] * (len(heads) - 3)))
+                rows.append((titled(quantity), *["n/a"] * len(self.names), *[""] * (len(heads) - len(self.names) - 1)))
                 continue
             unit = definition(tracked(quantity)).unit
             row = [f"{titled(quantity)} ({unit})" if unit != "1" else titled(quantity)]
