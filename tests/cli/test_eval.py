@@ -174,7 +174,8 @@ def test_policies_are_compared_on_the_same_prompts(kept, evaluator: Path, cli: C
     assert {"before", "after", "delta", "ci95", "n", "verdict"} <= jerk.keys()
     assert jerk["n"] == 32
     assert "nothing compares with the published rows" in document["published"]["note"]
-    shown = cli(*words)
+    shown = cli(*words, "--judge", "tmr-dense", "--judge.weights", kept.tmr)
+    assert "tmr-dense" in shown.stdout
     assert "difference" in shown.stdout
     assert "no difference" in shown.stdout
     for name, sign in (("markdown", "| FID |"), ("latex", "\\begin{tabular}"), ("csv", "FID,")):

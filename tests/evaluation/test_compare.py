@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit import load_dataset, load_policy
+from motionkit import load_dataset, load_policy, load_reward
 from motionkit.evaluation import open_model
 from motionkit.evaluation._paired import Paired
 from motionkit.evaluation.text_to_motion import (
@@ -23,6 +23,7 @@ from motionkit.evaluation.text_to_motion import (
     sampling_of,
 )
 from motionkit.metrics import match_ranks, r_precision
+from motionkit.rewards.mix import RewardMix
 from tests.made import starter_evaluator
 
 
@@ -36,7 +37,8 @@ def compared(tmp_path_factory):
             parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
     opened = open_all(dataset, "val", policies, label="starter", evaluator=str(place))
     how = sampling_of(open_model("starter"), policies["base"], starter=True, kind="ddim", steps=3)
-    measurement = opened.measurement(Amount(1, 70), seed=0, batch=32)
+    judge = RewardMix([(load_reward("tmr-dense", weights="starter:judge"), 1.0)])
+    measurement = opened.measurement(Amount(1, 70), seed=0, batch=32, rewards=judge)
     return compare_policies({name: (policy, how) for name, policy in policies.items()}, measurement)
 
 
@@ -59,6 +61,20 @@ def test_a_damaged_policy_trembles(compared: Comparison) -> None:
         assert pair.delta == pytest.approx(pair.after - pair.before, abs=1e-5), quantity
         assert compared.means[quantity]["shaken"] == pytest.approx(pair.after, rel=1e-4), quantity
     assert "300 pairs" in compared.missing["diversity"]
+
+
+def test_a_judge_stands_first_and_is_paired(compared: Comparison) -> None:
+    rows = [row[0] for row in compared.table("")["rows"]]
+    assert rows[:2] == ["tmr-dense", "R@1"]
+    pair = compared.differences["reward/tmr-dense"]["shaken"]
+    assert (pair.n, compared.verdict("reward/tmr-dense", "shaken")) == (70, "worse")
+    assert pair.before == pytest.approx(compared.means["reward/tmr-dense"]["base"], rel=1e-5)
+    assert 0.7 < pair.before < compared.truth["reward/tmr-dense"] < 1
+
+
+def test_reasons_stand_beside_the_table(compared: Comparison) -> None:
+    assert "Diversity n/a: 300 pairs need more than 300 motions, there are 70" in compared.remarks()
+    assert dict(compared.document())["diversity"]["means"] is None
 
 
 def test_the_document_and_every_format_say_the_same(compared: Comparison) -> None:
