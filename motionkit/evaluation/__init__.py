@@ -7,7 +7,8 @@ from motionkit.evaluation._alarms import (
     drift_alarms,
     judge_ratio,
 )
-from motionkit.evaluation._data import dataset_for, open_test_split
+from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
+from motionkit.evaluation._data import dataset_for, open_test_split, protocol_of
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
@@ -16,6 +17,7 @@ from motionkit.evaluation._leaks import describe_shared, refuse_one_split, share
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._quality import Quality, measure_quality
+from motionkit.evaluation._real import real_motions
 from motionkit.evaluation._retrieval import (
     RetrievalResult,
     measure_retrieval,
@@ -29,6 +31,7 @@ from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 __all__ = [
     "MIN_RATIO",
     "PATIENCE",
+    "Calibration",
     "FoundModel",
     "HeldOut",
     "Measured",
@@ -36,9 +39,11 @@ __all__ = [
     "Quality",
     "RetrievalResult",
     "RewardAlarms",
+    "RewardFigures",
     "Samples",
     "Shown",
     "Walk",
+    "calibrate",
     "compare",
     "compare_measured",
     "dataset_for",
@@ -54,7 +59,9 @@ __all__ = [
     "open_retrieval",
     "open_reward",
     "open_test_split",
+    "protocol_of",
     "read_nsim",
+    "real_motions",
     "refuse_one_split",
     "require_fit",
     "retrieval_protocols",

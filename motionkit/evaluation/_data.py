@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from motionkit import runs
 from motionkit.config import Chosen, choose_one
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import STARTER, FoundModel
+from motionkit.evaluation._opened import STARTER, FoundModel, open_model
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -30,6 +33,27 @@ def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
         why="only a run of motionkit knows its dataset.",
         fix="--dataset humanml --dataset.root DIR",
     )
+
+
+def protocol_of(path: str, names: Sequence[str]) -> str:
+    """Return the protocol that suits a model.
+
+    Args:
+        path: What was given in place of a name.
+        names: Names of the protocols, for messages.
+
+    Raises:
+        MotionkitError: It is neither a protocol nor a model.
+    """
+    if path.partition(":")[0] != STARTER and not Path(path).expanduser().exists():
+        raise MotionkitError(
+            f"'motionkit eval {path}': that is neither a protocol nor a model.",
+            fix=f"{', '.join(names)}; or a run, a folder or a file.",
+        )
+    if path.startswith(f"{STARTER}:"):
+        return "retrieval"
+    found = open_model(path)
+    return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
 
 
 def open_test_split(split: str, found: FoundModel, command: str) -> str:

@@ -24,7 +24,7 @@ def refuse_one_split(trained: str, measured: str) -> None:
     raise MotionkitError(
         f"prompts.split and heldout.split are both {trained}.",
         why="what is measured would be what was trained on, not held out.",
-        fix="--set heldout.split=test, or --set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
+        fix="--set prompts.split=train, or --set heldout.prompts=0 to measure nothing.",
     )
 
 

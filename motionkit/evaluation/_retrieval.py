@@ -82,8 +82,9 @@ def open_retrieval(
         found = FoundModel(path, "rewards", "tmr-dense", "a released TMR")
     else:
         found = open_model(path)
-    if found.kind != "rewards":
-        wanted = f"--evaluator {path}" if "evaluator" in found.what else path
+    other = "evaluator" in found.what
+    if found.kind != "rewards" or other:
+        wanted = f"--evaluator {path}" if other else path
         raise MotionkitError(
             f"{found.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
         )

@@ -12,7 +12,7 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._matching import distances, matching_score, r_precision
+from motionkit.metrics._matching import distances, match_ranks, matching_score, r_precision
 from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
 from motionkit.metrics._retrieval import (
     RECALLS,
@@ -46,6 +46,7 @@ __all__ = [
     "joint_jerk",
     "joint_speed",
     "kid",
+    "match_ranks",
     "matching_score",
     "moments",
     "multimodality",

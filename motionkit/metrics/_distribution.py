@@ -16,14 +16,15 @@ def moments(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         MotionkitError: Fewer than two rows, or a value that is not finite.
     """
-    x = embeddings.double()
-    if x.ndim != 2 or len(x) < 2:
-        raise MotionkitError(f"a covariance needs at least two embeddings, got {list(x.shape)}.")
-    if not bool(x.isfinite().all()):
+    if embeddings.ndim != 2 or len(embeddings) < 2:
+        raise MotionkitError(f"a covariance needs at least two embeddings, got {list(embeddings.shape)}.")
+    mean = embeddings.mean(0, dtype=torch.float64)
+    centred = embeddings - mean  # becomes float64 here, in one pass
+    covariance = centred.T @ centred / (len(embeddings) - 1)
+    # A value that is not finite reaches the diagonal of its column.
+    if not bool(covariance.diagonal().isfinite().all()):
         raise MotionkitError("an embedding holds a value that is not finite.", fix="drop that motion and say so.")
-    mean = x.mean(0)
-    centred = x - mean
-    return mean, centred.T @ centred / (len(x) - 1)
+    return mean, covariance
 
 
 class FrechetReference:

@@ -36,11 +36,20 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
         >>> r_precision(torch.eye(32), torch.eye(32))
         tensor([1., 1., 1.], dtype=torch.float64)
     """
+    rank = match_ranks(text, motion, batch=batch)
+    return torch.stack([(rank < k).double().mean() for k in range(1, top + 1)])
+
+
+def match_ranks(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tensor:
+    """Return the 0-based rank of each text's own motion in its batch, ``[n]`` float64; see `r_precision`.
+
+    n is the number of rows in whole batches.
+    """
     # [batches, 32, 32] distances, texts in rows; the right motion is on the diagonal.
     table = _batches(text, motion, batch)
     own = table.diagonal(dim1=1, dim2=2)[..., None]
     rank = (table < own).sum(-1).double() + ((table == own).sum(-1).double() - 1) / 2
-    return torch.stack([(rank < k).double().mean() for k in range(1, top + 1)])
+    return rank.flatten()
 
 
 def matching_score(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tensor:

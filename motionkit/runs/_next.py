@@ -16,8 +16,9 @@ def next_commands(info: RunInfo) -> list[str]:
     lines = []
     if (info.directory / "policy").is_dir() and info.status == "done":
         lines.append(shlex.join(["motionkit", "generate", _EXAMPLE, "motions", "--policy.checkpoint", folder]))
-    if (info.directory / "tmr").is_dir() and info.status == "done":
-        lines.append(shlex.join(["motionkit", "grpo", "--reward", "tmr-dense", "--reward.weights", f"{folder}/tmr"]))
+    for part, reward in (("tmr", "tmr-dense"), ("evaluator", "mdm-dense")):
+        if (info.directory / part).is_dir() and info.status == "done":
+            lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
     resume = resume_line(info.command, info.directory)
     if info.status != "done":
         return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]

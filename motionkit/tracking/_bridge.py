@@ -169,6 +169,7 @@ def _accelerate_factory(name: str) -> TrackerFactory:
             own = {"auto_connect_frameworks": False, "auto_connect_arg_parser": False, "reuse_last_task_id": False}
             tracker = tracking.ClearMLTracker(project, project_name=project, task_name=run, **own)
         else:
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it would report its use to its makers
             if not _server():
                 mlflow = importlib.import_module("mlflow")
                 mlflow.set_tracking_uri(f"sqlite:///{(place / 'mlflow.db').resolve()}")

@@ -200,6 +200,13 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("loss/kl_latent", "nats", "down", "KL of the latents to the prior and between the text and motion encoders."),
     ("loss/latent", "1", "down", "Smooth L1 between text and motion latents."),
     ("loss/contrastive", "nats", "down", "InfoNCE over the batch, false negatives filtered."),
+    (
+        "loss/hinge",
+        "1",
+        "down",
+        "Evaluator: squared distance of true pairs, and of false ones what they lack to the margin.",
+    ),
+    ("loss/nce", "nats", "down", "Evaluator: InfoNCE of distances over the batch, equal captions left out."),
     ("loss/<name>", "1", "down", "Another part of loss/total, named by its trainer."),
     ("val/loss", "1", "down", "The training loss on the validation split."),
     ("val/loss/<name>", "1", "down", "One part of the training loss on the validation split."),

@@ -169,7 +169,13 @@ def test_guo_evaluator_as_tmr(tiny: Any, refused: Callable[..., None]) -> None:
     movement = {"main.0.weight": torch.zeros(4, 259, 4), "out_net.weight": torch.zeros(2, 2)}
     parts = {"movement_encoder": movement, "text_encoder": gru, "motion_encoder": gru}
     torch.save(parts | {"opt_motion_encoder": {}, "epoch": 1, "iter": 2}, "finest.tar")
-    refused(tiny.grpo("run", "--reward.weights", "finest.tar"), "not a TMR encoder", "Guo et al.")
+    refused(tiny.grpo("run", "--reward.weights", "finest.tar"), "not a TMR encoder", "Guo et al.", "mdm-matching")
+
+
+def test_tmr_as_guo_evaluator(tiny: Any, refused: Callable[..., None]) -> None:
+    words = tiny.grpo("run")
+    words[words.index("tmr-dense")] = "mdm-dense"
+    refused(words, "is a TMR, not the text-to-motion evaluator", "--reward tmr-dense --reward.weights")
 
 
 def test_other_files_are_called_by_their_name(tiny: Any, cli: Cli, refused: Callable[..., None]) -> None:

@@ -138,7 +138,7 @@ def test_definitions_are_printed_without_loading_anything(cli: Cli) -> None:
     [
         (("TMR",), "what is measured is a policy"),
         (("EVALUATOR",), "what is measured is a policy"),
-        (("starter", "--evaluator", "TMR"), "holds no evaluator"),
+        (("starter", "--evaluator", "TMR"), "is a TMR, not the text-to-motion evaluator"),
         (("starter", "--k-segments", 3), "composite data only"),
         (("starter", "--reference", "starter"), "--reference has no effect in eval"),
         (("nowhere.pt",), "does not exist"),
@@ -159,3 +159,72 @@ def test_what_cannot_be_measured_is_refused_before_anything_starts(
     error = json.loads(done.stdout)["error"]
     assert said in error["message"]
     assert not Path("runs").exists()
+
+
+def test_policies_are_compared_on_the_same_prompts(kept, evaluator: Path, cli: Cli, tmp_path: Path) -> None:
+    run = tmp_path / "trained"
+    assert cli(*kept.grpo(run, steps=1)).exit_code == 0
+    words = ("eval", "compare", kept.mdm, run, "--evaluator", evaluator, "--device", "cpu", "--limit", 32)
+    done = cli(*words, "--json", "--published")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["base"] == str(kept.mdm)
+    assert document["guidance_scale"] == 1.0, "that of the run, for both"
+    jerk = document["quantities"]["jerk"]["differences"][str(run)]
+    assert {"before", "after", "delta", "ci95", "n", "verdict"} <= jerk.keys()
+    assert jerk["n"] == 32
+    assert "nothing compares with the published rows" in document["published"]["note"]
+    shown = cli(*words, "--judge", "tmr-dense", "--judge.weights", kept.tmr)
+    assert "tmr-dense" in shown.stdout
+    assert "difference" in shown.stdout
+    assert "no difference" in shown.stdout
+    for name, sign in (("markdown", "| FID |"), ("latex", "\\begin{tabular}"), ("csv", "FID,")):
+        assert sign in cli(*words, "--format", name).stdout
+    for wrong, said in (
+        ((kept.mdm,), "takes two policies"),
+        ((kept.mdm, kept.mdm), "named twice"),
+        ((kept.mdm, kept.tmr), "what is measured is a policy"),
+    ):
+        refused = cli("eval", "compare", *wrong)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
+
+
+def test_a_composite_set_is_compared_with_its_joined_motions(kept, evaluator: Path, cli: Cli) -> None:
+    small = ("--dataset.clips", 144, "--dataset.val-clips", 48, "--dataset.test-clips", 48, "--dataset.max-frames", 48)
+    for split in ("val", "train"):
+        done = cli("compose", split, "--dataset", "starter", *small, "--split", split, "--k-segments", 2,
+                   "--target-length", 96, "--tolerance", 20, "--max-samples", 40)  # fmt: skip
+        assert done.exit_code == 0, done.stderr
+    words = ("eval", "text-to-motion", kept.mdm, "--evaluator", evaluator, "--device", "cpu", "--limit", 40,
+             "--mode", "debug", "--replications", 1, "--dataset", "composite")  # fmt: skip
+    done = cli(*words, "--dataset.path", "val", "--k-segments", 2, "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["dataset"] == "composite"
+    fid, guide = document["metrics"]["fid"], document["metrics"]["fid_guide"]
+    assert fid["mean"] >= 0
+    assert guide["mean"] != pytest.approx(fid["mean"]), "single clips are other motions than joined ones"
+    assert "fid_guide" not in document["ground_truth"]
+    assert document["ground_truth"]["fid"]["mean"] == pytest.approx(0, abs=1e-3), "composite prompts are not cut anew"
+    other = cli(*words, "--dataset.path", "val", "--k-segments", 3)
+    assert other.exit_code == 2
+    assert "K = 3" in other.stderr
+    trained = cli(*words, "--dataset.path", "train")
+    assert trained.exit_code == 2
+    assert "composed from the train split" in trained.stderr
+
+
+def test_a_model_in_place_of_a_protocol_chooses_its_own(kept, evaluator: Path, cli: Cli) -> None:
+    done = cli("eval", kept.tmr, "--device", "cpu", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "eval retrieval"
+    words = ("--evaluator", evaluator, "--limit", 32, "--replications", 1, "--mode", "debug", "--json")
+    done = cli("eval", kept.mdm, "--device", "cpu", *words)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "eval text-to-motion"
+    assert "loading torch" in cli("eval", "--k-segments", 3).stderr, "the starter's policy"
+    done = cli("eval", "retrival")
+    assert done.exit_code == 2
+    assert "neither a protocol nor a model" in done.stderr
+    assert "retrieval" in done.stderr

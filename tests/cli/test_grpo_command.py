@@ -332,3 +332,18 @@ def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:
     own, foreign = (np.load(next(Path(name, "new_joints").glob("*.npy"))) for name in ("own", "foreign"))
     assert own.shape == (60, 22, 3)
     assert np.allclose(own, foreign, atol=1e-5)
+
+
+def test_rewards_are_calibrated_before_training(tiny: Any, tmp_path: Path, cli: Cli) -> None:
+    more = ("--reward", "physics=0.001", "--set", "reward_mix.calibrate=true", "--set", "reward_mix.normalize=group")
+    done = cli(*tiny.grpo(tmp_path / "run"), *more)
+    assert done.exit_code == 0, done.stderr
+    order = ("x 8 samples:", "held-out prompts before training")
+    places = [done.stderr.index(text) for text in order]
+    assert places == sorted(places)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert [row["name"] for row in record["calibration"]] == ["tmr-dense", "physics"]
+    assert all(0 < row["group_std"] < 1 for row in record["calibration"])
+    assert record["tables"][-1]["title"].startswith("Rewards before training")
+    assert "reward/correlation/tmr-dense/physics" in metrics(tmp_path / "run")[-1]
+    assert "drowns" not in done.stderr, "normalised rewards have weights alone"

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from motionkit import plugins
 from motionkit.cli._app import hoist
 from motionkit.cli._guide import GuideOption, guide_options, row_of
-from motionkit.cli.commands.compose import ComposeSettings
+from motionkit.cli.commands.config import _model as settings_of
 from motionkit.cli.commands.config import explain
 
 Cli = Callable[..., Result]
@@ -82,17 +81,17 @@ def test_an_old_flag_means_what_it_meant_for_the_command(cli: Cli) -> None:
         assert f"fix  motionkit {fix}" in done.stderr
 
 
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_new_names_are_kebab_case(row: GuideOption) -> None:
     flag = row.flag
     assert all("_" not in word for word in flag.split() if word.startswith("--") and "--set" not in flag)
 
 
-@pytest.mark.parametrize("row", guide_options(), ids=lambda row: row.guide[0])
+@pytest.mark.parametrize("row", guide_options(), ids=lambda row: f"{row.command} {row.guide[0]}")
 def test_keys_of_the_guides_are_settings(row: GuideOption) -> None:
     if not row.key:
         return
-    model: Any = ComposeSettings if row.command == "compose" else plugins.get("trainers", row.command).options
+    model: Any = settings_of(row.command.split())
     for key in row.key.split(", "):
         assert explain(model, key)["key"] == key
 

@@ -14,6 +14,7 @@ from motionkit.encoders.t2m import EvaluatorSizes, T2MEvaluator, WordTable, is_n
 from motionkit.encoders.tmr import load_tmr
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
+from motionkit.starter import weights_path
 
 from ..made.evaluators import WORDS, networks, release, statistics, vocabulary
 
@@ -141,10 +142,27 @@ def test_words_are_not_executed(tmp_path):
 
 
 def test_a_tmr_is_no_evaluator(shared, tmp_path):
-    for file in ("last_weights/text_encoder.pt", "variants/components.pt", "variants/lightning_last.ckpt"):
+    for file in (
+        ".",
+        "last_weights",
+        "last_weights/text_encoder.pt",
+        "variants/components.pt",
+        "variants/lightning_last.ckpt",
+    ):
         text = refused(shared / "fixtures/tmr/tiny" / file)
         assert "is a TMR, not the text-to-motion evaluator" in text
         assert "--reward tmr-dense --reward.weights" in text
+
+
+def test_folders_of_ours_that_are_something_else(tmp_path):
+    for folder in (weights_path("tmr"), weights_path("judge")):
+        assert "is a TMR, not the text-to-motion evaluator" in refused(folder)
+    assert "an MDM diffusion model" in refused(weights_path("mdm"))
+    save_evaluator(tmp_path / "run" / "evaluator", own())
+    release(tmp_path)
+    for folder in ("run", "run/evaluator", "run/evaluator/model.safetensors", "t2m"):
+        with pytest.raises(MotionkitError, match=r"is not a TMR encoder: it is the Guo et al\."):
+            load_tmr(tmp_path / folder)
 
 
 def test_an_evaluator_is_no_tmr(tmp_path):

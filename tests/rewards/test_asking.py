@@ -228,13 +228,14 @@ def test_the_contract_lets_a_reward_have_no_opinion() -> None:
             total = torch.where(applies, super().score(motions, prompts).total, torch.nan)
             return RewardScores(total, applies=applies)
 
+    class Wrong(Height):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            total = super().score(motions, prompts).total
+            return RewardScores(total, applies=torch.ones(len(total), dtype=torch.int64))
+
     check_reward(Long())
+
     with pytest.raises(AssertionError, match="applies of type int64"):
-
-        class Wrong(Height):
-            def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
-                return RewardScores(super().score(motions, prompts).total, applies=torch.ones(4, dtype=torch.int64))
-
         check_reward(Wrong())
 
 

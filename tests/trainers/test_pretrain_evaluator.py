@@ -11,10 +11,10 @@ from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.encoders.t2m import Crop
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
-from motionkit.runs import Run
+from motionkit.runs import Run, next_commands, peek
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
-from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
-from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator
+from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
 from ..made.evaluators import vocabulary
@@ -31,12 +31,12 @@ def test_losses_by_hand():
     none = torch.zeros(3, 3, dtype=torch.bool)
     # Right pairs 0, 5, 2; with a shift of 1 the wrong ones are (0, 1), (1, 2), (2, 0).
     wrong = (4**2 + (4 - 10**0.5) ** 2 + 3**2) / 3
-    assert float(contrastive(d, 1, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3 + wrong, rel=1e-5)
+    assert float(hinge(d, 1, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3 + wrong, rel=1e-5)
     same = none.clone()
     same[0, 1] = True
     less = ((4 - 10**0.5) ** 2 + 3**2) / 3
-    assert float(contrastive(d, 1, margin=4.0, same=same)) == pytest.approx((0 + 25 + 4) / 3 + less, rel=1e-5)
-    assert float(contrastive(d, 3, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3, rel=1e-5)
+    assert float(hinge(d, 1, margin=4.0, same=same)) == pytest.approx((0 + 25 + 4) / 3 + less, rel=1e-5)
+    assert float(hinge(d, 3, margin=4.0, same=none)) == pytest.approx((0 + 25 + 4) / 3, rel=1e-5)
     log = torch.log_softmax(-d / 2, 1).diagonal().mean() + torch.log_softmax(-d.T / 2, 1).diagonal().mean()
     assert float(nce(d, temperature=2.0, same=none)) == pytest.approx(-float(log) / 2, rel=1e-5)
     without = torch.log_softmax(-d[0, [0, 2]], 0)[0]
@@ -81,10 +81,10 @@ def settings(data, **changes):
     base = {
         "run": RunSettings(num_steps=120),
         "dataset": Chosen("datasets", "humanml", HumanMLOptions(root=data)),
-        "model": {"latent_dim": 16, "movement_hidden": 16, "movement": 16, "motion_hidden": 16, "text_hidden": 16},
-        "words": {"width": 16},
+        "model": {"latent_dim": 16, "movement_hidden": 32, "movement": 32, "motion_hidden": 32, "text_hidden": 32},
+        "words": {"width": 16, "dropout": 0.0, "noise": 0.0},
         "train": {"batch_size": 16, "val_clips": 40, "short": 36},
-        "optim": {"learning_rate": 5e-3, "warmup_steps": 2},
+        "optim": {"learning_rate": 5e-3, "warmup_steps": 10},
         "device": "cpu",
     }
     return PretrainEvaluatorSettings(**{**base, **changes})
@@ -149,6 +149,11 @@ def test_what_it_writes_opens(finished, data):
         assert torch.equal(ours.encode_tokens(tokens), theirs.encode_tokens(tokens))
 
 
+def test_what_to_type_next(finished):
+    out, _, _ = finished
+    assert f"motionkit grpo --reward mdm-dense --reward.weights {out}/evaluator" in next_commands(peek(out))
+
+
 def test_resume_gives_the_same_bits(data, tmp_path):
     config = settings(data, run=RunSettings(num_steps=6))
     whole, _ = trained(config, tmp_path / "whole")
@@ -164,16 +169,36 @@ def test_words_of_the_user(data, tmp_path):
     trainer.prepare()
     assert trainer.evaluator.words.width == 12
     assert trainer.describe()["words"] == 12
-    assert set(trainer._losses(trainer._batches()(1))) == {"contrastive", "nce"}
+    assert set(trainer._losses(trainer._batches()(1))) == {"hinge", "nce"}
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
 
 
 def test_the_published_loss_alone(data):
-    trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "contrastive": 1}))
+    trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "hinge": 1}))
     trainer.prepare()
-    assert set(trainer._losses(trainer._batches()(1))) == {"contrastive"}
+    assert set(trainer._losses(trainer._batches()(1))) == {"hinge"}
+
+
+def test_words_are_left_out_at_their_rate(data):
+    tokens = [f"w{number}/NOUN" for number in range(20)]
+    generator = torch.Generator().manual_seed(0)
+    kept = [_thinned(tokens, 0.3, generator) for _ in range(200)]
+    assert sum(map(len, kept)) / 4000 == pytest.approx(0.7, abs=0.03)
+    assert all(row == sorted(row, key=tokens.index) for row in kept)
+    assert all(len(_thinned(["a/DET"], 0.99, generator)) == 1 for _ in range(20))
+
+    def sentences(**words):
+        trainer = PretrainEvaluator(settings(data, words={"width": 16, **words}))
+        trainer.prepare()
+        given = [("someone/NOUN", "walks/VERB")] * 50
+        found = trainer._disturbed(given, torch.Generator().manual_seed(0))
+        return found.words - trainer.evaluator.words.look_up(given).words if not words["dropout"] else found
+
+    assert sentences(dropout=0, noise=0).abs().max() == 0
+    assert float(sentences(dropout=0, noise=0.5).std()) == pytest.approx(0.5, rel=0.1)
+    assert 3 <= sentences(dropout=0.5, noise=0).counts.double().mean() < 4
 
 
 def test_tokens_of_the_dataset_are_used(data):

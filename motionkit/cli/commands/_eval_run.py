@@ -6,23 +6,36 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, cast
 
+import torch
+
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import MotionSettings, TextToMotionSettings
+from motionkit.cli.commands._eval_settings import CompareSettings, MotionSettings, TextToMotionSettings
 from motionkit.cli.output import say, warn
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, dataset_for, open_test_split
+from motionkit.evaluation import FoundModel, dataset_for, open_reward, open_test_split
 from motionkit.evaluation.text_to_motion import (
+    COLUMNS,
+    PUBLISHED,
+    Comparison,
+    Opened,
     amount_of,
+    common_guidance,
+    comparable,
+    compare_policies,
     evaluate,
     explain,
     find_policy,
+    formatted,
     open_all,
     open_policy,
     sampling_of,
+    set_threads,
 )
+from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
+from motionkit.rewards.mix import RewardMix
 from motionkit.runs import folder_of
 
 _STARTER = "starter"
@@ -44,18 +57,7 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     found = find_policy(chosen_path(settings, path))
     label, dataset = open_data(settings, found)
     policy = open_policy(found, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
-    opened = open_all(
-        dataset,
-        settings.split,
-        {found.path: policy},
-        label=label,
-        evaluator=settings.evaluator.weights,
-        glove=settings.evaluator.glove,
-        stats=settings.evaluator.stats,
-        k_segments=settings.prompts.k_segments,
-        seed=settings.seed,
-        device=device,
-    )
+    opened = open_inputs(settings, dataset, label, {found.path: policy}, device)
     starter = is_starter(label, dataset)
     mode, amount = amount_of(
         settings.mode,
@@ -95,6 +97,104 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
         )
     closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}", *next_lines(found)]
     return {**outcome.document, "table": outcome.table, "closing": closing}
+
+
+def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any]:
+    """Compare policies and print the result; returns the ``--json`` document with its tables."""
+    if len(paths) < 2 and not settings.published:
+        raise MotionkitError(
+            "eval compare takes two policies or more.", fix="name another one, or --published for published figures."
+        )
+    if len(set(paths)) < len(paths):
+        raise MotionkitError("one policy is named twice.", fix="name each policy once.")
+    device = resolve_device(settings.device)
+    models = [find_policy(path) for path in paths]
+    # The data of the first that says what they are; the others are asked the same.
+    told = next((found for found in models if found.run is not None), models[0])
+    label, dataset = open_data(settings, told)
+    starter, scale = is_starter(label, dataset), common_guidance(models, settings.sampler.guidance_scale)
+    policies = {
+        found.path: open_policy(found, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
+        for found in models
+    }
+    opened = open_inputs(settings, dataset, label, policies, device)
+    sampler = settings.sampler
+    sampling: dict[str, Any] = {
+        "starter": starter,
+        "kind": sampler.kind,
+        "steps": sampler.inference_timesteps,
+        "guidance": scale,
+    }
+    how = {found.path: sampling_of(told, policies[found.path], **sampling) for found in models}
+    _, amount = amount_of(
+        "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
+        limit=settings.prompts.limit,
+    )  # fmt: skip
+    tell_test_split(settings, models)
+    judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
+    measurement = opened.measurement(
+        amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
+    )
+    with working("eval compare", amount.prompts * len(models)) as step:
+        found = compare_policies(
+            {name: (policy, how[name]) for name, policy in policies.items()}, measurement, progress=step
+        )
+    words = ", ".join(dict.fromkeys(one.words for one in how.values()))
+    title = f"{found.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
+    tables = [found.table(title)]
+    closing = found.remarks()
+    document: dict[str, Any] = {
+        "models": found.names, "base": found.names[0], "dataset": label, "split": settings.split,
+        "protocol": settings.protocol, "prompts": found.prompts, "sampler": words, "guidance_scale": scale,
+        "quantities": found.document(),
+    }  # fmt: skip
+    if settings.published:
+        rows, note = published_rows(found, opened, label, settings)
+        tables.append(rows)
+        closing.append(note)
+        document["published"] = {"rows": [vars(row) for row in PUBLISHED], "columns": list(COLUMNS), "note": note}
+    text = formatted(tables, settings.format)
+    return {**document, **({"text": text} if text else {"table": tables}), "closing": closing}
+
+
+def published_rows(
+    found: Comparison, opened: Opened, label: str, settings: CompareSettings
+) -> tuple[dict[str, Any], str]:
+    """Return ours and published figures in one table, and what compares."""
+    ours = [
+        (name, *(f"{found.means[one][name]:.3f}" if one in found.means else "" for one in COLUMNS), "here")
+        for name in found.names
+    ]
+    theirs = [(row.name, *row.figures, f"{row.prompts}; {row.source}") for row in PUBLISHED]
+    note = comparable(
+        label, settings.split, settings.evaluator.weights, settings.protocol, width=opened.evaluator.latent
+    )
+    columns = ["", "R@1", "R@2", "R@3", "FID", "MM-Dist", "Diversity", "MultiModality", "motions; source"]
+    table = {"title": "Beside published figures (HumanML3D, test)", "columns": columns, "rows": [*ours, *theirs]}
+    return {**table, "numbers": list(range(1, 8))}, note
+
+
+def open_inputs(
+    settings: MotionSettings,
+    dataset: TextMotionDataset,
+    label: str,
+    policies: Mapping[str, DiffusionPolicy],
+    device: torch.device,
+) -> Opened:
+    """Open the evaluator and the questions, and set the threads."""
+    set_threads([*policies.values()], settings.threads)
+    return open_all(
+        dataset,
+        settings.split,
+        policies,
+        label=label,
+        evaluator=settings.evaluator.weights,
+        glove=settings.evaluator.glove,
+        stats=settings.evaluator.stats,
+        k_segments=settings.prompts.k_segments,
+        seed=settings.seed,
+        device=device,
+    )
 
 
 def chosen_path(settings: MotionSettings, path: str) -> str:

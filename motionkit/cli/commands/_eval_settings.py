@@ -80,6 +80,11 @@ class MotionSettings(Settings):
     policy: Chosen = slot("policies", "mdm", gives="diffusion")
     dataset: Chosen | None = slot("datasets", None, description=_DATA, gives=("text-motion", "composite"))
     split: Split = Field("val", description=_SPLIT)
+    protocol: Annotated[Literal["mdm", "whole"], Cli("--protocol", panel="What")] = Field(
+        "mdm",
+        description="mdm: 1,024 prompts, padded frames attended to, as MDM is evaluated; whole: every clip of the "
+        "split once, as T2M, MLD and MoMask are.",
+    )
     evaluator: EvaluatorSettings = EvaluatorSettings()
     prompts: EvalPrompts = EvalPrompts()
     sampler: EvalSampler = EvalSampler()
@@ -88,16 +93,14 @@ class MotionSettings(Settings):
     )
     seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(0, ge=0, description="Seed of prompts and noise.")
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0: one for networks as small as the starter's, else torch's choice."
+    )
 
 
 class TextToMotionSettings(MotionSettings):
     """Settings of `motionkit eval text-to-motion`."""
 
-    protocol: Annotated[Literal["mdm", "whole"], Cli("--protocol", panel="What")] = Field(
-        "mdm",
-        description="mdm: 1,024 prompts, padded frames attended to, as MDM is evaluated; whole: every clip of the "
-        "split once, as T2M, MLD and MoMask are.",
-    )
     mode: Annotated[Literal["auto", "wo_mm", "mm_short", "debug", "full"], Cli("--mode", panel="What")] = Field(
         "auto",
         description="wo_mm: 20 replications; mm_short: 5, with MultiModality 100 x 30; debug: 5; full: 20, with "
@@ -145,3 +148,15 @@ class MplSettings(Settings):
     train_stride: int = Field(2, ge=1, le=10_000, description="Frames between windows that baselines are fitted to.")
     seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+
+
+class CompareSettings(MotionSettings):
+    """Settings of `motionkit eval compare`."""
+
+    judge: Chosen | None = slot("rewards", None, description="A reward to show beside the figures, paired like them.")
+    published: Annotated[bool, Cli("--published", panel="Output")] = Field(
+        False, description="Lay published figures beside these, with a note of what compares."
+    )
+    format: Annotated[Literal["table", "markdown", "latex", "csv"], Cli("--format", panel="Output")] = Field(
+        "table", description="Form of the tables on stdout; --json has all figures."
+    )

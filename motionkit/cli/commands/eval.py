@@ -6,22 +6,45 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from motionkit.cli import command_line
 from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_settings import MplSettings, RetrievalSettings, TextToMotionSettings
+from motionkit.cli.commands._eval_settings import (
+    CompareSettings,
+    MplSettings,
+    RetrievalSettings,
+    TextToMotionSettings,
+)
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 
 _STARTER = "starter"
 
 
+class Kinds(TyperGroup):
+    """The protocols; a model in place of a name chooses its own, and no word at all the starter's policy."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the protocol in front where it was left out."""
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["text-to-motion", *args]
+        elif args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from motionkit.evaluation import protocol_of
+
+            args = [protocol_of(args[0], tuple(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
 def register(app: typer.Typer) -> None:
     """Add the group."""
 
-    @app.callback()
+    @app.callback(cls=Kinds)
     def group() -> None:
-        """Measure a model by a named protocol."""
+        """Measure a model by a named protocol; without a name, by the one that suits the model.
+
+        Example: motionkit eval runs/grpo/first
+        """
 
     @settings_command(app, TextToMotionSettings, name="eval text-to-motion")
     def text_to_motion(
@@ -43,6 +66,22 @@ def register(app: typer.Typer) -> None:
             return explained()
         say("eval text-to-motion: loading torch, data and weights")
         return run_text_to_motion(settings, policy or _STARTER)
+
+    @settings_command(app, CompareSettings, name="eval compare")
+    def compare(
+        settings: CompareSettings,
+        policies: Annotated[
+            list[str], typer.Argument(metavar="POLICY...", help="Runs, policy folders, files, or starter; first: base.")
+        ],
+    ) -> Mapping[str, Any]:
+        """Ask several policies the same prompts with the same noise, and compare each with the first.
+
+        The interval of a difference is a bootstrap over prompts; "no difference" where it holds 0.
+        """
+        from motionkit.cli.commands._eval_run import run_compare
+
+        say("eval compare: loading torch, data and weights")
+        return run_compare(settings, policies)
 
     @settings_command(app, RetrievalSettings, name="eval retrieval")
     def retrieval(

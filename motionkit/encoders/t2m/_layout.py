@@ -19,6 +19,7 @@ NETWORKS = (MOVEMENT, MOTION, TEXT)
 _FILE = "finest.tar"
 _BELOW = ("", "model", "text_mot_match/model")
 _SETS = ("t2m", "kit", "checkpoints/t2m", "checkpoints/kit")
+_OTHERS = ("model.safetensors", "tmr/model.safetensors", "text_encoder.pt", "last_weights/text_encoder.pt")
 FIX = (
     "give text_mot_match/model/finest.tar of the evaluator's download (t2m.zip or kit.zip), a folder that holds it, "
     "or a folder written by motionkit pretrain t2m-evaluator."
@@ -36,7 +37,7 @@ class Networks:
 
 
 def find_file(root: Path) -> Path:
-    """Return the checkpoint at or below `root`.
+    """Return the checkpoint at or below `root`, or the file of another model.
 
     Raises:
         MotionkitError: There is none, or one of each dataset.
@@ -51,6 +52,8 @@ def find_file(root: Path) -> Path:
             why="each dataset has its own: t2m is HumanML3D's, kit is KIT-ML's.",
             fix=f"name one of them: {found[0]} or {found[1]}.",
         )
+    # Files of other models that a folder is likely to hold: `split_file` names them.
+    found = found or [file for name in _OTHERS if (file := root / name).is_file()]
     if found:
         return found[0]
     if (root / "run.json").is_file():

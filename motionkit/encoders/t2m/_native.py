@@ -48,10 +48,9 @@ def save_evaluator(
     config = {"format": FORMAT, "schema": 1, "tagger": model.tagger, "words": model.words.rows, **dict(extra or {})}
     folder.mkdir(parents=True, exist_ok=True)
     write_bytes_atomic(folder / WEIGHTS, save(stored))
-    # One line for the words, which are many.
-    text = json.dumps({**config, "words": None}, indent=2).replace(
-        '"words": null', f'"words": {json.dumps(config["words"])}'
-    )
+    # One line for the words, which are many; they stand before `extra`, where another "words" may be.
+    words = f'"words": {json.dumps(config["words"])}'
+    text = json.dumps({**config, "words": None}, indent=2).replace('"words": null', words, 1)
     write_bytes_atomic(folder / CONFIG, (text + "\n").encode())
 
 

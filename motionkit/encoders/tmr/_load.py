@@ -156,6 +156,8 @@ def _folder(root: Path) -> Parts:
     single += [
         file for file in sorted(root.iterdir()) if file.suffix in {".ckpt", ".pt", ".pth", ".tar"} and file.is_file()
     ]
+    # Files of an evaluator and of other models of ours: `split_file` names them.
+    single += [root / name for name in ("text_mot_match/model/finest.tar", "evaluator/model.safetensors", WEIGHTS)]
     for file in single:
         if file.is_file() and file.name not in {"mean.pt", "std.pt"}:
             return split_file(weights.read(file), str(file))

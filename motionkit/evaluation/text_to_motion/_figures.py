@@ -30,6 +30,9 @@ QUANTITIES = (
 EMBEDDED = QUANTITIES[: QUANTITIES.index("skate")]
 """Those that need an evaluator."""
 
+REWARD = "reward/"
+"""How the names of rewards begin, which stand beside the figures where they are asked for."""
+
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from motionkit.encoders.t2m import T2MEvaluator
 from motionkit.evaluation.text_to_motion._figures import (
     EMBEDDED,
+    REWARD,
     Sheet,
     embedding_figures,
     guide_figure,
@@ -23,7 +24,9 @@ from motionkit.evaluation.text_to_motion._questions import Question, Questions
 from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
+from motionkit.rewards.mix import RewardMix
 from motionkit.rl import NoiseSource, length_mask
+from motionkit.text import Prompt
 
 Progress = Callable[[int], None]
 
@@ -47,7 +50,7 @@ class Embedded:
 
     Attributes:
         motion: ``[N, E]``.
-        physics: ``[N]`` per quantity.
+        physics: ``[N]`` per quantity, and per reward that was asked for.
     """
 
     motion: Tensor
@@ -65,6 +68,7 @@ class Measurement:
         batch: Motions that are sampled at once.
         doubt: Why the evaluator's figures would mean nothing; empty when they do.
         singles: Clips of single actions, for the guide's FID of composite motions.
+        rewards: Scores of motions that are wanted beside the figures.
     """
 
     def __init__(
@@ -77,7 +81,9 @@ class Measurement:
         batch: int = 64,
         doubt: str = "",
         singles: Questions | None = None,
+        rewards: RewardMix | None = None,
     ) -> None:
+        self.rewards = rewards
         self.evaluator = evaluator
         self.questions = questions
         self.amount = amount
@@ -99,9 +105,9 @@ class Measurement:
         asked = self.questions.draw(replication, self.amount.prompts)
         made = self.generated(policy, how, asked, progress)
         text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
-        real_text, real = self._real(policy, replication)
+        real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
-        metrics = self._sheet(text, made, real.motion, seed)
+        metrics = self.sheet(text, made, real.motion, seed)
         if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
             single = self._embed(policy, self.singles.real(replication)).motion
             metrics.add(guide_figure(made.motion, single))
@@ -111,8 +117,8 @@ class Measurement:
         else:
             metrics.missing["multimodality"] = "this mode samples one motion per prompt"
         # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
-        _, again = self._real(policy, replication - 1)
-        truth = self._sheet(real_text, real, again.motion, seed)
+        _, again = self.real(policy, replication - 1)
+        truth = self.sheet(real_text, real, again.motion, seed)
         truth.missing["multimodality"] = "a text has one real motion"
         self._passes = {key: value for key, value in self._passes.items() if key >= replication}
         for sheet in (metrics, truth):
@@ -132,7 +138,7 @@ class Measurement:
             return done.motions
 
         exact = getattr(policy, "padding", "exact") == "exact"
-        return self._in_batches([one.prompt.length for one in asked], make, "generated", padded=not exact)
+        return self._in_batches([one.prompt for one in asked], make, "generated", padded=not exact)
 
     def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
         """Return the real motions of questions."""
@@ -144,7 +150,7 @@ class Measurement:
             device = self.evaluator.mean.device
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
 
-        return self._in_batches([one.prompt.length for one in questions], read, "real")
+        return self._in_batches([one.prompt for one in questions], read, "real")
 
     def _repeated(
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
@@ -161,7 +167,7 @@ class Measurement:
                 progress(len(prompts) * repeats)
         return require_finite(torch.cat(found), "generated")
 
-    def _real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
+    def real(self, policy: DiffusionPolicy, replication: int) -> tuple[Tensor, Embedded]:
         """Return the real motions of one pass over the split, with their texts; each pass is embedded once."""
         if replication not in self._passes:
             questions = self.questions.real(replication)
@@ -169,11 +175,13 @@ class Measurement:
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
-    def _sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+    def sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+        """Return the figures of motions beside real ones, without those that are doubtful."""
         if not len(found.motion):
             return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.physics), "the set holds no real motions"))
         sheet = embedding_figures(text, found.motion, real, count=len(real), seed=seed)
-        sheet.values |= {name: float(values.double().mean()) for name, values in found.physics.items()}
+        sheet.values |= {name: float(values.double().nanmean()) for name, values in found.physics.items()}
+        self._withhold(sheet)
         return sheet
 
     def _withhold(self, sheet: Sheet) -> None:
@@ -184,16 +192,18 @@ class Measurement:
             sheet.notes = {name: note for name, note in sheet.notes.items() if name not in EMBEDDED}
 
     def _in_batches(
-        self, lengths: Sequence[int], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
+        self, prompts: Sequence[Prompt], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
     ) -> Embedded:
         """Embed motions in batches of similar lengths and return them in their own order."""
-        order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+        order = sorted(range(len(prompts)), key=lambda i: prompts[i].length)
         motion: list[Tensor] = []
         physics: dict[str, list[Tensor]] = {}
         for first in range(0, len(order), self.batch):
-            batch = make(order[first : first + self.batch])
+            part = order[first : first + self.batch]
+            batch = make(part)
             motion.append(self._latents(batch, padded=padded))
-            for name, values in physics_figures(batch).items():
+            columns = physics_figures(batch) | self._scores(batch, [prompts[i] for i in part])
+            for name, values in columns.items():
                 physics.setdefault(name, []).append(values)
         if not order:
             return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {})
@@ -202,6 +212,17 @@ class Measurement:
         back = back.to(motion[0].device)
         latents = require_finite(torch.cat(motion)[back], what)
         return Embedded(latents, {name: torch.cat(values)[back] for name, values in physics.items()})
+
+    def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""
+        if self.rewards is None:
+            return {}
+        terms = self.rewards.score(batch, prompts).terms
+        nan = batch.features.new_full((), torch.nan)
+        return {
+            f"{REWARD}{term.name}": torch.where(term.scores.applying, term.scores.total, nan).to(batch.device)
+            for term in terms
+        }
 
     def _latents(self, batch: MotionBatch, *, padded: bool) -> Tensor:
         """Embed a batch; without `padded` the frames past an end are the evaluator's zeros, whatever they hold."""

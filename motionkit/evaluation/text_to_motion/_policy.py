@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from motionkit.config import Chosen, choose_one
@@ -9,6 +11,16 @@ from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import FoundModel, open_model
 from motionkit.policies.base import DiffusionPolicy
+
+_SMALL = 4_000_000
+"""Parameters of a network whose layers are done before a second thread has woken up."""
+
+
+def set_threads(policies: Sequence[DiffusionPolicy], wanted: int) -> None:
+    """Set torch's CPU threads: `wanted`, or for 0 one where all networks are small."""
+    sizes = [sum(parameter.numel() for parameter in policy.network.parameters()) for policy in policies]
+    if wanted or max(sizes) < _SMALL:
+        torch.set_num_threads(wanted or 1)
 
 
 def find_policy(path: str) -> FoundModel:
@@ -18,7 +30,7 @@ def find_policy(path: str) -> FoundModel:
         MotionkitError: It is no policy.
     """
     found = open_model(path)
-    if found.kind == "policies" and "evaluator" in found.what:
+    if "evaluator" in found.what:
         raise MotionkitError(
             f"{found.describe()}; what is measured is a policy.",
             fix=f"motionkit eval text-to-motion --evaluator {path}",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from motionkit._version import __version__
+from motionkit.config import choose_one
 from motionkit.datasets.base import Split, TextMotionDataset
 from motionkit.encoders.t2m import T2MEvaluator, is_native
 from motionkit.evaluation._fit import require_fit
@@ -26,6 +27,7 @@ from motionkit.evaluation.text_to_motion._store import PAGE, ReplicationStore
 from motionkit.evaluation.text_to_motion._summary import summarise, table, verdict
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mdm.opening import open_evaluator
+from motionkit.rewards.mix import RewardMix
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Opened:
     split: Split
     evaluator_name: str
 
-    def measurement(self, amount: Amount, *, seed: int, batch: int) -> Measurement:
+    def measurement(self, amount: Amount, *, seed: int, batch: int, rewards: RewardMix | None = None) -> Measurement:
         """Return what replications share."""
         return Measurement(
             self.evaluator,
@@ -60,6 +62,7 @@ class Opened:
             batch=batch,
             doubt=self.doubt,
             singles=self.singles,
+            rewards=rewards,
         )
 
 
@@ -100,7 +103,7 @@ def open_all(
     for policy in policies.values():
         require_fit(policy, asked, fps=dataset.fps, label=label)
     opened.use_tokens(questions.tokens())
-    source = getattr(dataset, "source", None)
+    source = _singles(dataset)
     singles = Questions(source, split, longest=longest, seed=seed) if source is not None else None
     real = [*questions.clips] or [*(singles.clips if singles is not None else [])]
     doubt = ""
@@ -115,6 +118,14 @@ def open_all(
             known=getattr(dataset, "evaluator_normalizer", None),
         )
     return Opened(opened, questions, singles, doubt, label, split, evaluator)
+
+
+def _singles(dataset: TextMotionDataset) -> TextMotionDataset | None:
+    """Return the dataset of the single clips behind a composite set, where it is known; None for other data."""
+    source: TextMotionDataset | None = getattr(dataset, "source", None)
+    if source is None and getattr(dataset, "source_name", "") == STARTER:
+        source = choose_one("datasets", STARTER, {}).build()
+    return source
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from motionkit.evaluation.text_to_motion._figures import QUANTITIES, Sheet
+from motionkit.evaluation.text_to_motion._figures import QUANTITIES, REWARD, Sheet
 from motionkit.metrics import interval
 from motionkit.tracking import definition
 
@@ -70,8 +70,15 @@ def explain() -> list[tuple[str, str, str, str]]:
     return [(title, metric.unit, metric.better, metric.meaning) for title, metric in metrics]
 
 
+def titled(name: str) -> str:
+    """Return what tables call a figure; a reward has its own name."""
+    return TITLES.get(name) or name.removeprefix(REWARD)
+
+
 def tracked(name: str) -> str:
     """Return the name that a figure is defined by in `motionkit.tracking`."""
+    if name.startswith(REWARD):
+        return f"{name}/mean"
     return f"physics/{name}" if name in ("skate", "penetration", "float", "jerk") else f"eval/{name}"
 
 

@@ -85,12 +85,23 @@ class EmaSettings(Group):
     decay: float = Field(0.97, ge=0.0, lt=1.0, description="0 is off; else the average is measured and exported.")
 
 
+def refuse_test(split: object) -> object:
+    """Refuse the test split as what a run is measured on: settings would be chosen by it."""
+    if split == "test":
+        raise ValueError(
+            "a run is measured on val; motionkit eval text-to-motion RUN --split test opens the test split"
+        )
+    return split
+
+
 class HeldOutSettings(Group):
     """What is measured before and after, with the same noise."""
 
     prompts: int = Field(64, ge=0, le=100_000, description="Held-out prompts; 0 skips the measurement.")
     samples: int = Field(4, ge=1, le=4096, description="Samples per prompt.")
-    split: Literal["val", "test"] = Field("val", description="Split of the held-out prompts.")
+    split: Annotated[Literal["val"], BeforeValidator(refuse_test)] = Field(
+        "val", description="Split of the held-out prompts; `motionkit eval --split test` alone opens the test split."
+    )
     allow_shared: bool = Field(
         False, description="Measure although training prompts use the same motions; the figures are then optimistic."
     )
@@ -127,6 +138,11 @@ class RewardMixSettings(Group):
         "off",
         description="group: standardise each reward within its group before it is weighted (GDPO), so that weights "
         "mean the same whatever the scales; for algorithms that compare the samples of a group.",
+    )
+    calibrate: bool = Field(
+        False,
+        description="Before training, score real motions and samples, and print scale, ties, spread within groups and "
+        "what real motions score for each reward.",
     )
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
-
-import torch
-from torch.nn.utils.rnn import pad_sequence
+from typing import Any, ClassVar, cast
 
 from motionkit import plugins
 from motionkit.config import Chosen
@@ -17,19 +14,19 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import (
     HeldOut,
     RewardAlarms,
+    calibrate,
     describe_shared,
     open_judge,
     open_reward,
+    real_motions,
     refuse_one_split,
     require_fit,
     shared_sources,
 )
-from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
-from motionkit.text import Prompt
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
@@ -43,6 +40,7 @@ from motionkit.trainers.grpo._settings import GrpoSettings
 _logger = logging.getLogger("motionkit.grpo")
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
 _MANY = 100  # sampling steps up to which all of them are measured
+_REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
 _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
 
@@ -86,6 +84,9 @@ class GrpoTrainer:
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
         self._try_rewards(dataset)
+        self._real = None
+        if settings.reward_mix.calibrate:
+            self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
         able = [plugins.get(chosen.kind, chosen.name).gradient for chosen in settings.reward]
         # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
         anywhere = {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
@@ -127,16 +128,11 @@ class GrpoTrainer:
             for chosen, (reward, _) in zip(self.settings.reward, self.rewards, strict=True)
             if not plugins.is_own(chosen.kind, chosen.name)
         ]
-        clips = dataset.clips(self.settings.prompts.split) if foreign else ()
-        if len(clips) < 2:
+        found = real_motions(dataset, self.settings.prompts.split, 2, device=self.device) if foreign else None
+        if found is None or len(found[1]) < 2:
             return
-        pair = [clips[index] for index in (0, 1)]
-        features = [clip.features[: dataset.max_length].to(self.device) for clip in pair]
-        lengths = torch.tensor([len(each) for each in features], device=self.device)
-        motions = MotionBatch(pad_sequence(features, True), lengths, skeleton=dataset.skeleton, fps=dataset.fps)
-        asked = [Prompt((clip.captions[0],), (len(each),), clip.key) for clip, each in zip(pair, features, strict=True)]
         for reward in foreign:
-            try_reward(reward, motions, asked)
+            try_reward(reward, *found)
 
     def _held_out(self, dataset: TextMotionDataset) -> dict[str, HeldOut]:
         """Return what is measured, by the names that `Measurements` knows."""
@@ -219,9 +215,11 @@ class GrpoTrainer:
             _logger.warning("%s", describe_shared(self.shared))
             run.annotate(heldout_shared_motions=self.shared)
         parts = {**self.grpo.parts(), **self.measurements.parts()}
+        tables: list[Mapping[str, object]] = []
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
+            tables = self._calibrate(run) if self.settings.reward_mix.calibrate else []
             self.measurements.before(run)
         alarms = RewardAlarms(self.grpo.rewards.bounds)
         last: dict[str, float] = {}
@@ -240,9 +238,30 @@ class GrpoTrainer:
             with self.grpo.averaged():
                 self.policy.save(run.artifact("policy"))
             summary |= self.measurements.after(run)
+            if tables:
+                summary["table"] = [*cast("list[Mapping[str, object]]", summary.get("table", [])), *tables]
             if self.measurements.must_stop:
                 _logger.warning("%s", self.measurements.stopped())
         return summary
+
+    def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
+        """Print what the rewards look like before training and keep it in the run; return its table."""
+        sampler, prompts = self.settings.sampler, self.cursor.prompts
+        found = calibrate(
+            self.policy,
+            prompts[:: max(1, len(prompts) // _ASKED)][:_ASKED],
+            self.grpo.rewards,
+            self._real,
+            samples=_SAMPLES,
+            steps=self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps),
+            guidance=sampler.guidance_scale,
+        )
+        for line in found.lines():
+            _logger.info("%s", line)
+        for text in found.warnings():
+            _logger.warning("%s", text)
+        run.annotate(calibration=[row.document() for row in found.rewards])
+        return [found.table()]
 
 
 def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, DiffusionPolicy | None]:

@@ -1,6 +1,6 @@
 """The losses of the evaluator, on distances between texts and motions.
 
-Source of `contrastive`: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" (CVPR 2022), the loss
+Source of `hinge`: Guo et al., "Generating Diverse and Natural 3D Human Motions from Text" (CVPR 2022), the loss
 of its feature extractors, after Hadsell et al. (2006).
 """
 
@@ -28,7 +28,7 @@ def same_caption(tokens: Sequence[Sequence[str]]) -> Tensor:
     return same & ~torch.eye(len(words), dtype=torch.bool)
 
 
-def contrastive(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
+def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tensor:
     """Pull pairs together, push one wrong pair per text apart: ``mean d_ii^2 + mean relu(margin - d_ij)^2``.
 
     Args:

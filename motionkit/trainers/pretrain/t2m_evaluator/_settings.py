@@ -31,13 +31,17 @@ class EvaluatorWordSettings(Group):
         default=None, description="Folder of the published our_vab_* files; left out, the starter's word vectors."
     )
     width: int = Field(default=64, ge=1, le=384, description="Numbers per word of the starter's vectors.")
+    dropout: float = Field(default=0.15, ge=0, lt=1, description="Share of words left out of training captions (0).")
+    noise: float = Field(
+        default=0.5, ge=0, description="Std of noise on the word vectors in training, in units of their own (0)."
+    )
 
 
 class EvaluatorLossSettings(Group):
     """The two losses on distances of the co-embedding."""
 
     margin: float = Field(default=10.0, gt=0, description="Distance from which a wrong pair costs nothing (10).")
-    contrastive: float = Field(
+    hinge: float = Field(
         default=0.1, ge=0, description="Weight of the published loss: d^2 of pairs, (margin - d)^2 of one wrong pair."
     )
     nce: float = Field(

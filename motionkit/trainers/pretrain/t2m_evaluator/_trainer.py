@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -14,6 +14,7 @@ from motionkit.encoders.t2m import (
     RUN_PART,
     Crop,
     EvaluatorSizes,
+    Sentences,
     T2MEvaluator,
     Tagger,
     encode_clips,
@@ -33,7 +34,7 @@ from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches, below
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
-from motionkit.trainers.pretrain.t2m_evaluator._loss import contrastive, distances, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
@@ -202,12 +203,29 @@ class PretrainEvaluator:
             x = x + self.settings.train.noise * torch.where(mask[..., None], noise, noise.new_zeros(()))
         tokens = [self._tokens[caption] for caption in batch.captions]
         with autocast(device, self.settings.precision):
-            text = evaluator.encode_sentences(evaluator.words.look_up(tokens).to(device))
+            text = evaluator.encode_sentences(self._disturbed(tokens, batch.generator).to(device))
             motion = evaluator.encode_normalized(x, lengths)
         distance = distances(text.float(), motion.float())
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
-        parts = {"contrastive": contrastive(distance, shift, margin=loss.margin, same=same)}
+        parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
         if loss.nce:
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same)
         return parts
+
+    def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
+        """Return captions with words left out and noise on the rest, so that other wordings are near."""
+        settings, table = self.settings.words, self.evaluator.words
+        kept = [_thinned(row, settings.dropout, generator) for row in tokens]
+        sentences = table.look_up(kept)
+        if not settings.noise:
+            return sentences
+        scale = settings.noise * float(table.vectors.square().mean().sqrt())
+        noise = scale * torch.randn(sentences.words.shape, generator=generator)
+        return sentences._replace(words=sentences.words + noise)
+
+
+def _thinned(tokens: Sequence[str], share: float, generator: torch.Generator) -> list[str]:
+    """Leave each token out with chance `share`, but not all of them."""
+    kept = torch.rand(len(tokens), generator=generator) >= share
+    return [token for token, keep in zip(tokens, kept.tolist(), strict=True) if keep] or list(tokens)

@@ -1,0 +1,198 @@
+"""Policies on the same prompts with the same noise, compared prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation.text_to_motion._figures import EMBEDDED, QUANTITIES, REWARD, Sheet
+from motionkit.evaluation.text_to_motion._how import Sampling
+from motionkit.evaluation.text_to_motion._measure import Embedded, Measurement
+from motionkit.evaluation.text_to_motion._summary import titled, tracked
+from motionkit.metrics import FrechetReference, distances, match_ranks
+from motionkit.policies.base import DiffusionPolicy
+from motionkit.tracking import definition
+
+_RESAMPLES = 200
+"""Of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`."""
+
+_BATCH = 32
+NO_DIFFERENCE = "no difference"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare_policies` found.
+
+    Attributes:
+        names: The policies; the first is what the others are compared with.
+        means: Figure of each policy, by quantity.
+        differences: By quantity and other policy.
+        truth: Figures of the real motions.
+        missing: Why a quantity is not there.
+        notes: What to know about one that is.
+        prompts: Prompts that each policy was asked.
+    """
+
+    names: list[str]
+    means: dict[str, dict[str, float]]
+    differences: dict[str, dict[str, Paired]]
+    truth: dict[str, float]
+    missing: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    prompts: int = 0
+
+    def verdict(self, quantity: str, name: str) -> str:
+        """Return better, worse, higher, lower, or `NO_DIFFERENCE` where the interval of the difference holds 0."""
+        paired = self.differences[quantity][name]
+        low, high = paired.ci95
+        if not paired.n or low <= 0 <= high:
+            return NO_DIFFERENCE
+        better = definition(tracked(quantity)).better
+        if better == "none":
+            return "higher" if low > 0 else "lower"
+        return "better" if (low > 0) == (better == "up") else "worse"
+
+    def document(self) -> dict[str, Any]:
+        """Return the figures as ``--json`` has them."""
+        found: dict[str, Any] = {}
+        for quantity, means in self.means.items():
+            pairs = self.differences.get(quantity, {})
+            found[quantity] = {
+                "means": means,
+                "ground_truth": self.truth.get(quantity),
+                "differences": {
+                    name: {**pair.document(), "verdict": self.verdict(quantity, name)} for name, pair in pairs.items()
+                },
+                **({"note": self.notes[quantity]} if quantity in self.notes else {}),
+            }
+        found |= {name: {"means": None, "why": why} for name, why in self.missing.items()}
+        return found
+
+    def remarks(self) -> list[str]:
+        """Return why figures are n/a, and what to know about those that are there."""
+        said: dict[str, list[str]] = {}
+        for name, why in (self.missing | self.notes).items():
+            said.setdefault(f"{'n/a: ' if name in self.missing else ''}{why}", []).append(titled(name))
+        return [f"{', '.join(names)} {why}" for why, names in said.items()]
+
+    def table(self, title: str) -> dict[str, Any]:
+        """Return a row per quantity: every policy, then each difference to the first with its interval."""
+        base, *others = self.names
+        heads = ["", base, *others, "real"]
+        for name in others:
+            heads += [f"{name} - {base}" if len(others) > 1 else "difference", "95 %", "verdict"]
+        rows: list[tuple[str, ...]] = []
+        for quantity in _ordered([*self.means, *self.missing]):
+            if quantity in self.missing:
+                rows.append((titled(quantity), *["n/a"] * len(self.names), *[""] * (len(heads) - len(self.names) - 1)))
+                continue
+            unit = definition(tracked(quantity)).unit
+            row = [f"{titled(quantity)} ({unit})" if unit != "1" else titled(quantity)]
+            row += [_number(self.means[quantity][name]) for name in self.names]
+            row.append(_number(self.truth[quantity]) if quantity in self.truth else "")
+            for name in others:
+                if pair := self.differences.get(quantity, {}).get(name):
+                    low, high = pair.ci95
+                    row += [f"{pair.delta:+.3f}", f"{low:+.3f} .. {high:+.3f}", self.verdict(quantity, name)]
+                else:
+                    row += ["", "", ""]
+            rows.append(tuple(row))
+        return {"title": title, "columns": heads, "rows": rows, "numbers": list(range(1, len(self.names) + 2))}
+
+
+@torch.no_grad()
+def compare_policies(
+    policies: Mapping[str, tuple[DiffusionPolicy, Sampling]],
+    measurement: Measurement,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Ask every policy the same prompts with the same noise, and compare each with the first.
+
+    Differences are paired by prompt; the interval is a percentile bootstrap over prompts (of FID: over the prompts that
+    both covariances are taken of, the real motions fixed). It holds no variance of training seeds.
+
+    Args:
+        policies: The policies with their sampling, by name; the first is the base.
+        measurement: Evaluator, questions, number of prompts, seed.
+        progress: Called with how many motions are done since its last call.
+
+    Raises:
+        MotionkitError: A motion is not finite (exit code 1).
+    """
+    evaluator, questions = measurement.evaluator, measurement.questions
+    asked = questions.draw(0, measurement.amount.prompts)
+    text = evaluator.encode_texts([evaluator.whole_text(one.prompt) for one in asked])
+    first = next(iter(policies.values()))[0]
+    real_text, real = measurement.real(first, 0)
+    reference = measurement.real(first, -1)[1].motion
+    made = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
+    sheets = {name: measurement.sheet(text, found, reference, measurement.seed) for name, found in made.items()}
+    truth = measurement.sheet(real_text, real, reference, measurement.seed)
+    base, *others = made
+    columns = {name: _per_prompt(text, found) for name, found in made.items()}
+    means: dict[str, dict[str, float]] = {}
+    differences: dict[str, dict[str, Paired]] = {}
+    for quantity in _ordered(sheets[base].values):
+        if all(quantity in sheet.values for sheet in sheets.values()):
+            means[quantity] = {name: sheet.values[quantity] for name, sheet in sheets.items()}
+        if quantity in means and quantity in columns[base]:
+            differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
+    if "fid" in means:
+        differences["fid"] = _fid_differences(made, reference, base, others)
+    merged = Sheet()
+    for sheet in sheets.values():
+        merged.add(sheet)
+    missing = {name: why for name, why in merged.missing.items() if name in EMBEDDED and name != "multimodality"}
+    return Comparison(list(made), means, differences, truth.values, missing, merged.notes, measurement.amount.prompts)
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return names of figures in the order of tables: rewards first."""
+    found = dict.fromkeys(names)
+    return [*(name for name in found if name.startswith(REWARD)), *(name for name in QUANTITIES if name in found)]
+
+
+def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
+    """Return ``[P, 1]`` of each quantity that every prompt has a value of; a remainder of batches of 32 is NaN."""
+    count, whole = len(text), len(text) // _BATCH * _BATCH
+    columns: dict[str, Tensor] = dict(found.physics)
+    if whole:
+        ranks = match_ranks(text, found.motion)
+        own = distances(text[:whole, None], found.motion[:whole, None])[:, 0, 0]
+        rest = ranks.new_full((count - whole,), torch.nan)
+        columns |= {f"r_precision_{k}": torch.cat([(ranks < k).double(), rest]) for k in (1, 2, 3)}
+        columns["mm_dist"] = torch.cat([own.double(), rest])
+    return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
+
+
+def _fid_differences(made: Mapping[str, Embedded], real: Tensor, base: str, others: Sequence[str]) -> dict[str, Paired]:
+    reference = FrechetReference(real)
+    count = len(made[base].motion)
+    rng = np.random.default_rng(0)
+    draws = [torch.from_numpy(rng.integers(0, count, count)) for _ in range(_RESAMPLES)]
+    whole = {name: reference.distance(found.motion) for name, found in made.items()}
+    resampled = {
+        name: np.array([reference.distance(found.motion[draw.to(found.motion.device)]) for draw in draws])
+        for name, found in made.items()
+    }
+    found = {}
+    for name in others:
+        delta = whole[name] - whole[base]
+        # The bias of resampling (repeated prompts) is that of both; what is left of it is taken off.
+        spread = resampled[name] - resampled[base]
+        low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
+        found[name] = Paired(whole[base], whole[name], delta, (float(low), float(high)), count)
+    return found
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 0.1 else f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"

@@ -1,0 +1,132 @@
+"""Policies on the same prompts with the same noise."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit import load_dataset, load_policy, load_reward
+from motionkit.evaluation import open_model
+from motionkit.evaluation._paired import Paired
+from motionkit.evaluation.text_to_motion import (
+    PUBLISHED,
+    Amount,
+    Comparison,
+    comparable,
+    compare_policies,
+    formatted,
+    open_all,
+    sampling_of,
+)
+from motionkit.metrics import match_ranks, r_precision
+from motionkit.rewards.mix import RewardMix
+from tests.made import starter_evaluator
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    dataset = load_dataset("starter", clips=288, val_clips=48, test_clips=48, max_frames=64)
+    place = starter_evaluator.write(tmp_path_factory.mktemp("evaluator"), dataset)
+    policies = {name: load_policy("starter") for name in ("base", "same", "shaken")}
+    with torch.no_grad():
+        for parameter in policies["shaken"].network.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    opened = open_all(dataset, "val", policies, label="starter", evaluator=str(place))
+    how = sampling_of(open_model("starter"), policies["base"], starter=True, kind="ddim", steps=3)
+    judge = RewardMix([(load_reward("tmr-dense", weights="starter:judge"), 1.0)])
+    measurement = opened.measurement(Amount(1, 70), seed=0, batch=32, rewards=judge)
+    return compare_policies({name: (policy, how) for name, policy in policies.items()}, measurement)
+
+
+def test_a_policy_does_not_differ_from_itself(compared: Comparison) -> None:
+    for quantity, pairs in compared.differences.items():
+        assert pairs["same"].delta == 0
+        assert pairs["same"].ci95 == (0, 0)
+        assert compared.verdict(quantity, "same") == "no difference"
+    assert compared.differences["mm_dist"]["same"].n == 64, "whole batches of 32"
+    assert compared.differences["jerk"]["same"].n == 70
+
+
+def test_a_damaged_policy_trembles(compared: Comparison) -> None:
+    assert compared.verdict("jerk", "shaken") == "higher"
+    assert compared.verdict("fid", "shaken") == "worse"
+    low, high = compared.differences["fid"]["shaken"].ci95
+    assert low < compared.differences["fid"]["shaken"].delta < high
+    for quantity, pairs in compared.differences.items():
+        pair = pairs["shaken"]
+        assert pair.delta == pytest.approx(pair.after - pair.before, abs=1e-5), quantity
+        assert compared.means[quantity]["shaken"] == pytest.approx(pair.after, rel=1e-4), quantity
+    assert "300 pairs" in compared.missing["diversity"]
+
+
+def test_a_judge_stands_first_and_is_paired(compared: Comparison) -> None:
+    rows = [row[0] for row in compared.table("")["rows"]]
+    assert rows[:2] == ["tmr-dense", "R@1"]
+    pair = compared.differences["reward/tmr-dense"]["shaken"]
+    assert (pair.n, compared.verdict("reward/tmr-dense", "shaken")) == (70, "worse")
+    assert pair.before == pytest.approx(compared.means["reward/tmr-dense"]["base"], rel=1e-5)
+    assert 0.7 < pair.before < compared.truth["reward/tmr-dense"] < 1
+
+
+def test_reasons_stand_beside_the_table(compared: Comparison) -> None:
+    assert "Diversity n/a: 300 pairs need more than 300 motions, there are 70" in compared.remarks()
+    assert dict(compared.document())["diversity"]["means"] is None
+
+
+def test_the_document_and_every_format_say_the_same(compared: Comparison) -> None:
+    document = compared.document()
+    assert document["fid"]["differences"]["shaken"]["verdict"] == "worse"
+    assert document["diversity"]["means"] is None
+    table = compared.table("A title with 50 % & more")
+    assert len({len(row) for row in [table["columns"], *table["rows"]]}) == 1
+    assert sum(row[-1] == "no difference" for row in table["rows"]) < len(table["rows"])
+    rows = list(csv.reader(io.StringIO(formatted([table], "csv"))))
+    assert rows == [list(map(str, row)) for row in [table["columns"], *table["rows"]]]
+    markdown = formatted([table, table], "markdown").split("\n\n")
+    assert len(markdown) == 4
+    assert len({line.count("|") for line in markdown[1].splitlines()}) == 1
+    latex = formatted([table], "latex").splitlines()
+    assert latex[0] == "% A title with 50 % & more"
+    body = [line for line in latex if line.endswith(r"\\")]
+    assert len(body) == len(rows)
+    assert all(line.count(" & ") == len(table["columns"]) - 1 for line in body)
+    assert formatted([table], "table") == ""
+
+
+def test_direction_decides_what_is_better() -> None:
+    def verdict(quantity: str, low: float, high: float) -> str:
+        paired = Paired(1.0, 1.0, (low + high) / 2, (low, high), 9)
+        return Comparison(["a", "b"], {}, {quantity: {"b": paired}}, {}).verdict(quantity, "b")
+
+    assert verdict("r_precision_1", 0.1, 0.2) == verdict("fid", -0.2, -0.1) == "better"
+    assert verdict("r_precision_1", -0.2, -0.1) == verdict("skate", 0.1, 0.2) == "worse"
+    assert verdict("jerk", 0.1, 0.2) == "higher"
+    assert verdict("jerk", -0.2, -0.1) == "lower"
+    assert verdict("fid", -0.1, 0.2) == verdict("fid", 0.0, 0.2) == "no difference"
+
+
+def test_ranks_are_what_r_precision_counts() -> None:
+    text, motion = (torch.randn(70, 4, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    ranks = match_ranks(text, motion)
+    assert len(ranks) == 64
+    plain = [
+        sum(float((text[i] - motion[j]).norm()) < float((text[i] - motion[i]).norm()) for j in range(b, b + 32))
+        for b in (0, 32)
+        for i in range(b, b + 32)
+    ]
+    assert ranks.tolist() == plain
+    np.testing.assert_allclose(r_precision(text, motion).numpy(), [np.mean(np.array(plain) < k) for k in (1, 2, 3)])
+
+
+def test_published_rows_and_what_compares() -> None:
+    names = [row.name for row in PUBLISHED]
+    assert names[0] == "real motions"
+    assert not {"MLD", "SALAD", "MoGenTS"} & set(names), "secondary rows are not printed"
+    assert not any(row.figures[2].startswith(".611") for row in PUBLISHED), "measured before the correction"
+    assert "nothing compares" in comparable("starter", "val", "starter", "mdm", width=64)
+    assert "the split is val" in comparable("humanml", "val", "t2m", "mdm", width=512)
+    assert comparable("humanml", "test", "t2m", "whole", width=512).startswith("R-precision and MM-Dist compare")
