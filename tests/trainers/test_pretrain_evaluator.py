@@ -122,7 +122,7 @@ def test_it_learns_to_retrieve(finished):
 
 def test_true_pairs_are_nearer_than_false_ones(finished):
     _, trainer, _ = finished
-    evaluator, clips = trainer.evaluator.eval(), trainer._val_clips
+    evaluator, clips = trainer.evaluator.eval(), trainer.val_clips
     features = torch.nn.utils.rnn.pad_sequence([clip.features for clip in clips], batch_first=True)
     with torch.no_grad():
         motions = evaluator.encode_crops(features, [Crop(i, 0, len(c.features)) for i, c in enumerate(clips)]).mu
@@ -136,7 +136,7 @@ def test_what_it_writes_opens(finished, data):
     out, trainer, _ = finished
     loaded = open_evaluator(out)
     assert loaded.tagger == "auto"
-    clip = trainer._val_clips[0]
+    clip = trainer.val_clips[0]
     tokens = [trainer._tokens[clip.captions[0]]]
     with torch.no_grad():
         ours, theirs = trainer.evaluator.eval(), loaded
@@ -169,7 +169,7 @@ def test_words_of_the_user(data, tmp_path):
     trainer.prepare()
     assert trainer.evaluator.words.width == 12
     assert trainer.describe()["words"] == 12
-    assert set(trainer._losses(trainer._batches()(1))) == {"hinge", "nce"}
+    assert set(trainer.losses(trainer.batches()(1))) == {"hinge", "nce"}
     (tmp_path / "empty").mkdir()
     with pytest.raises(MotionkitError, match=r"our_vab_data\.npy, our_vab_words\.pkl, our_vab_idx\.pkl missing"):
         PretrainEvaluator(settings(data, words={"glove": tmp_path / "empty"})).prepare()
@@ -178,7 +178,7 @@ def test_words_of_the_user(data, tmp_path):
 def test_the_published_loss_alone(data):
     trainer = PretrainEvaluator(settings(data, loss={"nce": 0, "hinge": 1}))
     trainer.prepare()
-    assert set(trainer._losses(trainer._batches()(1))) == {"hinge"}
+    assert set(trainer.losses(trainer.batches()(1))) == {"hinge"}
 
 
 def test_words_are_left_out_at_their_rate(data):

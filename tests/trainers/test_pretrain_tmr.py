@@ -102,7 +102,7 @@ def test_what_it_writes_loads_and_scores_the_same(finished, data):
     # The run folder and the folder in it mean the same.
     for path in (out, out / "tmr"):
         loaded = load_tmr(path, text_model=str(data / "table.safetensors"))
-        clips = trainer._val_clips[:3]
+        clips = trainer.val_clips[:3]
         features = torch.nn.utils.rnn.pad_sequence([clip.features for clip in clips], batch_first=True)
         mask = torch.arange(features.shape[1]) < torch.tensor([len(clip.features) for clip in clips])[:, None]
         with torch.no_grad():
@@ -129,14 +129,14 @@ def test_without_reconstruction_there_is_no_decoder(data):
     trainer = PretrainTMR(settings(data, loss={"recons": 0}, model=model))
     trainer.prepare()
     assert trainer.tmr.motion_decoder is None
-    assert "kl" not in trainer._losses(trainer._batches()(1))
+    assert "kl" not in trainer.losses(trainer.batches()(1))
     assert trainer.describe()["train_clips"] == 64
 
 
 def test_batches_are_a_function_of_the_step(data):
     trainer = PretrainTMR(settings(data))
     trainer.prepare()
-    clips = trainer._train_clips
+    clips = trainer.train_clips
     first, second = (
         PairBatches(clips, batch_size=16, max_length=196, seed=1, crop_share=1.0, crop_min=32) for _ in "ab"
     )
@@ -164,7 +164,7 @@ def test_halves_share_no_clip(data):
     for half in ("first", "second"):
         trainer = PretrainTMR(settings(data, train={"half": half, "batch_size": 8}))
         trainer.prepare()
-        halves.append({clip.key for clip in trainer._train_clips})
+        halves.append({clip.key for clip in trainer.train_clips})
     assert not halves[0] & halves[1]
     assert len(halves[0] | halves[1]) == 64
 
@@ -183,7 +183,7 @@ def test_grouping_by_length_changes_nothing(data, monkeypatch):
         trainer = PretrainTMR(settings(data))
         trainer.prepare()
         trainer.tmr.eval()
-        parts.append(trainer._losses(trainer._batches()(1)))
+        parts.append(trainer.losses(trainer.batches()(1)))
     for name, value in parts[0].items():
         torch.testing.assert_close(parts[1][name], value, rtol=1e-5, atol=1e-7, msg=name)
 
@@ -196,7 +196,7 @@ def test_true_motions_score_above_shuffled_ones(finished):
     from motionkit.text import Prompt
 
     _, trainer, _ = finished
-    clips = trainer._val_clips
+    clips = trainer.val_clips
     # Two clips make a composite of two segments, as GRPO asks for them.
     pairs = [(a, b) for a, b in zip(clips[0::2], clips[1::2], strict=True) if a.captions != b.captions]
     motions = [torch.cat([a.features, b.features]) for a, b in pairs]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, OptimSettings, RunSettings, TrainerSettings, slot
-from motionkit.trainers.pretrain.tmr import TmrTrainSettings
+from motionkit.config import Cli, Group, OptimSettings
+from motionkit.trainers.pretrain._pair_settings import PairSettings
 
 
 class EvaluatorModelSettings(Group):
@@ -50,13 +50,10 @@ class EvaluatorLossSettings(Group):
     temperature: float = Field(default=1.0, gt=0, description="Temperature of the InfoNCE, in units of distance.")
 
 
-class PretrainEvaluatorSettings(TrainerSettings):
+class PretrainEvaluatorSettings(PairSettings):
     """Settings of `motionkit pretrain t2m-evaluator`."""
 
-    run: RunSettings = RunSettings(num_steps=2000)
-    dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
     model: EvaluatorModelSettings = EvaluatorModelSettings()
     words: EvaluatorWordSettings = EvaluatorWordSettings()
     loss: EvaluatorLossSettings = EvaluatorLossSettings()
-    train: TmrTrainSettings = TmrTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=100)

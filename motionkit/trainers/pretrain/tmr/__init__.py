@@ -1,7 +1,7 @@
 """`motionkit pretrain tmr`: training of a text-to-motion retrieval model."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings, TmrTrainSettings
+from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 
 component = Component(
     summary="Train a text-to-motion retrieval model on a dataset (TMR).",
@@ -9,4 +9,4 @@ component = Component(
     factory="motionkit.trainers.pretrain.tmr._trainer:PretrainTMR",
 )
 
-__all__ = ["PretrainTMRSettings", "TmrTrainSettings", "component"]
+__all__ = ["PretrainTMRSettings", "component"]

@@ -1,0 +1,166 @@
+"""Training on pairs of a text and a motion, measured by retrieval: what TMR and the evaluator have in common."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.datasets.base import TextMotionDataset
+from motionkit.rl import stable_hash
+from motionkit.runs import Run
+from motionkit.tracking import retrieval_table
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, restore
+from motionkit.trainers.pretrain._clips import usable_clips
+from motionkit.trainers.pretrain._pair_settings import PairSettings
+from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
+from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
+
+_logger = logging.getLogger("motionkit.pretrain")
+_HEADLINE = "retrieval/t2m/r3_32"
+
+Settings = TypeVar("Settings", bound=PairSettings)
+
+
+class PairTrainer(ABC, Generic[Settings]):
+    """Trains a model of texts and motions; see `motionkit.trainers.base.Trainer`.
+
+    AdamW with warm-up and cosine decay, one random caption per motion, random crops. A subclass opens its model in
+    `prepare`, after `open_clips`.
+
+    Args:
+        settings: All settings.
+
+    Attributes:
+        stream: Keeps the random draws of one trainer apart from those of another.
+        renamed: Names of losses in metrics, where they differ from those in the settings.
+    """
+
+    stream: ClassVar[str]
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Settings = settings
+
+    @property
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """What is trained."""
+
+    @abstractmethod
+    def save(self, run: Run, provenance: Mapping[str, object]) -> None:
+        """Write the trained model into its folder of the run."""
+
+    @abstractmethod
+    def validate(self) -> dict[str, float]:
+        """Measure retrieval on the held-out clips."""
+
+    @abstractmethod
+    def losses(self, batch: PairBatch) -> dict[str, Tensor]:
+        """Return the unweighted losses by their names in the settings."""
+
+    def open_clips(self) -> tuple[TextMotionDataset, Tensor, Tensor]:
+        """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings, train = self.settings, self.settings.train
+        self.device = set_up(settings)
+        dataset: TextMotionDataset = settings.dataset.build()
+        label = settings.dataset.label
+        clips = usable_clips(dataset, "train", label, least=4)
+        self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
+        held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
+        self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
+        self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
+        mean, std = statistics(self.train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
+        return dataset, mean, std
+
+    def plan(self) -> dict[str, object]:
+        """Return the lines of the plan that do not depend on the model."""
+        return {
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "train_clips": len(self.train_clips),
+            "val_clips": len(self.val_clips),
+            "epochs": round(self.settings.run.num_steps / self.batches().per_epoch, 1),
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, optim = self.settings, self.settings.optim
+        batches = self.batches()
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        learner = Learner(WithStatistics(self.model), optim, rate)
+        start = Kept()
+        parts = {**learner.parts(), "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        else:
+            _logger.info("measuring retrieval on %d held-out clips before training", len(self.val_clips))
+            start.values = self.validate()
+        after: dict[str, float] = {}
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            nonlocal after
+            metrics = self._step(batches(step), learner, step)
+            every = settings.train.val_every
+            if step == settings.run.num_steps or (every and step % every == 0):
+                after = self.validate()
+                metrics |= after
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        after = after or self.validate()  # empty when resumed after the last step
+        self.save(run, self._provenance(after))
+        table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
+        return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
+
+    def batches(self) -> PairBatches:
+        """Return the batches of training, by step."""
+        train = self.settings.train
+        return PairBatches(
+            self.train_clips,
+            batch_size=train.batch_size,
+            max_length=self.max_length,
+            seed=self.settings.seed,
+            random_crop=self._random_crop,
+            crop_share=train.crop_share,
+            crop_min=train.crop_min,
+            name=self.stream,
+        )
+
+    def noisy(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Return normalised motions with the noise of the settings; the caller masks what is past an end."""
+        noise: Tensor = torch.randn(x.shape, generator=generator).to(x.device)
+        return x + float(self.settings.train.noise) * noise
+
+    def _step(self, batch: PairBatch, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.model.train()
+        parts = self.losses(batch)
+        weights = self.settings.loss
+        total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
+        total.backward()
+        moved = learner.descend(step - 1)
+        named = {f"loss/{self.renamed.get(name, name)}": float(value.detach()) for name, value in parts.items()}
+        return {"loss/total": float(total.detach())} | moved | named
+
+    def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
+        name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"
+        old, new = before[name], after[name]
+        return {name: {"before": old, "after": new, "delta": new - old, "n": len(self.val_clips)}}
+
+    def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
+        shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()
+        settings = self.settings.model_dump(mode="json", include=shown)
+        return {"training": settings, "retrieval": {name: round(value, 3) for name, value in metrics.items()}}
