@@ -8,7 +8,7 @@ from pathlib import Path
 from motionkit import runs
 from motionkit.config import Chosen, choose_one
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import STARTER, FoundModel, open_model
+from motionkit.evaluation._opened import STARTER, FoundModel, gives_predictor, open_model
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -53,6 +53,8 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     if path.startswith(f"{STARTER}:"):
         return "retrieval"
     found = open_model(path)
+    if gives_predictor(found):
+        return "mpl"
     return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
 
 

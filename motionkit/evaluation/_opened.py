@@ -81,6 +81,13 @@ def open_model(path: str) -> FoundModel:
     )
 
 
+def gives_predictor(found: FoundModel) -> bool:
+    """Whether the plugin of a model gives a motion predictor."""
+    if found.kind != "policies":
+        return False
+    return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin)) == "predictor"
+
+
 def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> tuple[FoundModel, Path, list[str]]:
     """Write a model for another tool.
 

@@ -135,12 +135,13 @@ class Predictor(Protocol):
         """Predict the frames that follow.
 
         Args:
-            known: ``[N, past, ...]`` float64. A clip that begins later stands still in its first frame before.
+            known: ``[N, P, ...]`` float64 on the CPU, P at least `past`. A clip that begins later stands still in its
+                first frame before.
             frames: How many frames to predict.
             command: ``[N, F, 3]``, F at least `frames`: the path that the root is asked to follow, as the steps of
                 `motionkit.motion.prediction.MotionState`; None without one.
 
         Returns:
-            ``[N, frames, ...]`` float64.
+            ``[N, frames, ...]``, float32 or 64, on the CPU.
         """
         ...

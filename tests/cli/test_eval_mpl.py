@@ -25,6 +25,7 @@ from motionkit.plugins import Component
 
 
 class Options(Group):
+    checkpoint: str = ""
     keep: float = 0.5
 
 
@@ -85,6 +86,27 @@ def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: 
     assert "the model" in shown.stderr
 
 
+def test_a_run_of_a_predictor_is_measured_and_its_test_split_noted(folder: Path, cli: Cli, site) -> None:
+    site.install("half-policy", "[motionkit.policies]\nhalf = half_policy:component\n", half_policy=PREDICTOR)
+    run = Path("trained")
+    (run / "policy").mkdir(parents=True)
+    (run / "policy/policy.json").write_text(json.dumps({"kind": "half"}))
+    (run / "policy/model.safetensors").touch()
+    (run / "config.json").write_text("{}")
+    record = {"schema": 1, "kind": "motionkit-run", "id": "0", "command": "train-half", "created": "", "attempts": []}
+    (run / "run.json").write_text(json.dumps({**record, "status": "done", "artifacts": []}))
+    words = ("--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "200", "--json")
+    document = json.loads(cli("eval", run, *words).stdout)
+    assert (document["command"], document["model"]) == ("eval mpl", "trained")
+    assert "model" in document["rows"]
+    assert "test_split_opened" not in json.loads((run / "run.json").read_text())
+    assert cli("eval", "mpl", run, *words, "--split", "test").exit_code == 0
+    (note,) = json.loads((run / "run.json").read_text())["test_split_opened"]
+    assert note["command"].startswith("motionkit eval mpl trained ")
+    both = cli("eval", "mpl", run, "--policy", "half", "--json")
+    assert "were both given" in json.loads(both.stdout)["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -97,7 +119,6 @@ def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: 
         (("starter",), "eval mpl measures motion predictors"),
         (("--policy", "mdm"), "gives 'diffusion'"),
         (("--policy", "./half.py:component", "--fps", 30), "made for 20"),
-        (("starter", "--policy", "./half.py:component"), "were both given"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(

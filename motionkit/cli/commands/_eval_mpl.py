@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_run import tell_test_split
 from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import Horizons, evaluate, open_eval_data, open_predictor
+from motionkit.evaluation.mpl import Horizons, evaluate, find_predictor, open_eval_data, open_predictor
 from motionkit.policies.device import resolve_device
 
 _FPS = 30.0
@@ -17,7 +18,8 @@ _ROWS = 5
 
 def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
     """Measure a predictor or the baselines alone; returns the ``--json`` document with its tables."""
-    predictor = open_predictor(model, settings.policy, device=resolve_device(settings.device))
+    found = find_predictor(model) if model else None
+    predictor = open_predictor(found, settings.policy, device=resolve_device(settings.device))
     fps = settings.fps or (_FPS if predictor is None else predictor.fps)
     if predictor is not None and fps != predictor.fps:
         raise MotionkitError(
@@ -39,12 +41,14 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         stride=settings.stride,
         train_stride=settings.train_stride,
     )
+    if found is not None:
+        tell_test_split(settings.split, [found])
     rows = _ROWS + (predictor is not None)
     title = (
         f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
     )
     with working("eval mpl", rows * len(data.windows)) as step:
-        found = evaluate(
+        result = evaluate(
             data,
             predictor,
             horizons,
@@ -62,4 +66,4 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         "horizon": future,
         "future_command": settings.command,
     }
-    return {**what, **found}
+    return {**what, **result}

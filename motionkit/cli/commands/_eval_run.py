@@ -78,7 +78,7 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     )
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
     say(f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}; {how.words}")
-    tell_test_split(settings, [found])
+    tell_test_split(settings.split, [found])
     total = amount.motions * amount.replications
     with working("eval text-to-motion", total, after=f"the same command with --out {out} goes on from there") as step:
         outcome = evaluate(
@@ -130,7 +130,7 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
         limit=settings.prompts.limit,
     )  # fmt: skip
-    tell_test_split(settings, models)
+    tell_test_split(settings.split, models)
     judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
     measurement = opened.measurement(
         amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
@@ -222,11 +222,11 @@ def is_starter(label: str, dataset: TextMotionDataset) -> bool:
     return _STARTER in (label, getattr(dataset, "source_name", label))
 
 
-def tell_test_split(settings: MotionSettings, models: list[FoundModel]) -> None:
+def tell_test_split(split: str, models: list[FoundModel]) -> None:
     """Note in the runs of models that the test split is opened, and say so."""
     command = shlex.join(["motionkit", *command_line.get()])
     for found in models:
-        if note := open_test_split(settings.split, found, command):
+        if note := open_test_split(split, found, command):
             (say if "noted in " in note else warn)(note)
 
 

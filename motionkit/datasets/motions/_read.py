@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from motionkit.clips.convert import load_clips, open_sources
@@ -11,13 +11,12 @@ from motionkit.motion import Clip
 from motionkit.motion._clip import clip_key
 
 
-def read_clip_set(paths: Sequence[Path], *, fps: float, progress: Callable[[str], None] = lambda key: None) -> ClipSet:
+def read_clip_set(paths: Sequence[Path], *, fps: float) -> ClipSet:
     """Read motion files, such as the folder that ``motionkit convert --to mpl`` made.
 
     Args:
         paths: Files and folders in any format with rotations.
         fps: Frames per second to bring the clips to.
-        progress: Called with each file's id after it was read.
 
     Raises:
         MotionkitError: A path is missing, a file cannot be read, or as `clip_set`.
@@ -29,5 +28,4 @@ def read_clip_set(paths: Sequence[Path], *, fps: float, progress: Callable[[str]
             if clip.fault is not None:
                 raise clip.fault
             clips.append((clip_key(source, clip), clip))
-        progress(source.key)
     return clip_set(", ".join(map(str, paths)), clips, fps)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from motionkit import plugins
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import Split
 from motionkit.datasets.motions import ClipSet, Windows, cut_windows, read_clip_set, starter_clip_set
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import STARTER, open_model
+from motionkit.evaluation._opened import STARTER, FoundModel, gives_predictor, open_model
 from motionkit.policies.base import Predictor
 
 
@@ -43,7 +42,6 @@ def open_eval_data(
     future: int,
     stride: int,
     train_stride: int,
-    progress: Callable[[str], None] = lambda key: None,
 ) -> EvalData:
     """Read clips and cut them into windows.
 
@@ -55,7 +53,6 @@ def open_eval_data(
         future: Frames to predict.
         stride: Frames between windows to measure on.
         train_stride: Frames between windows that baselines are fitted to.
-        progress: Called with each file's id after it was read.
 
     Raises:
         MotionkitError: As `read_clip_set`; the split has no clip; ``starter`` was given with files.
@@ -65,7 +62,7 @@ def open_eval_data(
             raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
         clips = starter_clip_set(fps, ("train", split) if split != "train" else ("train",))
     else:
-        clips = read_clip_set([Path(name) for name in names], fps=fps, progress=progress)
+        clips = read_clip_set([Path(name) for name in names], fps=fps)
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
@@ -85,11 +82,26 @@ def open_eval_data(
     return EvalData(clips, windows, train, tuple(notes))
 
 
-def open_predictor(path: str, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
-    """Open the predictor of a run, a checkpoint or a plugin.
+def find_predictor(path: str) -> FoundModel:
+    """Say which motion predictor a run, a checkpoint or a folder holds.
+
+    Raises:
+        MotionkitError: It is another kind of model, or none.
+    """
+    found = open_model(path)
+    if not gives_predictor(found):
+        raise MotionkitError(
+            f"{found.describe()}; eval mpl measures motion predictors.",
+            fix="motionkit eval mpl without a model measures the baselines.",
+        )
+    return found
+
+
+def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: torch.device | str) -> Predictor | None:
+    """Open a predictor.
 
     Args:
-        path: Run folder or checkpoint; empty for none.
+        found: As `find_predictor` returns it.
         chosen: ``--policy``, which has been checked to give a predictor.
         device: Where it goes.
 
@@ -97,19 +109,12 @@ def open_predictor(path: str, chosen: Chosen | None, *, device: torch.device | s
         The predictor; None where neither was given.
 
     Raises:
-        MotionkitError: It holds another kind of model, or both were given.
+        MotionkitError: Both were given, or it cannot be opened.
     """
-    if path and chosen is not None:
-        raise MotionkitError(f"MODEL ({path}) and --policy were both given.", fix="leave one of them out.")
-    if path:
-        found = open_model(path)
-        component = plugins.get(found.kind, found.plugin)
-        if found.kind != "policies" or plugins.gives_of(found.kind, component) != "predictor":
-            raise MotionkitError(
-                f"{found.describe()}; eval mpl measures motion predictors.",
-                fix="motionkit eval mpl without a model measures the baselines.",
-            )
-        chosen = choose_one("policies", found.plugin, {"checkpoint": path})
+    if found is not None and chosen is not None:
+        raise MotionkitError(f"MODEL ({found.path}) and --policy were both given.", fix="leave one of them out.")
+    if found is not None:
+        chosen = choose_one("policies", found.plugin, {"checkpoint": found.path})
     if chosen is None:
         return None
     predictor: Predictor = chosen.build(device=device, dataset=None)
