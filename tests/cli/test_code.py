@@ -26,7 +26,7 @@ from motionkit.rewards.base import RewardScores
 Path({mark!r}).touch()
 
 class Options(Group):
-    scale: float = 1.0
+    gain: float = 1.0
 
 class Still:
     name = "still"
@@ -36,7 +36,7 @@ class Still:
         pelvis = motions.joints[:, :, 0]
         total = torch.stack([-p[:n].diff(dim=0).norm(dim=-1).mean() for p, n in zip(pelvis, motions.lengths)])
         count = max(len(prompt.segments) for prompt in prompts)
-        return RewardScores(total=total * self.options.scale, segments=total[:, None].repeat(1, count))
+        return RewardScores(total=total * self.options.gain, segments=total[:, None].repeat(1, count))
 
 component = Component(summary="Standing still.", options=Options, factory=f"{{__name__}}:Still")
 """
@@ -74,11 +74,11 @@ def test_code_that_a_file_names_is_not_run(form: str, energy: tuple[Path, Path],
         words: list[Any] = ["--config", f"a.{form}"]
     else:
         words = [form.split()[0], run_folder(Path("stranger"), {name: {"weight": 0.5}})]
-    for more in ([], ["--dry-run"], ["--reward.scale", 2, "--dry-run"]):
+    for more in ([], ["--dry-run"], ["--reward.gain", 2, "--dry-run"]):
         result = cli("grpo", *words, *more)
         assert result.exit_code == 2, result.stderr
         assert not mark.exists()
-        if "--reward.scale" not in more:  # whose flag it is cannot be known without running it
+        if "--reward.gain" not in more:  # whose flag it is cannot be known without running it
             text = " ".join(result.stderr.split())
             assert f"reward names {name}, which is code." in text
             assert f"--reward {name}" in text
@@ -98,8 +98,9 @@ def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
     energy: tuple[Path, Path], tiny: Any, cli: Cli
 ) -> None:
     name = f"{energy[0]}:component"
-    more = ["--algorithm", "grpo", "--reward", f"{name}=0.25", "--reward.scale", 3, "--reward.alpha", 0.75]
-    assert cli(*tiny.grpo("run", *more, steps=1)).exit_code == 0
+    more = ["--algorithm", "grpo", "--reward", f"{name}=0.25", "--reward.gain", 3, "--reward.alpha", 0.75]
+    first = cli(*tiny.grpo("run", *more, steps=1))
+    assert first.exit_code == 0, first.stderr
     refused = cli("grpo", "--resume", "run", "--num-steps", 2, "--json")
     assert refused.exit_code == 2
     error = json.loads(refused.stdout)["error"]
@@ -109,7 +110,7 @@ def test_a_run_with_code_of_ones_own_goes_on_when_its_name_is_typed(
     resumed = cli("grpo", "--resume", "run", "--num-steps", 2, *flags)
     assert resumed.exit_code == 0, resumed.stderr
     reward = json.loads(Path("run/config.json").read_text())["reward"]
-    assert (reward[name]["weight"], reward[name]["scale"], reward["tmr-dense"]["alpha"]) == (0.25, 3.0, 0.75)
+    assert (reward[name]["weight"], reward[name]["gain"], reward["tmr-dense"]["alpha"]) == (0.25, 3.0, 0.75)
 
     assert cli(*tiny.grpo("whole", *more, steps=2)).exit_code == 0
     for part in ("model", "optimizer", "random"):

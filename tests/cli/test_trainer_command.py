@@ -68,7 +68,10 @@ def test_snapshot_starts_an_equal_run(cli: Cli, trainer: ModuleType) -> None:
         (["--num-steps", "0"], "--num-steps '0'  (run.num_steps, from command line)"),
         (["--num-stepz", "3"], "did you mean --num-steps"),
         (["--set", "run.num_stepz=3"], "did you mean run.num_steps?"),
-        (["--batch_size", "3"], "grpo, pretrain mdm, pretrain tmr, generate have it"),
+        (
+            ["--batch_size", "3"],
+            "grpo, pretrain mdm, pretrain t2m-evaluator, pretrain tmr, generate, eval text-to-motion, eval compare have it",
+        ),
         (["--reward_model_type", "tmr"], "no such option: --reward_model_type"),
         (["--save_interval", "3"], "no such option: --save_interval"),
         (["--reward", "neer"], "did you mean 'near'?"),
