@@ -29,6 +29,12 @@ def motions() -> list[motionkit.MotionClip]:
     return motionkit.load_policy().generate(PROMPT, durations=[1, 1], num_samples=2, inference_timesteps=3)
 
 
+@pytest.fixture(scope="module")
+def alone() -> motionkit.MotionClip:
+    """One motion, sampled alone: on some CPUs the last bit of a product depends on the size of the batch."""
+    return motionkit.load_policy().generate(PROMPT, durations=[1, 1], inference_timesteps=3)[0]
+
+
 def test_generate_returns_motions(motions: list[motionkit.MotionClip]) -> None:
     assert [(clip.frames, clip.fps) for clip in motions] == [(40, 20.0)] * 2
     assert motions[0].positions().shape == (40, 22, 3)
@@ -38,12 +44,12 @@ def test_generate_returns_motions(motions: list[motionkit.MotionClip]) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["bvh", "glb", "npy", "npz", "html"])
-def test_saving_writes_the_bytes_of_the_command_line(motions: list[motionkit.MotionClip], suffix: str) -> None:
+def test_saving_writes_the_bytes_of_the_command_line(alone: motionkit.MotionClip, suffix: str) -> None:
     words = ["generate", PROMPT, f"out.{suffix}", "--durations", "1,1", "--inference-timesteps", "3", "--device", "cpu"]
     result = CliRunner().invoke(get_app(), words)
     assert result.exit_code == 0, result.stderr
     theirs = Path(f"out.{suffix}").read_bytes()
-    assert motions[0].save(f"out.{suffix}") == Path(f"out.{suffix}")  # replaces it
+    assert alone.save(f"out.{suffix}") == Path(f"out.{suffix}")  # replaces it
     assert Path(f"out.{suffix}").read_bytes() == theirs
 
 
