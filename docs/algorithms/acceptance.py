@@ -70,7 +70,7 @@ def main() -> None:
     common: dict[str, Any] = {"guidance": 1.0, "rewards": rewards, "judge": judge}
     few = HeldOut(prompts, samples=SAMPLES, steps=steps, **common)
     all_steps = HeldOut(prompts, samples=1, steps=None, sampler=DDPM(), **common)
-    tmr: TMR = judge.space  # type: ignore[union-attr]
+    tmr: TMR = judge.space  # type: ignore[union-attr]  # starter data have a judge
     real = clips(tmr, dataset, asked.split)
     base = segments(tmr, start, prompts, steps)
     before = few.measure(start), all_steps.measure(start)

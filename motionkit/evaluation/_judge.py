@@ -73,6 +73,6 @@ def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, so
         if name and name not in {other.label for other, _ in trained}:
             try:
                 return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""
-            except MotionkitError as error:  # nobody asked for it, so that it stops no run
+            except MotionkitError as error:  # the twin was not asked for: its error must not stop the run
                 why = f"{name}, which {chosen.label} names as its twin, cannot be used: {error.message}"
     return None, why

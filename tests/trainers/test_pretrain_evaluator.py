@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.encoders.t2m import Crop
 from motionkit.errors import MotionkitError
 from motionkit.rewards.mdm.opening import open_evaluator
-from motionkit.runs import Run, next_commands, peek
+from motionkit.runs import next_commands, peek
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator, _thinned
@@ -19,6 +21,7 @@ from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, sta
 
 from ..made.evaluators import vocabulary
 from ..made.toy_clips import ACTIONS, write_toy
+from ..made.training import run_trainer
 
 
 def test_losses_by_hand():
@@ -90,19 +93,7 @@ def settings(data, **changes):
     return PretrainEvaluatorSettings(**{**base, **changes})
 
 
-def trained(config, out, *, stop_after=None):
-    trainer = PretrainEvaluator(config)
-    trainer.prepare()
-    if config.run.resume:
-        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
-    else:
-        run = Run.create("pretrain t2m-evaluator", config.model_dump(mode="json"), out=out)
-    if stop_after:
-        run.listeners.append(lambda step, _: setattr(run._signals, "received", 15) if step >= stop_after else None)
-    with run:
-        parts = trainer.train(run)
-        run.finish(parts)
-    return trainer, parts
+trained = partial(run_trainer, PretrainEvaluator, "pretrain t2m-evaluator")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,6 @@ from motionkit.config import Chosen, RunSettings
 from motionkit.datasets.humanml import HumanMLOptions
 from motionkit.encoders.tmr import Latent, load_tmr
 from motionkit.errors import MotionkitError
-from motionkit.runs import Run
 from motionkit.text import write_table
 from motionkit.trainers.pretrain._pairs import PairBatches
 from motionkit.trainers.pretrain._statistics import statistics
@@ -19,6 +20,7 @@ from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, recon
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
 from ..made.toy_clips import ACTIONS, write_toy
+from ..made.training import run_trainer
 
 
 @pytest.mark.parametrize("name", ["tiny", "real_L2"])
@@ -65,19 +67,7 @@ def settings(data, **changes):
     return PretrainTMRSettings(**{**base, **changes})
 
 
-def trained(config, out, *, stop_after=None):
-    trainer = PretrainTMR(config)
-    trainer.prepare()
-    if config.run.resume:
-        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
-    else:
-        run = Run.create("pretrain tmr", config.model_dump(mode="json"), out=out)
-    if stop_after:
-        run.listeners.append(lambda step, _: setattr(run._signals, "received", 15) if step >= stop_after else None)
-    with run:
-        parts = trainer.train(run)
-        run.finish(parts)
-    return trainer, parts
+trained = partial(run_trainer, PretrainTMR, "pretrain tmr")
 
 
 @pytest.fixture(scope="module")

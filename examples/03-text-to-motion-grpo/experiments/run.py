@@ -143,7 +143,7 @@ def train(name: str, seed: int, asked: argparse.Namespace, more: Sequence[str], 
 
 
 def compared(asked: argparse.Namespace) -> str:
-    """Return what the experiments changed, and the answers to the guide's questions, as Markdown."""
+    """Return two Markdown tables: the change of each experiment, and the differences that the guide asks for."""
     found = {name: [measured(asked, name, seed) for seed in asked.seeds] for name in asked.only}
     base = [measured(asked, "", seed) for seed in asked.seeds]
     head = ["", *COLUMNS.values()]

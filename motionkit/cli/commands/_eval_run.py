@@ -20,6 +20,7 @@ from motionkit.evaluation.text_to_motion import (
     PUBLISHED,
     Comparison,
     Opened,
+    Sampling,
     amount_of,
     common_guidance,
     comparable,
@@ -67,15 +68,7 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
         replications=settings.replications,
         limit=settings.prompts.limit,
     )
-    sampler = settings.sampler
-    how = sampling_of(
-        found,
-        policy,
-        starter=starter,
-        kind=sampler.kind,
-        steps=sampler.inference_timesteps,
-        guidance=sampler.guidance_scale,
-    )
+    how = how_sampled(settings, found, policy, starter=starter, guidance=settings.sampler.guidance_scale)
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
     say(f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}; {how.words}")
     tell_test_split(settings.split, [found])
@@ -118,14 +111,9 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         for found in models
     }
     opened = open_inputs(settings, dataset, label, policies, device)
-    sampler = settings.sampler
-    sampling: dict[str, Any] = {
-        "starter": starter,
-        "kind": sampler.kind,
-        "steps": sampler.inference_timesteps,
-        "guidance": scale,
+    how = {
+        name: how_sampled(settings, told, policy, starter=starter, guidance=scale) for name, policy in policies.items()
     }
-    how = {found.path: sampling_of(told, policies[found.path], **sampling) for found in models}
     _, amount = amount_of(
         "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
         limit=settings.prompts.limit,
@@ -194,6 +182,16 @@ def open_inputs(
         k_segments=settings.prompts.k_segments,
         seed=settings.seed,
         device=device,
+    )
+
+
+def how_sampled(
+    settings: MotionSettings, found: FoundModel, policy: DiffusionPolicy, *, starter: bool, guidance: float | None
+) -> Sampling:
+    """Return how a policy is sampled: as the settings say, else as the run of `found` was."""
+    sampler = settings.sampler
+    return sampling_of(
+        found, policy, starter=starter, kind=sampler.kind, steps=sampler.inference_timesteps, guidance=guidance
     )
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from motionkit.cli import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import (
     CompareSettings,
@@ -91,7 +90,8 @@ def register(app: typer.Typer) -> None:
         ] = _STARTER,
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
-        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, open_test_split, read_nsim
+        from motionkit.cli.commands._eval_run import tell_test_split
+        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim
         from motionkit.policies.device import resolve_device
 
         nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
@@ -100,8 +100,7 @@ def register(app: typer.Typer) -> None:
         )
         chosen = dataset_for(found, settings.dataset)
         dataset = chosen.build()
-        if note := open_test_split(settings.split, found, " ".join(["motionkit", *command_line.get()])):
-            say(note)
+        tell_test_split(settings.split, [found])
         clips = dataset.clips(settings.split)
         with working("eval retrieval", len(clips)) as step:
             result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)

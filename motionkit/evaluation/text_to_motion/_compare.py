@@ -164,7 +164,7 @@ def _ordered(names: Iterable[str]) -> list[str]:
 def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]:
     """Return ``[P, 1]`` of each quantity that every prompt has a value of; a remainder of batches of 32 is NaN."""
     count, whole = len(text), len(text) // _BATCH * _BATCH
-    columns: dict[str, Tensor] = dict(found.physics)
+    columns: dict[str, Tensor] = dict(found.columns)
     if whole:
         ranks = match_ranks(text, found.motion)
         own = distances(text[:whole, None], found.motion[:whole, None])[:, 0, 0]

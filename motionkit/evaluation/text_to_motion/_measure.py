@@ -50,11 +50,11 @@ class Embedded:
 
     Attributes:
         motion: ``[N, E]``.
-        physics: ``[N]`` per quantity, and per reward that was asked for.
+        columns: ``[N]`` per physics figure, and per reward that was asked for.
     """
 
     motion: Tensor
-    physics: dict[str, Tensor]
+    columns: dict[str, Tensor]
 
 
 class Measurement:
@@ -178,9 +178,9 @@ class Measurement:
     def sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
         """Return the figures of motions beside real ones, without those that are doubtful."""
         if not len(found.motion):
-            return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.physics), "the set holds no real motions"))
+            return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.columns), "the set holds no real motions"))
         sheet = embedding_figures(text, found.motion, real, count=len(real), seed=seed)
-        sheet.values |= {name: float(values.double().nanmean()) for name, values in found.physics.items()}
+        sheet.values |= {name: float(values.double().nanmean()) for name, values in found.columns.items()}
         self._withhold(sheet)
         return sheet
 
@@ -197,21 +197,21 @@ class Measurement:
         """Embed motions in batches of similar lengths and return them in their own order."""
         order = sorted(range(len(prompts)), key=lambda i: prompts[i].length)
         motion: list[Tensor] = []
-        physics: dict[str, list[Tensor]] = {}
+        columns: dict[str, list[Tensor]] = {}
         for first in range(0, len(order), self.batch):
             part = order[first : first + self.batch]
             batch = make(part)
             motion.append(self._latents(batch, padded=padded))
-            columns = physics_figures(batch) | self._scores(batch, [prompts[i] for i in part])
-            for name, values in columns.items():
-                physics.setdefault(name, []).append(values)
+            found = physics_figures(batch) | self._scores(batch, [prompts[i] for i in part])
+            for name, values in found.items():
+                columns.setdefault(name, []).append(values)
         if not order:
             return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {})
         back = torch.empty(len(order), dtype=torch.int64)
         back[torch.tensor(order)] = torch.arange(len(order))
         back = back.to(motion[0].device)
         latents = require_finite(torch.cat(motion)[back], what)
-        return Embedded(latents, {name: torch.cat(values)[back] for name, values in physics.items()})
+        return Embedded(latents, {name: torch.cat(values)[back] for name, values in columns.items()})
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
         """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""

@@ -44,8 +44,8 @@ class Prefixes:
         clips: The dataset's ``clips(split)``, the motions that prompts describe.
 
     Raises:
-        MotionkitError: There are neither frames nor a dataset, and nobody to stand still for this body; or too few
-            frames.
+        MotionkitError: There are neither frames nor a dataset, and this body has no standing pose; or there are too
+            few frames.
     """
 
     def __init__(

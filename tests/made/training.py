@@ -1,0 +1,27 @@
+"""Runs of a trainer in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from motionkit.runs import Run
+
+
+def run_trainer(
+    make: Callable[[Any], Any], command: str, config: Any, out: Path | None, *, stop_after: int = 0
+) -> tuple[Any, Mapping[str, Any]]:
+    """Train, or resume where the settings say so; `stop_after` ends it at that step as SIGTERM does."""
+    trainer = make(config)
+    trainer.prepare()
+    if config.run.resume:
+        run = Run.resume(config.run.resume, config.model_dump(mode="json"), shape_keys=trainer.shape_keys)
+    else:
+        run = Run.create(command, config.model_dump(mode="json"), out=out)
+    if stop_after:
+        run.listeners.append(lambda step, _: setattr(run._signals, "received", 15) if step >= stop_after else None)
+    with run:
+        parts = trainer.train(run)
+        run.finish(parts)
+    return trainer, parts
