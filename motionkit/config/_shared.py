@@ -69,6 +69,17 @@ class RunSettings(Group):
         return value
 
 
+class EpochRunSettings(RunSettings):
+    """A run that lasts for a number of passes over the training data; its trainer turns them into steps."""
+
+    epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
+        10, ge=1, le=1_000_000, description="Passes over the training data."
+    )
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        0, ge=0, description="Total training steps, including those before a resume; 0: as many as --epochs makes."
+    )
+
+
 class CheckpointSettings(Group):
     """When checkpoints are written and how many stay."""
 

@@ -1,0 +1,25 @@
+"""Motion predictor: light half, imports no torch."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+from motionkit.policies.mpl._settings import PredictorSettings
+
+
+class MplOptions(Group):
+    """Where a motion predictor comes from."""
+
+    checkpoint: str = Field(default="", description="Run of train-mpl, one of its checkpoints, or a policy folder.")
+
+
+component = Component(
+    summary="Motion predictor: a run of train-mpl, or its exported folder",
+    options=MplOptions,
+    factory="motionkit.policies.mpl._store:open_predictor",
+    gives="predictor",
+)
+
+__all__ = ["MplOptions", "PredictorSettings", "component"]

@@ -1,0 +1,30 @@
+"""What a predictor's network says of frames: the frames, and what its losses read beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from motionkit.motion.prediction import MotionState
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predicted frames; ``state.rotations == turn @ before``, for the losses as for the roll-out.
+
+    Attributes:
+        state: ``[N, F, ...]`` float32, with gradients.
+        before: ``[N, F, J, 3, 3]`` rotations of the frame that each was predicted from, true or fed back.
+        residual: ``[N, F, J, 6]`` what the network adds to the 6D identity; ``turn`` is its Gram-Schmidt.
+        turn: ``[N, F, J, 3, 3]`` turn of each joint since the frame before.
+        attention: ``[N, F, heads, W]`` weights over the last W frames, the newest last; they sum to 1.
+        hidden: ``[N, F, H]`` hidden state behind each frame.
+    """
+
+    state: MotionState
+    before: Tensor
+    residual: Tensor
+    turn: Tensor
+    attention: Tensor
+    hidden: Tensor

@@ -1,0 +1,177 @@
+"""Settings of `motionkit train-mpl`. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, TrainerSettings, split_commas
+from motionkit.policies.mpl import PredictorSettings
+from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps
+
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+
+
+class WindowSettings(Group):
+    """Windows of clips, batches, and what is measured while training."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(64, ge=1, le=65_536, description="Windows per batch.")
+    seq_len: Annotated[int, Cli("--seq-len")] = Field(
+        55, ge=3, le=4096, description="Frames of a window: those that are known, and those to predict."
+    )
+    known: int = Field(25, ge=2, le=4096, description="Known frames of a window.")
+    stride: int = Field(2, ge=1, description="Frames between the beginnings of two windows of a clip.")
+    accumulation_steps: int = Field(1, ge=1, le=1024, description="Batches per update.")
+    ema: float = Field(0.99, ge=0, lt=1, description="Decay of the averaged weights that are kept; 0: none.")
+    final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
+    val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
+    path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.known >= self.seq_len:
+            raise ValueError(f"seq_len {self.seq_len} leaves no frame to predict after {self.known} known ones")
+        return self
+
+
+class TeacherSettings(Group):
+    """Teacher forcing: the share of frames that are predicted from the true frame before, not from the predicted."""
+
+    mode: Annotated[Literal["epoch_linear", "step_linear", "constant", "inverse_sigmoid"], Cli("--tf-mode")] = Field(
+        "epoch_linear",
+        description="How the share goes down: by epoch, by step, not at all, or as k / (k + exp(t / k)).",
+    )
+    start_epoch: int = Field(1, ge=1, description="Last epoch with the full share.")
+    end_epoch: Annotated[int, Cli("--tf-end-epoch")] = Field(
+        0, ge=0, description="First epoch with the lowest share; 0: 0.65 of the epochs."
+    )
+    max: float = Field(1.0, ge=0, le=1, description="Share at first.")
+    min: float = Field(0.0, ge=0, le=1, description="Share at the end.")
+    frames: int = Field(8, ge=1, description="Frames of a window that are predicted with a share between 0 and 1.")
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min:g} is above max {self.max:g}")
+        if self.end_epoch and self.end_epoch < self.start_epoch:
+            raise ValueError(f"end_epoch {self.end_epoch} is before start_epoch {self.start_epoch}")
+        return self
+
+
+class FreeRunSettings(Group):
+    """The loss of a free run: the model reads its own predictions, and gradients flow back through all of them."""
+
+    weight: Annotated[float, Cli("--freerun-weight")] = Field(1.0, ge=0, le=1e6, description="Weight of the loss.")
+    horizon: Annotated[int, Cli("--freerun-horizon")] = Field(15, ge=1, le=4096, description="Frames of a free run.")
+    first_horizon: int = Field(3, ge=1, description="Frames of a free run at first.")
+    ramp_epochs: int = Field(0, ge=0, description="Epochs in which weight and horizon rise; 0: 0.6 of the epochs.")
+    first_weight: float = Field(1.0, ge=0, le=1, description="Weight at first, as a share of the full weight.")
+
+
+class LossSettings(Group):
+    """Weights of the losses; docs/predictor.md defines them. Free runs and teacher forcing share them."""
+
+    rot_geo: Weight = Field(1.0, description="Core: angle of each joint's rotation, radians.")
+    rot_delta: Weight = Field(0.0, description="Core: angle between predicted and true turn per frame.")
+    rot_ortho: Weight = Field(0.001, description="Core: how far the 6D turn is from orthonormal.")
+    fk_pos: Weight = Field(0.0, description="Core: joint positions with the root unturned, smooth L1, metres.")
+    rot_local: Weight = Field(0.0, description="Core: angle of each joint but the root, radians.")
+    root: Weight = Field(0.03, description="Core: steps and height of the root, in their own deviations, L1.")
+    contacts: Weight = Field(0.03, description="Core: foot contacts, L1.")
+    attn_reg: Weight = Field(0.0, description="Aux: attention to frames far back.")
+    rot_delta_root: Weight = Field(0.0, description="Aux: angle of the root's turn per frame.")
+    rot_log: Weight = Field(0.0, description="Aux: log of the turn per frame, smooth L1.")
+    limb_geo: Weight = Field(0.0, description="Aux: the worst limb joints beyond limb_margin.")
+    limb_margin: float = Field(5.0, ge=0, description="Degrees that limb_geo forgives.")
+    limb_topk: int = Field(16, ge=1, description="Worst values per window that limb_geo takes.")
+    latent_consistency: Weight = Field(0.0, description="Long: hidden state against the encoder's soft period.")
+    latent_cosine: bool = Field(False, description="Compare the soft periods by cosine instead of L1.")
+    skate: Weight = Field(0.0, description="Physics, off by default: motion of feet that stand, m/s.")
+    jerk: Weight = Field(0.0, description="Physics, off by default: log of predicted over true jerk.")
+
+
+class AdaptiveSettings(Group):
+    """Weights of some losses that are found while training."""
+
+    method: Annotated[Literal["none", "gradnorm", "uncertainty", "dwa"], Cli("--adaptive-loss")] = Field(
+        "none", description="gradnorm (Chen 2018), uncertainty (Kendall 2018), dwa (Liu 2019) or none."
+    )
+    terms: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--adaptive-terms")] = Field(
+        (), description="Losses whose weights are found, comma-separated; default: all with a weight above 0."
+    )
+    alpha: Annotated[float, Cli("--adaptive-alpha")] = Field(1.5, ge=0, description="GradNorm's restoring force.")
+    temperature: Annotated[float, Cli("--adaptive-temperature")] = Field(2.0, gt=0, description="Temperature of DWA.")
+    learning_rate: float = Field(0.025, gt=0, description="Learning rate of the weights of gradnorm and uncertainty.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        if self.method == "none":
+            return dict.fromkeys(("terms", "alpha", "temperature", "learning_rate"), "--adaptive-loss is none")
+        found = {} if self.method == "gradnorm" else {"alpha": "only gradnorm has it"}
+        if self.method != "dwa":
+            found["temperature"] = "only dwa has it"
+        else:
+            found["learning_rate"] = "dwa learns nothing"
+        return found
+
+
+class AugmentationSettings(Group):
+    """Changes of the training windows."""
+
+    mirror: float = Field(0.5, ge=0, le=1, description="Share of windows with left and right swapped.")
+    noise_std: float = Field(0.0, ge=0, description="Std of noise on what the network reads, in deviations.")
+    speed_scale_range: tuple[float, float] = Field(
+        (1.0, 1.0), description="Slowest and fastest speed that windows are resampled to."
+    )
+    yaw: float = Field(0.0, ge=0, le=180, description="Std in degrees of noise on the heading.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        low, high = self.speed_scale_range
+        if not 0.25 <= low <= high <= 4.0:
+            raise ValueError(f"speed_scale_range {low:g}, {high:g} must rise and lie in 0.25 to 4")
+        return self
+
+
+class MplRunSettings(EpochRunSettings):
+    """Where the run goes and how long it lasts."""
+
+    epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
+        10, ge=1, le=1_000_000, description="Passes over the training windows."
+    )
+
+
+class TrainMplSettings(TrainerSettings):
+    """Settings of `motionkit train-mpl`."""
+
+    run: MplRunSettings = MplRunSettings()
+    data: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
+        ("starter",), min_length=1, description="Motion files or folders with rotations, or starter."
+    )
+    fps: Annotated[float, Cli("--fps")] = Field(
+        30.0, ge=0, le=1000, description="Frames per second of the model; 0: the clips' own."
+    )
+    encoder: Annotated[str, Cli("--encoder")] = Field(
+        "auto", description="Run or folder of pretrain mpl-encoder; auto: the newest finished run, if it fits; none."
+    )
+    init: Annotated[Path | None, Cli("--init")] = Field(
+        None, description="Run, checkpoint or file whose weights are taken where they fit."
+    )
+    model: PredictorSettings = PredictorSettings()
+    train: WindowSettings = WindowSettings()
+    teacher: TeacherSettings = TeacherSettings()
+    freerun: FreeRunSettings = FreeRunSettings()
+    stages: tuple[Stage, ...] = Field((), description="Stages of training: epochs with values of their own.")
+    loss: LossSettings = LossSettings()
+    adaptive: AdaptiveSettings = AdaptiveSettings()
+    augmentation: AugmentationSettings = AugmentationSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, betas=(0.9, 0.99), warmup_steps=30)
+
+    @model_validator(mode="after")
+    def _stages_follow(self) -> Self:
+        refuse_gaps(self.stages, self.run.epochs)
+        return self
