@@ -18,7 +18,7 @@ class MplOptions(Group):
 component = Component(
     summary="Motion predictor: a run of train-mpl, or its exported folder",
     options=MplOptions,
-    factory="motionkit.policies.mpl._store:open_predictor",
+    factory="motionkit.policies.mpl._factory:open_predictor",
     gives="predictor",
 )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from motionkit.motion.prediction import MotionState
 
@@ -28,3 +30,22 @@ class Predicted:
     turn: Tensor
     attention: Tensor
     hidden: Tensor
+
+
+def joined(parts: Sequence[Predicted]) -> Predicted:
+    """Return parts one after the other; attention to few frames gets zeros for the frames that were not there."""
+    widest = max(part.attention.shape[-1] for part in parts)
+    states = [part.state for part in parts]
+    return Predicted(
+        MotionState(
+            torch.cat([state.rotations for state in states], dim=1),
+            torch.cat([state.steps for state in states], dim=1),
+            torch.cat([state.heights for state in states], dim=1),
+            torch.cat([state.contacts for state in states], dim=1),
+        ),
+        torch.cat([part.before for part in parts], dim=1),
+        torch.cat([part.residual for part in parts], dim=1),
+        torch.cat([part.turn for part in parts], dim=1),
+        torch.cat([nn.functional.pad(part.attention, (widest - part.attention.shape[-1], 0)) for part in parts], dim=1),
+        torch.cat([part.hidden for part in parts], dim=1),
+    )

@@ -1,0 +1,54 @@
+"""The commanded path ahead, seen from where a roll-out stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from motionkit.geometry import rotate_yaw
+from motionkit.motion.prediction import follow
+
+
+class Course:
+    """Follows a roll-out along a commanded path.
+
+    The condition is where the path leads from here, so that a roll-out that has left the path is led back to it.
+
+    Args:
+        command: ``[N, F, 3]`` steps as in `MotionState`; after its end the path goes on as its last step.
+        ahead: Frames ahead of the K points that are read.
+        given: ``[N]`` bool: samples that are told the path; None for all.
+    """
+
+    def __init__(self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None) -> None:
+        longest = command.shape[1] + max(ahead)
+        steps = torch.cat([command, command[:, -1:].expand(-1, longest - command.shape[1], -1)], dim=1)
+        start = steps.new_zeros(len(steps), 1, 2)
+        place, yaw = follow(steps)
+        # Row t is where the path is after t steps.
+        self._place, self._yaw = torch.cat([start, place], dim=1), torch.cat([start[..., 0], yaw], dim=1)
+        self._ahead = torch.tensor(list(ahead), device=command.device)
+        self._given = None if given is None else given[:, None]
+
+    def at(self, place: Tensor, yaw: Tensor, frame: int | Tensor) -> Tensor:
+        """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path.
+
+        Args:
+            place: ``[N, ..., 2]`` metres, where the root is.
+            yaw: ``[N, ...]`` radians, where it faces.
+            frame: Steps made so far; a tensor ``[F]`` where place has a dimension of frames.
+        """
+        rows = (torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead).clamp_max(self._yaw.shape[1] - 1)
+        there, facing = self._place[:, rows], self._yaw[:, rows]  # [N, (F,) K, ...]
+        away = there - place[..., None, :]
+        flat = torch.stack([away[..., 0], torch.zeros_like(facing), away[..., 1]], dim=-1)
+        near = rotate_yaw(flat, -yaw[..., None].expand_as(facing))[..., ::2]
+        turn = facing - yaw[..., None]
+        points = torch.cat([near, turn.sin()[..., None], turn.cos()[..., None]], dim=-1).flatten(-2)
+        condition = torch.cat([points, torch.ones_like(points[..., :1])], dim=-1)
+        if self._given is None:
+            return condition
+        given = self._given.view(-1, *(1 for _ in condition.shape[1:]))
+        return torch.where(given, condition, torch.zeros_like(condition))

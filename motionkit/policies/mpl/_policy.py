@@ -1,0 +1,99 @@
+"""The motion predictor: known frames in, the frames that follow out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.motion.prediction import MotionState
+from motionkit.policies.mpl._course import Course
+from motionkit.policies.mpl._network import MplNetwork
+from motionkit.policies.mpl._roll_out import roll_out
+from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.policies.mpl._store import KIND, write_predictor
+
+
+class MplPredictor:
+    """A trained predictor; see `motionkit.policies.base.Predictor`.
+
+    Args:
+        settings: Shape of the network.
+        network: The network; put into eval mode here.
+        names: Joint names.
+        parents: Parent of each joint, -1 for the root.
+        offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
+    """
+
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        network: MplNetwork,
+        *,
+        names: Sequence[str],
+        parents: Sequence[int],
+        offsets: Tensor,
+    ) -> None:
+        self.settings = settings
+        self.network = network.eval()
+        self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
+
+    @property
+    def fps(self) -> float:
+        """Frames per second."""
+        return self.network.fps
+
+    @property
+    def past(self) -> int:
+        """Known frames that it reads at least; attention sees more, where they are known."""
+        return self.settings.past
+
+    @torch.no_grad()
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict the frames that follow; see `motionkit.policies.base.Predictor`.
+
+        A predictor that was trained without a command takes none into account.
+        """
+        device = self.network.mean.device
+        read = known.map(lambda values: values.to(device, torch.float32))
+        course = None
+        if command is not None and self.network.film is not None:
+            course = Course(command.to(device, torch.float32), self.network.ahead)
+        return roll_out(self.network, read, frames, course=course).state.map(Tensor.cpu)
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of policy.json: everything about the predictor except its tensors."""
+        return {
+            "schema": 1,
+            "kind": KIND,
+            "settings": self.settings.model_dump(mode="json"),
+            "fps": self.fps,
+            "names": list(self.names),
+            "parents": list(self.parents),
+            "offsets": self.offsets.tolist(),
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint needs, by name."""
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `tensors` returned, in place.
+
+        Raises:
+            MotionkitError: A tensor is missing, unknown, or has another shape.
+        """
+        weights.load_strict(self.network, dict(tensors), "the checkpoint")
+
+    def save(self, folder: Path, *, tensors: bool = True) -> Path:
+        """Write the predictor as a folder that `eval mpl` opens; without `tensors` only its description."""
+        return write_predictor(folder, self.document(), self.tensors() if tensors else None)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the network."""
+        self.network.to(device)
+        return self

@@ -1,0 +1,69 @@
+"""A predictor's folder: policy.json and model.safetensors, complete in itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import safetensors.torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from torch import Tensor
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.runs import TENSORS, write_bytes_atomic
+
+KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
+
+Point = tuple[float, float, float]
+
+
+class PredictorDocument(BaseModel):
+    """Content of policy.json; unknown keys (of later versions) are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    kind: Literal["mpl"]
+    settings: PredictorSettings
+    fps: float = Field(gt=0, le=1000)
+    names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
+    parents: tuple[int, ...]
+    offsets: tuple[Point, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not len(self.names) == len(self.parents) == len(self.offsets):
+            raise ValueError("names, parents and offsets differ in length")
+        if self.parents[0] != -1 or any(not 0 <= parent < joint for joint, parent in enumerate(self.parents) if joint):
+            raise ValueError("a joint stands before its parent")
+        return self
+
+
+def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
+    """Write a predictor; with tensors None only policy.json, for a run whose checkpoints hold them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    if tensors is not None:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
+    return folder
+
+
+def read_document(path: Path) -> PredictorDocument:
+    """Read policy.json.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or describes another kind of policy.
+    """
+    content = read_json(path, dict, fix="copy the folder again.")
+    if content.get("kind") != KIND:
+        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
+    try:
+        return PredictorDocument.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error

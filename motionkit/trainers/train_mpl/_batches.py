@@ -1,0 +1,99 @@
+"""Which windows an update sees: a function of seed and update alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.motions import Windows
+from motionkit.motion.prediction import MotionState
+from motionkit.rl import stable_hash
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """Windows of one batch, float32.
+
+    Attributes:
+        known: ``[N, P, ...]``.
+        truth: ``[N, F, ...]`` what follows.
+        valid: ``[N]`` int64 frames of the truth that are real.
+        offsets: ``[N, J, 3]``.
+        contacts_known: ``[N]`` bool.
+    """
+
+    known: MotionState
+    truth: MotionState
+    valid: Tensor
+    offsets: Tensor
+    contacts_known: Tensor
+
+    def later(self, shift: Tensor, frames: int) -> WindowBatch:
+        """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
+        whole = self.known.then(self.truth)
+        past = self.known.frames
+        rows = torch.arange(len(shift), device=shift.device)[:, None]
+        places = shift[:, None] + torch.arange(past + frames, device=shift.device)
+        moved = whole.map(lambda values: values[rows, places])
+        return WindowBatch(
+            moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
+            self.contacts_known,
+        )  # fmt: skip
+
+    def mask(self) -> Tensor:
+        """Return ``[N, F]``: True for real frames of the truth."""
+        frames = torch.arange(self.truth.frames, device=self.valid.device)
+        return frames < self.valid[:, None]
+
+
+class WindowBatches:
+    """Endless shuffled batches; each window once per epoch, the last batch of an epoch filled from its beginning.
+
+    Args:
+        windows: Training windows.
+        batch_size: Windows per batch.
+        accumulate: Batches per update.
+        seed: Fixes everything.
+        device: Where batches go.
+    """
+
+    def __init__(self, windows: Windows, *, batch_size: int, accumulate: int, seed: int, device: torch.device) -> None:
+        self._windows, self._seed, self._device = windows, seed, device
+        self._size, self._accumulate = min(batch_size, len(windows)), accumulate
+        self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))
+
+    @property
+    def per_epoch(self) -> int:
+        """Updates in one epoch."""
+        return -(-len(self._windows) // (self._size * self._accumulate))
+
+    def epoch_of(self, step: int) -> int:
+        """Return the epoch, from 1, of update number `step`, from 1."""
+        return 1 + (step - 1) // self.per_epoch
+
+    def __call__(self, step: int) -> list[WindowBatch]:
+        """Return the batches of update number `step` (1-based)."""
+        epoch, position = divmod(step - 1, self.per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, torch.randperm(len(self._windows), generator=self.generator("epoch", epoch)))
+        count = self._size * self._accumulate
+        places = torch.arange(position * count, (position + 1) * count) % len(self._windows)
+        return [self._gather(rows) for rows in self._epoch[1][places].split(self._size)]
+
+    def generator(self, purpose: str, number: int) -> torch.Generator:
+        """Return the source of random numbers of one purpose and step."""
+        return torch.Generator().manual_seed(stable_hash(f"train-mpl/{purpose}/{self._seed}/{number}") % 2**63)
+
+    def _gather(self, index: Tensor) -> WindowBatch:
+        windows, clip = self._windows, self._windows.clip[index]
+
+        def placed(values: Tensor) -> Tensor:
+            return values.to(self._device, torch.float32)
+
+        return WindowBatch(
+            windows.known(index).map(placed), windows.following(index).map(placed),
+            windows.valid[index].to(self._device), placed(windows.offsets[clip]),
+            windows.contacts_known[clip].to(self._device),
+        )  # fmt: skip

@@ -1,0 +1,239 @@
+"""The motion predictor's network, roll-outs, command, and folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from motionkit.datasets.motions import ClipSet, starter_clip_set
+from motionkit.errors import MotionkitError
+from motionkit.geometry import matrix_to_6d
+from motionkit.motion.prediction import MotionState, follow
+from motionkit.nn import Film, WindowAttention
+from motionkit.policies.base import Predictor
+from motionkit.policies.mpl import MplOptions, PredictorSettings
+from motionkit.policies.mpl.api import Course, MplNetwork, MplPredictor, Statistics, open_predictor, roll_out, teach
+
+SMALL = PredictorSettings(width=32, window=6, command="both", dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def clips() -> ClipSet:
+    return starter_clip_set(30.0, ("val",))
+
+
+@pytest.fixture(scope="module")
+def predictor(clips: ClipSet) -> MplPredictor:
+    return made(clips, SMALL)
+
+
+def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0) -> MplPredictor:
+    torch.manual_seed(seed)
+    statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lags)
+    network = MplNetwork(settings, len(clips.names), clips.fps, statistics)
+    with torch.no_grad():
+        for parameter in network.parameters():  # a network that says something
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return MplPredictor(
+        settings, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets
+    )  # fmt: skip
+
+
+def windows(clips: ClipSet, past: int, future: int, count: int = 3) -> tuple[MotionState, MotionState]:
+    parts = [clip.state.part(0, past + future) for clip in clips.clips[:count]]
+    whole = MotionState(*(torch.stack(rows) for rows in zip(*map(tensors, parts), strict=True))).map(Tensor.float)
+    return whole.part(0, past), whole.part(past)
+
+
+def tensors(state: MotionState) -> tuple[Tensor, ...]:
+    return state.rotations, state.steps, state.heights, state.contacts
+
+
+def same(first: MotionState, second: MotionState, tolerance: float = 1e-5) -> bool:
+    pairs = zip(tensors(first), tensors(second), strict=True)
+    return all(torch.allclose(one, other, atol=tolerance) for one, other in pairs)
+
+
+def test_it_is_a_predictor(predictor: MplPredictor) -> None:
+    typed: Predictor = predictor
+    assert typed.past == 5
+
+
+def test_rolled_out_with_the_truth_it_is_taught(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 7)
+    course = Course(truth.steps, predictor.network.ahead)
+    forced = torch.ones(3, 7, dtype=torch.bool)
+    free = roll_out(predictor.network, known, 7, course=course, truth=truth, forced=forced)
+    taught = teach(predictor.network, known, truth, course=course)
+    assert same(free.state, taught.state)
+    for name in ("before", "residual", "turn", "hidden", "attention"):
+        assert torch.allclose(getattr(free, name), getattr(taught, name), atol=1e-5), name
+
+
+def test_a_free_run_is_teacher_forcing_on_its_own_frames(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 7)
+    free = roll_out(predictor.network, known, 7)
+    assert not same(free.state, teach(predictor.network, known, truth).state, 1e-3)
+    assert same(free.state, teach(predictor.network, known, free.state).state)
+
+
+def test_one_frame_at_a_time_is_the_same_as_many(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, _ = windows(clips, 8, 3)
+    whole = predictor.predict(known, 3)
+    state = known
+    for _ in range(3):
+        state = state.then(predictor.predict(state, 1))
+    assert same(whole, state.part(8))
+
+
+def test_turns_are_rotations_that_lead_from_frame_to_frame(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, _ = windows(clips, 8, 7)
+    free = roll_out(predictor.network, known, 7)
+    assert torch.allclose(free.turn @ free.before, free.state.rotations, atol=1e-6)
+    assert torch.allclose(free.before[:, 1:], free.state.rotations[:, :-1])
+    assert torch.allclose(free.turn @ free.turn.mT, torch.eye(3).expand_as(free.turn), atol=1e-5)
+
+
+def test_it_reads_no_further_back_than_its_window(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, _ = windows(clips, 12, 3)
+    assert same(predictor.predict(known, 3), predictor.predict(known.part(6), 3))
+    assert not same(predictor.predict(known, 3), predictor.predict(known.part(7), 3), 1e-7)
+
+
+def test_place_and_heading_do_not_count(clips: ClipSet, predictor: MplPredictor) -> None:
+    """A state knows neither; what leads to its first frame is the only trace of where it came from."""
+    known, _ = windows(clips, 12, 3)
+    moved = MotionState(known.rotations, known.steps.clone(), known.heights, known.contacts)
+    moved.steps[:, 0] += 1.0
+    assert same(predictor.predict(known, 3), predictor.predict(moved, 3))
+
+
+def test_a_command_is_followed_from_where_it_stands() -> None:
+    """Half way along a straight path, one metre to its left: the point ahead is ahead and to the right."""
+    command = torch.tensor([0.0, 0.1, 0.0]).expand(1, 20, 3)
+    course = Course(command, [5])
+    seen = course.at(torch.tensor([[1.0, 1.0]]), torch.zeros(1), 10)
+    assert torch.allclose(seen, torch.tensor([[-1.0, 0.5, 0.0, 1.0, 1.0]]), atol=1e-6)
+    turned = course.at(torch.tensor([[0.0, 1.0]]), torch.tensor([torch.pi / 2]), 10)  # it faces +X
+    assert torch.allclose(turned, torch.tensor([[-0.5, 0.0, -1.0, 0.0, 1.0]]), atol=1e-6)
+
+
+def test_a_path_goes_on_after_its_end() -> None:
+    course = Course(torch.tensor([[[0.0, 0.1, 0.0]]]), [3])
+    assert course.at(torch.zeros(1, 2), torch.zeros(1), 0)[0, 1] == pytest.approx(0.3)
+
+
+def test_on_the_path_the_condition_is_the_path_itself(clips: ClipSet) -> None:
+    _, truth = windows(clips, 8, 12)
+    place, yaw = follow(truth.steps)
+    course = Course(truth.steps, [2])
+    many = course.at(place[:, :4], yaw[:, :4], torch.arange(1, 5))
+    for frame in range(1, 5):
+        one = course.at(place[:, frame - 1], yaw[:, frame - 1], frame)
+        assert torch.allclose(many[:, frame - 1], one)
+        rest = follow(truth.steps[:, frame : frame + 2])
+        assert torch.allclose(one[:, :2], rest[0][:, -1], atol=1e-5)
+
+
+def test_without_a_command_nothing_of_it_is_read(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 5)
+    none = Course(truth.steps, predictor.network.ahead, given=torch.zeros(3, dtype=torch.bool))
+    told = Course(truth.steps, predictor.network.ahead, given=torch.tensor([True, False, False]))
+    free, silent, one = (roll_out(predictor.network, known, 5, course=course).state for course in (None, none, told))
+    assert torch.allclose(free.rotations[1:], one.rotations[1:])
+    assert not torch.allclose(silent.rotations[0], one.rotations[0], atol=1e-4)
+
+
+def test_film_begins_as_the_identity() -> None:
+    hidden = torch.randn(2, 3, 8)
+    film = Film(5, 8)
+    assert torch.equal(film(hidden, torch.randn(2, 3, 5)), hidden)
+    torch.nn.init.normal_(film.linear.weight)
+    gain, shift = film.linear(torch.ones(2, 3, 5)).tanh().chunk(2, dim=-1)
+    assert torch.allclose(film(hidden, torch.ones(2, 3, 5)), hidden * (1 + gain / 2) + shift / 2)
+
+
+@torch.no_grad()
+def test_attention_by_a_slow_loop() -> None:
+    torch.manual_seed(0)
+    attention = WindowAttention(6, 8, heads=2, window=4)
+    torch.nn.init.normal_(attention.age)
+    frames, hidden = torch.randn(2, 7, 6), torch.randn(2, 5, 8)
+    keys, values = attention.remember(frames)
+    found, weights = attention(hidden, keys, values)
+    for sample in range(2):
+        for place in range(5):
+            last = 7 - 5 + place
+            seen = list(range(max(0, last - 3), last + 1))
+            query = attention.query(hidden[sample, place]).view(2, 4)
+            heads = []
+            for head in range(2):
+                scores = [
+                    float(query[head] @ keys[sample, t].view(2, 4)[head]) / 2 + float(attention.age[3 - (last - t), head])
+                    for t in seen
+                ]  # fmt: skip
+                share = torch.tensor(scores).softmax(0)
+                heads.append(sum(w * values[sample, t].view(2, 4)[head] for w, t in zip(share, seen, strict=True)))
+                newest = torch.zeros(4)
+                newest[4 - len(seen) :] = share
+                assert torch.allclose(weights[sample, place, head], newest, atol=1e-6)
+            assert torch.allclose(found[sample, place], attention.out(torch.cat(heads)), atol=1e-5)
+
+
+def test_statistics_do_not_cross_clips() -> None:
+    """Two still clips far apart in pose: no frame turns, so all scales of change are at their floor."""
+    still = torch.eye(3).expand(10, 4, 3, 3)
+    turned = torch.tensor([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).expand(10, 4, 3, 3)
+    zeros = torch.zeros(10, 3), torch.ones(10), torch.zeros(10, 2)
+    found = Statistics.of([MotionState(still, *zeros), MotionState(turned, *zeros)], 30.0, (1, 2))
+    assert float(found.turn_std.max()) == pytest.approx(1e-4)
+    assert float(found.lag_std[:, :24].max()) == pytest.approx(1e-4)
+    assert float(found.std[:24].max()) > 0.4
+
+
+def test_it_opens_as_it_was_saved(clips: ClipSet, predictor: MplPredictor, tmp_path: Path) -> None:
+    opened = open_predictor(MplOptions(checkpoint=str(predictor.save(tmp_path / "policy"))))
+    known, truth = windows(clips, 8, 5)
+    first, second = (one.predict(known, 5, command=truth.steps) for one in (predictor, opened))
+    assert torch.equal(first.rotations, second.rotations)
+    assert opened.names == predictor.names
+    assert opened.parents == predictor.parents
+    assert torch.equal(opened.offsets, predictor.offsets)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace('"mpl"', '"mdm"'), "describes a 'mdm' policy"),
+        (lambda text: text.replace('"width": 32', '"width": 64'), "shape"),
+        (lambda text: text.replace('"width": 32', '"width": 33'), "damaged"),
+        (
+            lambda text: text.replace('"parents": [\n    -1,\n    0', '"parents": [\n    -1,\n    5'),
+            "before its parent",
+        ),
+    ],
+)
+def test_a_damaged_folder_is_refused(predictor: MplPredictor, tmp_path: Path, change: object, said: str) -> None:
+    predictor.save(tmp_path)
+    document = tmp_path / "policy.json"
+    assert callable(change)
+    changed = change(document.read_text())
+    assert changed != document.read_text()
+    document.write_text(changed)
+    with pytest.raises(MotionkitError) as refused:
+        open_predictor(MplOptions(checkpoint=str(tmp_path)))
+    assert said in f"{refused.value} {refused.value.why}"
+
+
+def test_nothing_named_is_refused() -> None:
+    with pytest.raises(MotionkitError, match="no motion predictor was named"):
+        open_predictor(MplOptions())
+
+
+def test_six_of_the_turn_is_the_identity_plus_the_residual(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 3)
+    taught = teach(predictor.network, known, truth)
+    assert torch.allclose(matrix_to_6d(taught.turn) - matrix_to_6d(torch.eye(3)), taught.residual, atol=0.05)
