@@ -171,11 +171,9 @@ def test_attention_by_a_slow_loop() -> None:
             query = attention.query(hidden[sample, place]).view(2, 4)
             heads = []
             for head in range(2):
-                scores = [
-                    float(query[head] @ keys[sample, t].view(2, 4)[head]) / 2 + float(attention.age[3 - (last - t), head])
-                    for t in seen
-                ]  # fmt: skip
-                share = torch.tensor(scores).softmax(0)
+                told = [float(query[head] @ keys[sample, t].view(2, 4)[head]) / 2 for t in seen]
+                bias = [float(attention.age[3 - (last - t), head]) for t in seen]
+                share = (torch.tensor(told) + torch.tensor(bias)).softmax(0)
                 heads.append(sum(w * values[sample, t].view(2, 4)[head] for w, t in zip(share, seen, strict=True)))
                 newest = torch.zeros(4)
                 newest[4 - len(seen) :] = share
