@@ -15,30 +15,29 @@ class WindowAttention(nn.Module):
 
     Args:
         features: Features of a frame, which keys and values are made of.
-        width: Features of the query and of the result.
+        width: Features of what asks, and of the result.
+        inner: Features of keys and values, a multiple of `heads`.
         heads: Number of heads.
         window: Most frames W that a query sees.
     """
 
-    def __init__(self, features: int, width: int, heads: int, window: int) -> None:
+    def __init__(self, features: int, width: int, inner: int, *, heads: int, window: int) -> None:
         super().__init__()
         self.heads, self.window = heads, window
-        self.frame = nn.Linear(features, width)
-        self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
-        self.query, self.out = nn.Linear(width, width), nn.Linear(width, width)
+        self.key, self.value = nn.Linear(features, inner), nn.Linear(features, inner)
+        self.query, self.out = nn.Linear(width, inner), nn.Linear(inner, width)
         self.age = nn.Parameter(torch.zeros(window, heads))
 
     def remember(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values ``[N, T, width]`` of frames ``[N, T, features]``."""
-        read = self.frame(frames)
-        return self.key(read), self.value(read)
+        """Return keys and values ``[N, T, inner]`` of frames ``[N, T, features]``."""
+        return self.key(frames), self.value(frames)
 
     def forward(self, hidden: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Let each query see its window.
 
         Args:
             hidden: ``[N, F, width]``: what asks, at the last F of the frames that were remembered.
-            keys: ``[N, T, width]``, T at least F.
+            keys: ``[N, T, inner]``, T at least F.
             values: The same.
 
         Returns:

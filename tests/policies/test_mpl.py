@@ -159,7 +159,7 @@ def test_film_begins_as_the_identity() -> None:
 @torch.no_grad()
 def test_attention_by_a_slow_loop() -> None:
     torch.manual_seed(0)
-    attention = WindowAttention(6, 8, heads=2, window=4)
+    attention = WindowAttention(6, 8, 4, heads=2, window=4)
     torch.nn.init.normal_(attention.age)
     frames, hidden = torch.randn(2, 7, 6), torch.randn(2, 5, 8)
     keys, values = attention.remember(frames)
@@ -168,13 +168,13 @@ def test_attention_by_a_slow_loop() -> None:
         for place in range(5):
             last = 7 - 5 + place
             seen = list(range(max(0, last - 3), last + 1))
-            query = attention.query(hidden[sample, place]).view(2, 4)
+            query = attention.query(hidden[sample, place]).view(2, 2)
             heads = []
             for head in range(2):
-                told = [float(query[head] @ keys[sample, t].view(2, 4)[head]) / 2 for t in seen]
+                told = [float(query[head] @ keys[sample, t].view(2, 2)[head]) / 2**0.5 for t in seen]
                 bias = [float(attention.age[3 - (last - t), head]) for t in seen]
                 share = (torch.tensor(told) + torch.tensor(bias)).softmax(0)
-                heads.append(sum(w * values[sample, t].view(2, 4)[head] for w, t in zip(share, seen, strict=True)))
+                heads.append(sum(w * values[sample, t].view(2, 2)[head] for w, t in zip(share, seen, strict=True)))
                 newest = torch.zeros(4)
                 newest[4 - len(seen) :] = share
                 assert torch.allclose(weights[sample, place, head], newest, atol=1e-6)

@@ -60,7 +60,9 @@ class MplNetwork(nn.Module):
         self.read = nn.Linear(features * (1 + len(settings.lags)), width)
         self.norm = nn.LayerNorm(width)
         self.attention = (
-            WindowAttention(features, width, settings.heads, settings.window) if settings.window > 1 else None
+            WindowAttention(features, width, width // 4, heads=settings.heads, window=settings.window)
+            if settings.window > 1
+            else None
         )
         points = POINT * len(settings.ahead) + 1
         self.film = Film(points, width) if settings.command != "none" else None

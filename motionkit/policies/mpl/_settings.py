@@ -19,7 +19,7 @@ class PredictorSettings(Group):
         "delta",
         description="delta: the turn of each joint, frame by frame; one-shot: all frames at once; both: blended.",
     )
-    width: Annotated[int, Cli("--model.width")] = Field(512, ge=8, le=16_384, description="Width of the hidden layers.")
+    width: Annotated[int, Cli("--model.width")] = Field(512, ge=16, le=16_384, description="Width of the hidden layers; attention has a quarter of it.")
     layers: Annotated[int, Cli("--model.layers")] = Field(2, ge=1, le=64, description="Hidden layers after attention.")
     heads: int = Field(4, ge=1, le=256, description="Attention heads.")
     window: int = Field(25, ge=1, le=1024, description="Frames that attention sees, the last one included; 1: none.")
@@ -36,8 +36,8 @@ class PredictorSettings(Group):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"heads {self.heads} must divide width {self.width}")
+        if self.width % (4 * self.heads):
+            raise ValueError(f"heads {self.heads} must divide a quarter of width {self.width}, which attention has")
         if self.layers * self.width * self.width > 5 * 10**8:
             raise ValueError(f"{self.layers} layers of width {self.width} are too many weights to train")
         if min(self.lags) < 1 or max(self.lags) > 1024:
