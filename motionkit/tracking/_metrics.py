@@ -128,6 +128,8 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
         "down",
         "mpl/geo_deg divided by mpl/teacher_geo_deg: how far the error grows when the model runs on its own.",
     ),
+    ("mpl/geo_deg/<ms>", "deg", "down", "mpl/geo_deg so many ms ahead, on the validation clips while training."),
+    ("mpl/teacher_geo_deg/<ms>", "deg", "down", "mpl/teacher_geo_deg so many ms ahead, on the validation clips."),
     ("mpl/skill", "1", "up", "1 - mpl/geo_deg divided by that of the last pose held; 0 is no better than it."),
     (
         "mpl/input_rot_geo_deg",

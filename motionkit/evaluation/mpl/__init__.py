@@ -1,7 +1,22 @@
 """Motion predictors measured at horizons, beside baselines that every table shows."""
 
 from motionkit.evaluation.mpl._data import EvalData, find_predictor, open_eval_data, open_predictor
+from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._measure import Measured, Row, fit_baselines, measure, measure_row
 from motionkit.evaluation.mpl._run import evaluate
 
-__all__ = ["EvalData", "Horizons", "evaluate", "find_predictor", "open_eval_data", "open_predictor"]
+__all__ = [
+    "Body",
+    "EvalData",
+    "Horizons",
+    "Measured",
+    "Row",
+    "evaluate",
+    "find_predictor",
+    "fit_baselines",
+    "measure",
+    "measure_row",
+    "open_eval_data",
+    "open_predictor",
+]

@@ -1,6 +1,14 @@
-"""The motion predictor's room: advice for its settings. The trainer itself comes later."""
+"""`motionkit train-mpl`: staged training of a motion predictor, and advice for its settings."""
 
+from motionkit.plugins import Component
 from motionkit.trainers.train_mpl._advice import PredictorAdvisor, suggest
 from motionkit.trainers.train_mpl._schedule import schedule_problems
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
 
-__all__ = ["PredictorAdvisor", "schedule_problems", "suggest"]
+component = Component(
+    summary="Train a motion predictor, from teacher forcing to free runs (MPL).",
+    options=TrainMplSettings,
+    factory="motionkit.trainers.train_mpl._trainer:TrainMpl",
+)
+
+__all__ = ["PredictorAdvisor", "TrainMplSettings", "component", "schedule_problems", "suggest"]

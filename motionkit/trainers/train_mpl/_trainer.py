@@ -1,0 +1,177 @@
+"""`motionkit train-mpl`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from motionkit.datasets.motions import ClipSet
+from motionkit.evaluation.mpl import EvalData, Measured, evaluate
+from motionkit.policies.mpl.api import ARTIFACT, MplNetwork, MplPredictor, Statistics
+from motionkit.runs import Run
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers.train_mpl._batches import WindowBatches
+from motionkit.trainers.train_mpl._best import Best
+from motionkit.trainers.train_mpl._data import open_data
+from motionkit.trainers.train_mpl._objective import Objective
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
+from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
+
+_logger = logging.getLogger("motionkit.train_mpl")
+
+
+class TrainMpl:
+    """Trains a motion predictor; see `motionkit.trainers.base.Trainer`.
+
+    An update has two passes: teacher forcing over a few frames, and a free run whose gradients flow back through all
+    of its frames. The weights that are kept are the moving average that was best in free runs on the validation clips.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "data", "fps", "encoder", "init", "model", "train", "teacher", "freerun", "stages", "loss", "adaptive",
+        "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
+    )  # fmt: skip
+
+    def __init__(self, settings: TrainMplSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Read the clips and build the network.
+
+        Raises:
+            MotionkitError: An input is missing or unusable.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        self.data = open_data(settings.data, settings.fps, settings.train, furthest=MILLISECONDS[-1] / 1000)
+        clips = self.data.clips
+        self.batches = WindowBatches(
+            self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
+            seed=settings.seed, device=self.device,
+        )  # fmt: skip
+        steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        self.predictor = _new_predictor(settings, clips).to(self.device)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        train, network = self.data.train, self.predictor.network
+        return {
+            "policy": "mpl",
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
+            "clips": f"{len(train.offsets)} to train on, {0 if self.data.val is None else len(self.data.val.offsets)} "
+            f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
+            "windows": len(train),
+            "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "device": describe_device(self.device),
+            "notes": list(self.data.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings = self.settings
+        for note in self.data.notes:
+            _logger.info("%s", note)
+        total = settings.run.num_steps
+        rate = cosine_rate(
+            settings.optim.learning_rate, settings.optim.warmup_steps, total, settings.train.final_rate
+        )  # fmt: skip
+        learner = Learner(self.predictor, settings.optim, rate, ema=settings.train.ema)
+        objective = Objective(settings, self.data, self.predictor.network, self.batches)
+        validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
+        best, start = Best(), Kept()
+        parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        elif validation is not None:
+            start.values = dict(logged(self._measure(validation, learner)))
+        self.predictor.save(run.artifact(ARTIFACT), tensors=False)
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            epoch = self.batches.epoch_of(step)
+            metrics = {**self._step(objective, learner, step), "data/epoch": step / self.batches.per_epoch}
+            last = step == total or step % self.batches.per_epoch == 0
+            every = settings.train.val_every
+            if last and validation is not None and (step == total or (every and epoch % every == 0)):
+                measured = self._measure(validation, learner)
+                metrics |= logged(measured)
+                with learner.averaged():
+                    if best.offer(skill_of(measured), step, self.predictor.tensors()):
+                        _logger.info("epoch %d: skill %.3f, the best so far", epoch, best.value)
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        with learner.averaged():
+            final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}
+        self.predictor.load_tensors(best.tensors or final)
+        self.predictor.save(run.artifact(ARTIFACT))
+        return self._finish(start.values, best)
+
+    def _step(self, objective: Objective, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.predictor.network.train()
+        batches = self.batches(step)
+        total: dict[str, float] = {}
+        for number, batch in enumerate(batches):
+            metrics = objective.backward(batch, step, number, share=1 / len(batches))
+            total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
+        return total | learner.descend(step - 1)
+
+    def _measure(self, validation: Validation, learner: Learner) -> Measured:
+        self.predictor.network.eval()
+        with learner.averaged():
+            return validation.measure(self.predictor, command=self.settings.model.command == "path")
+
+    def _finish(self, before: Mapping[str, Any], best: Best) -> dict[str, object]:
+        """Measure the kept weights beside all baselines."""
+        windows = self.data.val
+        if windows is None:
+            return {"table": []}
+        self.predictor.network.eval()
+        data = EvalData(self.data.clips, windows, self.data.train, self.data.notes)
+        validation = Validation.of(self.data.clips, windows)
+        command = self.settings.model.command == "path"
+        title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
+        found = evaluate(
+            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title
+        )  # fmt: skip
+        skill = sum(found["rows"]["model"]["skill"].values()) / len(validation.horizons.keys)
+        _logger.info("%s", found["closing"][-1])
+        count = len(windows)
+        heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
+        for key, value in found["rows"]["model"]["geo_deg"].items():
+            heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
+        return {
+            "heldout": heldout,
+            "metrics": {"mpl/skill": skill},
+            "table": found["table"],
+            "rows": found["rows"],
+            "free_teacher_ratio": found["free_teacher_ratio"],
+            "verdict": found["closing"][-1],
+            "best_step": best.step,
+        }
+
+
+def _change(before: float, after: float, count: int) -> dict[str, float | int]:
+    return {"before": before, "after": after, "delta": after - before, "n": count}
+
+
+def _new_predictor(settings: TrainMplSettings, clips: ClipSet) -> MplPredictor:
+    train = clips.split("train")
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lags)
+    torch.manual_seed(settings.seed)
+    network = MplNetwork(settings.model, len(clips.names), clips.fps, statistics)
+    return MplPredictor(
+        settings.model, network, names=clips.names, parents=clips.parents,
+        offsets=torch.stack([clip.offsets for clip in train]).mean(0),
+    )  # fmt: skip
