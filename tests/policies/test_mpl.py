@@ -15,9 +15,10 @@ from motionkit.motion.prediction import MotionState, follow
 from motionkit.nn import Film, WindowAttention
 from motionkit.policies.base import Predictor
 from motionkit.policies.mpl import MplOptions, PredictorSettings
+from motionkit.policies.mpl._features import reading, reading_width
 from motionkit.policies.mpl.api import Course, MplNetwork, MplPredictor, Statistics, open_predictor, roll_out, teach
 
-SMALL = PredictorSettings(width=32, window=6, command="both", dropout=0.0)
+SMALL = PredictorSettings(width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def predictor(clips: ClipSet) -> MplPredictor:
 
 def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0) -> MplPredictor:
     torch.manual_seed(seed)
-    statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lags)
+    statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lag_frames(clips.fps))
     network = MplNetwork(settings, len(clips.names), clips.fps, statistics)
     with torch.no_grad():
         for parameter in network.parameters():  # a network that says something
@@ -182,14 +183,25 @@ def test_attention_by_a_slow_loop() -> None:
 
 
 def test_statistics_do_not_cross_clips() -> None:
-    """Two still clips far apart in pose: no frame turns, so all scales of change are at their floor."""
+    """Two still clips far apart in pose: no frame turns, so the scale of turns is at its floor."""
     still = torch.eye(3).expand(10, 4, 3, 3)
     turned = torch.tensor([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]).expand(10, 4, 3, 3)
     zeros = torch.zeros(10, 3), torch.ones(10), torch.zeros(10, 2)
     found = Statistics.of([MotionState(still, *zeros), MotionState(turned, *zeros)], 30.0, (1, 2))
     assert float(found.turn_std.max()) == pytest.approx(1e-4)
-    assert float(found.lag_std[:, :24].max()) == pytest.approx(1e-4)
-    assert float(found.std[:24].max()) > 0.4
+    assert float(found.pose_std[:24].max()) == pytest.approx(0.5)
+    # Of a reading only the pose itself varies: 16 of 24 numbers of it, among all that are read.
+    assert float(found.scale) == pytest.approx(0.5 * 16 / reading_width(4, 2), rel=1e-5)
+
+
+def test_a_reading_by_hand() -> None:
+    """One joint at 60 fps: the difference over a 30th of a second has weight 4."""
+    now, before = torch.arange(12.0), torch.zeros(1, 12)
+    read = reading(now, before, torch.ones(12), (2,), 60.0)
+    assert torch.allclose(read[:6], now[:6] - 1)
+    assert torch.allclose(read[6:12], 4 * now[:6])
+    assert torch.allclose(read[12:18], 0.5 * (now[6:] - 1))
+    assert torch.allclose(read[18:], torch.full((6,), -0.5))
 
 
 def test_it_opens_as_it_was_saved(clips: ClipSet, predictor: MplPredictor, tmp_path: Path) -> None:

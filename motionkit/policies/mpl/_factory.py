@@ -37,7 +37,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
         )
     document = read_document(found.document)
     joints = len(document.names)
-    neutral = Statistics.neutral(joints, len(document.settings.lags))
+    neutral = Statistics.neutral(joints)
     network = weights.build(
         lambda: MplNetwork(document.settings, joints, document.fps, neutral), weights.read(found.tensors),
         str(found.tensors),

@@ -1,4 +1,4 @@
-"""The predictor's network: one frame from the frames before it."""
+"""The predictor's network: the next frame from the frames before it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from motionkit.nn import Film, WindowAttention
-from motionkit.policies.mpl._features import FEET, ROOT, Statistics, width_of
+from motionkit.policies.mpl._features import FEET, ROOT, Statistics, reading
 from motionkit.policies.mpl._settings import PredictorSettings
+from motionkit.policies.mpl._trunk import Masks, Trunk
 
-POINT = 4
-"""Features of a point of the commanded path."""
-
-_STATS = ("mean", "std", "lag_std", "turn_std", "root_std")
+_STATS = ("mean", "scale", "turn_std", "root_std", "pose_std")
 
 
 class Output(NamedTuple):
@@ -46,43 +43,26 @@ class MplNetwork(nn.Module):
     """
 
     mean: Tensor
-    std: Tensor
-    lag_std: Tensor
+    scale: Tensor
     turn_std: Tensor
     root_std: Tensor
+    pose_std: Tensor
 
     def __init__(self, settings: PredictorSettings, joints: int, fps: float, statistics: Statistics) -> None:
         super().__init__()
         self.settings, self.joints, self.fps = settings, joints, fps
+        self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
         for name in _STATS:
             self.register_buffer(name, getattr(statistics, name).clone())
-        width, features = settings.width, width_of(joints)
-        self.read = nn.Linear(features * (1 + len(settings.lags)), width)
-        self.norm = nn.LayerNorm(width)
-        self.attention = (
-            WindowAttention(features, width, width // 4, heads=settings.heads, window=settings.window)
-            if settings.window > 1
-            else None
-        )
-        points = POINT * len(settings.ahead) + 1
-        self.film = Film(points, width) if settings.command != "none" else None
-        self.layers = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Dropout(settings.dropout))
-            for _ in range(settings.layers)
-        )
-        self.head = nn.Linear(width, 6 * joints + ROOT + FEET)
-        with torch.no_grad():  # at first it hardly moves
-            self.head.weight.mul_(0.1)
-            self.head.bias.zero_()
-
-    @property
-    def ahead(self) -> list[int]:
-        """Frames ahead of the path's points."""
-        return [max(1, round(seconds * self.fps)) for seconds in self.settings.ahead]
+        self.trunk = Trunk(settings, joints)
+        self.head = nn.Linear(settings.width, 6 * joints + ROOT + FEET)
+        nn.init.zeros_(self.head.weight)  # at first nothing moves
+        nn.init.zeros_(self.head.bias)
 
     def remember(self, frames: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return keys and values of frames ``[N, T, D]`` as `pack` makes them; None without attention."""
-        return None if self.attention is None else self.attention.remember((frames - self.mean) / self.std)
+        attention = self.trunk.attention
+        return None if attention is None else attention.remember(frames - self.mean)
 
     def forward(
         self,
@@ -91,32 +71,25 @@ class MplNetwork(nn.Module):
         memory: tuple[Tensor, Tensor] | None,
         condition: Tensor | None,
         *,
+        masks: Masks | None = None,
         noise: float = 0.0,
     ) -> Output:
         """Predict the frames after those at hand.
 
         Args:
             now: ``[N, F, D]`` frames.
-            earlier: ``[N, F, L, D]`` the frames so far before each.
+            earlier: ``[N, F, L, D]`` the frames at `lags` before each.
             memory: Keys and values of all frames up to the last of `now`.
             condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
+            masks: Dropout of the roll-out.
             noise: Deviation of noise on what is read, in training.
         """
-        late = (now[:, :, None] - earlier) / self.lag_std
-        seen = torch.cat([(now - self.mean) / self.std, late.flatten(2)], dim=-1)
+        read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
         if noise:
-            seen = seen + noise * torch.randn_like(seen)
-        hidden = self.norm(self.read(seen))
-        weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
-        if self.attention is not None and memory is not None:
-            found, weights = self.attention(hidden, *memory)
-            hidden = hidden + found
-        if self.film is not None:
-            if condition is None:
-                condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
-            hidden = self.film(hidden, condition)
-        for layer in self.layers:
-            hidden = hidden + layer(hidden)
+            read = read + noise * torch.randn_like(read)
+        hidden, weights = self.trunk(read, memory, condition, masks)
         turns, root, feet = self.head(hidden).split([6 * self.joints, ROOT, FEET], dim=-1)
         residual = (turns * self.turn_std).unflatten(-1, (self.joints, 6))
-        return Output(residual, root * self.root_std, feet.sigmoid(), weights, hidden)
+        # Contacts move on from what they were: a foot that stands most often still stands.
+        before = now[..., -FEET:].clamp(0.01, 0.99).logit()
+        return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)

@@ -50,7 +50,7 @@ class MplPredictor:
     @property
     def past(self) -> int:
         """Known frames that it reads at least; attention sees more, where they are known."""
-        return self.settings.past
+        return max(self.network.lags) + 1
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
@@ -61,7 +61,7 @@ class MplPredictor:
         device = self.network.mean.device
         read = known.map(lambda values: values.to(device, torch.float32))
         course = None
-        if command is not None and self.network.film is not None:
+        if command is not None and self.network.trunk.film is not None:
             course = Course(command.to(device, torch.float32), self.network.ahead)
         return roll_out(self.network, read, frames, course=course).state.map(Tensor.cpu)
 

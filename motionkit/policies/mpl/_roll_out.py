@@ -27,14 +27,14 @@ def roll_out(
 
     Args:
         network: The network.
-        known: ``[N, P, ...]`` float32, P at least ``settings.past``.
+        known: ``[N, P, ...]`` float32, P more than the longest of ``network.lags``.
         frames: Frames F to predict.
         course: The commanded path, if any.
         truth: ``[N, F, ...]``: the true frames, for `forced`.
         forced: ``[N, F]`` bool: where the frame that was just predicted is replaced by the true one before it is read.
         noise: See `MplNetwork.forward`.
     """
-    lags = network.settings.lags
+    lags, masks = network.lags, network.trunk.masks(len(known.heights))
     rows = list(pack(known, network.fps).unbind(1))
     memory = network.remember(torch.stack(rows, dim=1))
     rotations = known.rotations[:, -1]
@@ -44,7 +44,7 @@ def roll_out(
         now = rows[-1][:, None]
         earlier = torch.stack([rows[-1 - lag] for lag in lags], dim=1)[:, None]
         condition = None if course is None else course.at(place, yaw, frame)[:, None]
-        output = network(now, earlier, memory, condition, noise=noise)
+        output = network(now, earlier, memory, condition, masks=masks, noise=noise)
         predicted = _moved(network, rotations[:, None], now, output)
         made.append(predicted)
         state = predicted.state
@@ -77,7 +77,7 @@ def teach(
     whole = known.then(truth.part(0, frames - 1))
     rows = pack(whole, network.fps)
     index = torch.arange(past - 1, past - 1 + frames, device=rows.device)
-    earlier = torch.stack([rows[:, index - lag] for lag in network.settings.lags], dim=2)
+    earlier = torch.stack([rows[:, index - lag] for lag in network.lags], dim=2)
     condition = None
     if course is not None:
         place, yaw = follow(truth.steps)
@@ -85,7 +85,8 @@ def teach(
         yaw = torch.cat([torch.zeros_like(yaw[:, :1]), yaw[:, :-1]], dim=1)
         condition = course.at(place, yaw, torch.arange(frames, device=rows.device))
     now = rows[:, past - 1 :]
-    output = network(now, earlier, network.remember(rows), condition, noise=noise)
+    masks = network.trunk.masks(len(now))
+    output = network(now, earlier, network.remember(rows), condition, masks=masks, noise=noise)
     before = whole.rotations[:, past - 1 :]
     return _moved(network, before, now, output)
 

@@ -19,19 +19,27 @@ class PredictorSettings(Group):
         "delta",
         description="delta: the turn of each joint, frame by frame; one-shot: all frames at once; both: blended.",
     )
-    width: Annotated[int, Cli("--model.width")] = Field(512, ge=16, le=16_384, description="Width of the hidden layers; attention has a quarter of it.")
+    width: Annotated[int, Cli("--model.width")] = Field(
+        512, ge=16, le=16_384, description="Width of the hidden layers; attention has a quarter of it."
+    )
     layers: Annotated[int, Cli("--model.layers")] = Field(2, ge=1, le=64, description="Hidden layers after attention.")
     heads: int = Field(4, ge=1, le=256, description="Attention heads.")
     window: int = Field(25, ge=1, le=1024, description="Frames that attention sees, the last one included; 1: none.")
-    lags: tuple[int, ...] = Field(
-        (1, 2, 4), min_length=1, max_length=16, description="Differences to the frames so far back are read as well."
+    lags: tuple[float, ...] = Field(
+        (0.0333, 0.0667, 0.1333, 0.3, 0.5333),
+        min_length=1,
+        max_length=16,
+        description="Seconds back: the difference of the pose to each of these moments is read as well.",
     )
-    dropout: Annotated[float, Cli("--model.dropout")] = Field(0.1, ge=0, lt=1, description="Dropout while training.")
+    dropout: Annotated[float, Cli("--model.dropout")] = Field(0.3, ge=0, lt=1, description="Dropout while training.")
     command: Annotated[Command, Cli("--command")] = Field(
         "both", description="Trained with the path of the root ahead (path), without (none), or for either use (both)."
     )
     ahead: tuple[float, ...] = Field(
-        (0.15, 0.3, 0.6), min_length=1, max_length=16, description="Seconds ahead of the path's points that are read."
+        (0.15, 0.3, 0.6, 1.0),
+        min_length=1,
+        max_length=16,
+        description="Seconds ahead of the path's points that are read.",
     )
 
     @model_validator(mode="after")
@@ -40,13 +48,16 @@ class PredictorSettings(Group):
             raise ValueError(f"heads {self.heads} must divide a quarter of width {self.width}, which attention has")
         if self.layers * self.width * self.width > 5 * 10**8:
             raise ValueError(f"{self.layers} layers of width {self.width} are too many weights to train")
-        if min(self.lags) < 1 or max(self.lags) > 1024:
-            raise ValueError("lags must be 1 to 1024 frames")
-        if min(self.ahead) <= 0 or max(self.ahead) > 60:
-            raise ValueError("ahead must be above 0 and at most 60 seconds")
+        for name in ("lags", "ahead"):
+            times = getattr(self, name)
+            if min(times) <= 0 or max(times) > 10 or list(times) != sorted(times):
+                raise ValueError(f"{name} must rise and lie above 0 and within 10 seconds")
         return self
 
-    @property
-    def past(self) -> int:
-        """Known frames that the network needs at least."""
-        return max(self.lags) + 1
+    def lag_frames(self, fps: float) -> tuple[int, ...]:
+        """Return `lags` in frames, at least one each."""
+        return tuple(max(1, round(seconds * fps)) for seconds in self.lags)
+
+    def ahead_frames(self, fps: float) -> tuple[int, ...]:
+        """Return `ahead` in frames, at least one each."""
+        return tuple(max(1, round(seconds * fps)) for seconds in self.ahead)

@@ -51,7 +51,9 @@ class Objective:
         settings = self._settings
         end = settings.run.epochs * 0.6
         rise = min(1.0, epoch / end)
-        horizon = round(settings.freerun.first_horizon + (settings.freerun.horizon - settings.freerun.first_horizon) * rise)
+        horizon = round(
+            settings.freerun.first_horizon + (settings.freerun.horizon - settings.freerun.first_horizon) * rise
+        )
         forced = max(0.0, 1.0 - epoch / (settings.run.epochs * 0.65))
         total, found = self._losses(batch, settings.teacher.frames, forced, generator)
         free, parts = self._losses(batch, horizon, 0.0, generator)
@@ -93,11 +95,15 @@ class Objective:
         geo = torch.where(mask, away.mean(-1), 0).sum() / count
         net = self._network
         start = 6 * net.joints
-        scale = net.std[start : start + 4]
+        scale = net.pose_std[start : start + 4]
         steps = ((state.steps - truth.steps) * net.fps / scale[:3]).abs().mean(-1)
         heights = ((state.heights - truth.heights) / scale[3]).abs()
         root = torch.where(mask, steps + heights, 0).sum() / count
         feet = torch.where(mask, (state.contacts - truth.contacts).abs().mean(-1), 0).sum() / count
         loss = self._settings.loss
         total = loss.rot_geo * geo + loss.root * root + loss.contacts * feet
-        return total, {"loss/rot_geo": float(geo.detach()), "loss/root": float(root.detach()), "loss/contacts": float(feet.detach())}
+        return total, {
+            "loss/rot_geo": float(geo.detach()),
+            "loss/root": float(root.detach()),
+            "loss/contacts": float(feet.detach()),
+        }

@@ -168,7 +168,7 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
 
 def _new_predictor(settings: TrainMplSettings, clips: ClipSet) -> MplPredictor:
     train = clips.split("train")
-    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lags)
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
     network = MplNetwork(settings.model, len(clips.names), clips.fps, statistics)
     return MplPredictor(

@@ -1,0 +1,86 @@
+"""The hidden layers of a predictor: a reading, a window of frames and the path ahead become features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.nn import Film, WindowAttention
+from motionkit.policies.mpl._features import reading_width, width_of
+from motionkit.policies.mpl._settings import PredictorSettings
+
+POINT = 4
+"""Features of a point of the commanded path."""
+
+Masks = list[Tensor]
+"""Dropout of one roll-out: ``[N, 1, width]`` for each place, the same in all of its frames."""
+
+
+class Trunk(nn.Module):
+    """Linear layer, attention over a window, modulation by the path, residual layers.
+
+    Args:
+        settings: Shape.
+        joints: Joints J.
+    """
+
+    def __init__(self, settings: PredictorSettings, joints: int) -> None:
+        super().__init__()
+        width = settings.width
+        self.dropout = settings.dropout
+        self.read = nn.Linear(reading_width(joints, len(settings.lags)), width)
+        self.norm = nn.LayerNorm(width)
+        self.attention: WindowAttention | None = None
+        if settings.window > 1:
+            self.attention = WindowAttention(
+                width_of(joints), width, width // 4, heads=settings.heads, window=settings.window
+            )
+            nn.init.zeros_(self.attention.out.weight)
+        self.film = Film(POINT * len(settings.ahead) + 1, width) if settings.command != "none" else None
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers))
+
+    def masks(self, count: int) -> Masks | None:
+        """Draw the dropout of one roll-out of `count` samples; None outside of training.
+
+        One mask for all frames of a roll-out (Gal and Ghahramani, NeurIPS 2016): a free run stays the run of one network.
+        """
+        if not self.training or not self.dropout:
+            return None
+        like = self.norm.weight
+        kept = 1 - self.dropout
+        return [
+            torch.rand(count, 1, len(like), device=like.device).lt(kept) / kept for _ in range(len(self.layers) + 2)
+        ]
+
+    def forward(
+        self,
+        read: Tensor,
+        memory: tuple[Tensor, Tensor] | None,
+        condition: Tensor | None,
+        masks: Masks | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any).
+
+        Args:
+            read: ``[N, F, ...]`` readings in units of their scale.
+            memory: Keys and values of all frames up to the last that was read.
+            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
+            masks: As `masks` drew them.
+        """
+        hidden = nn.functional.gelu(self.norm(self.read(read)))
+        hidden = _masked(hidden, masks, 0)
+        weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
+        if self.attention is not None and memory is not None:
+            found, weights = self.attention(hidden, *memory)
+            hidden = hidden + _masked(found, masks, 1)
+        if self.film is not None:
+            if condition is None:
+                condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
+            hidden = self.film(hidden, condition)
+        for place, layer in enumerate(self.layers, start=2):
+            hidden = hidden + _masked(nn.functional.gelu(layer(hidden)), masks, place)
+        return hidden, weights
+
+
+def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:
+    return hidden if masks is None else hidden * masks[place]
