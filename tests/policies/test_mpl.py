@@ -10,13 +10,26 @@ from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, starter_clip_set
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_to_6d
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.nn import Film, WindowAttention
-from motionkit.policies.base import Predictor
-from motionkit.policies.mpl import MplOptions, PredictorSettings
+from motionkit.policies import base
+from motionkit.policies.mpl import MplOptions, PredictorSettings, runtime
 from motionkit.policies.mpl._features import reading, reading_width
-from motionkit.policies.mpl.api import Course, MplNetwork, MplPredictor, Statistics, open_predictor, roll_out, teach
+from motionkit.policies.mpl._one_shot import cosines
+from motionkit.policies.mpl._settings import Head
+from motionkit.policies.mpl.api import (
+    Course,
+    Delta,
+    MplPredictor,
+    OneShot,
+    PredictorNetwork,
+    Statistics,
+    open_predictor,
+    roll_out,
+    teach,
+)
+from motionkit.policies.mpl.runtime import Predictor
 
 SMALL = PredictorSettings(width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 
@@ -34,13 +47,18 @@ def predictor(clips: ClipSet) -> MplPredictor:
 def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0) -> MplPredictor:
     torch.manual_seed(seed)
     statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lag_frames(clips.fps))
-    network = MplNetwork(settings, len(clips.names), clips.fps, statistics)
+    network = PredictorNetwork(settings, len(clips.names), clips.fps, statistics)
     with torch.no_grad():
         for parameter in network.parameters():  # a network that says something
             parameter.add_(0.05 * torch.randn_like(parameter))
     return MplPredictor(
         settings, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets
     )  # fmt: skip
+
+
+def delta_of(predictor: MplPredictor) -> Delta:
+    assert predictor.network.delta is not None
+    return predictor.network.delta
 
 
 def windows(clips: ClipSet, past: int, future: int, count: int = 3) -> tuple[MotionState, MotionState]:
@@ -59,16 +77,16 @@ def same(first: MotionState, second: MotionState, tolerance: float = 1e-5) -> bo
 
 
 def test_it_is_a_predictor(predictor: MplPredictor) -> None:
-    typed: Predictor = predictor
+    typed: base.Predictor = predictor
     assert typed.past == 5
 
 
 def test_rolled_out_with_the_truth_it_is_taught(clips: ClipSet, predictor: MplPredictor) -> None:
     known, truth = windows(clips, 8, 7)
-    course = Course(truth.steps, predictor.network.ahead)
+    course = Course(truth.steps, delta_of(predictor).ahead)
     forced = torch.ones(3, 7, dtype=torch.bool)
-    free = roll_out(predictor.network, known, 7, course=course, truth=truth, forced=forced)
-    taught = teach(predictor.network, known, truth, course=course)
+    free = roll_out(delta_of(predictor), known, 7, course=course, truth=truth, forced=forced)
+    taught = teach(delta_of(predictor), known, truth, course=course)
     assert same(free.state, taught.state)
     for name in ("before", "residual", "turn", "hidden", "attention"):
         assert torch.allclose(getattr(free, name), getattr(taught, name), atol=1e-5), name
@@ -76,9 +94,9 @@ def test_rolled_out_with_the_truth_it_is_taught(clips: ClipSet, predictor: MplPr
 
 def test_a_free_run_is_teacher_forcing_on_its_own_frames(clips: ClipSet, predictor: MplPredictor) -> None:
     known, truth = windows(clips, 8, 7)
-    free = roll_out(predictor.network, known, 7)
-    assert not same(free.state, teach(predictor.network, known, truth).state, 1e-3)
-    assert same(free.state, teach(predictor.network, known, free.state).state)
+    free = roll_out(delta_of(predictor), known, 7)
+    assert not same(free.state, teach(delta_of(predictor), known, truth).state, 1e-3)
+    assert same(free.state, teach(delta_of(predictor), known, free.state).state)
 
 
 def test_one_frame_at_a_time_is_the_same_as_many(clips: ClipSet, predictor: MplPredictor) -> None:
@@ -92,7 +110,7 @@ def test_one_frame_at_a_time_is_the_same_as_many(clips: ClipSet, predictor: MplP
 
 def test_turns_are_rotations_that_lead_from_frame_to_frame(clips: ClipSet, predictor: MplPredictor) -> None:
     known, _ = windows(clips, 8, 7)
-    free = roll_out(predictor.network, known, 7)
+    free = roll_out(delta_of(predictor), known, 7)
     assert torch.allclose(free.turn @ free.before, free.state.rotations, atol=1e-6)
     assert torch.allclose(free.before[:, 1:], free.state.rotations[:, :-1])
     assert torch.allclose(free.turn @ free.turn.mT, torch.eye(3).expand_as(free.turn), atol=1e-5)
@@ -141,9 +159,9 @@ def test_on_the_path_the_condition_is_the_path_itself(clips: ClipSet) -> None:
 
 def test_without_a_command_nothing_of_it_is_read(clips: ClipSet, predictor: MplPredictor) -> None:
     known, truth = windows(clips, 8, 5)
-    none = Course(truth.steps, predictor.network.ahead, given=torch.zeros(3, dtype=torch.bool))
-    told = Course(truth.steps, predictor.network.ahead, given=torch.tensor([True, False, False]))
-    free, silent, one = (roll_out(predictor.network, known, 5, course=course).state for course in (None, none, told))
+    none = Course(truth.steps, delta_of(predictor).ahead, given=torch.zeros(3, dtype=torch.bool))
+    told = Course(truth.steps, delta_of(predictor).ahead, given=torch.tensor([True, False, False]))
+    free, silent, one = (roll_out(delta_of(predictor), known, 5, course=course).state for course in (None, none, told))
     assert torch.allclose(free.rotations[1:], one.rotations[1:])
     assert not torch.allclose(silent.rotations[0], one.rotations[0], atol=1e-4)
 
@@ -245,5 +263,71 @@ def test_nothing_named_is_refused() -> None:
 
 def test_six_of_the_turn_is_the_identity_plus_the_residual(clips: ClipSet, predictor: MplPredictor) -> None:
     known, truth = windows(clips, 8, 3)
-    taught = teach(predictor.network, known, truth)
+    taught = teach(delta_of(predictor), known, truth)
     assert torch.allclose(matrix_to_6d(taught.turn) - matrix_to_6d(torch.eye(3)), taught.residual, atol=0.05)
+
+
+def test_all_cosines_give_any_way_back() -> None:
+    way = torch.randn(12, 5)
+    basis = cosines(12, 12)
+    assert torch.allclose(basis @ (basis.mT @ way), way, atol=1e-5)
+    assert torch.allclose(cosines(12, 3).mT @ cosines(12, 3), torch.eye(3), atol=1e-6)
+
+
+def test_a_shot_goes_the_mean_way_before_it_has_learned(clips: ClipSet) -> None:
+    """All cosines, a head of zeros: the mean of the training windows' ways, exactly."""
+    settings = PredictorSettings(head="one-shot", width=32, window=1, shot=0.4, cosines=12, command="none")
+    shot = OneShot(settings, len(clips.names), 30.0, Statistics.neutral(len(clips.names)))
+    known, truth = windows(clips, 20, 12)
+    shot.measure([(known, truth)])
+    ways = matrix_to_6d(truth.rotations) - matrix_to_6d(known.rotations[:, -1:])
+    wanted = matrix_from_6d(matrix_to_6d(known.rotations[:, -1:]) + ways.mean(0))
+    found = shot(known)
+    assert torch.allclose(found.state.rotations, wanted, atol=1e-5)
+    assert torch.allclose(found.turn @ found.before, found.state.rotations, atol=1e-5)
+
+
+def test_shots_follow_each_other(clips: ClipSet) -> None:
+    one = made(clips, SMALL.model_copy(update={"head": "one-shot", "shot": 0.2, "cosines": 4}))
+    known, truth = windows(clips, 8, 16)
+    path = truth.steps
+    first = one.predict(known, 6, command=path)
+    rest = one.predict(known.then(first), 6)
+    assert same(one.predict(known, 6, command=path), one.predict(known, 12, command=path).part(0, 6))
+    assert same(one.predict(known, 12).part(6), one.predict(known.then(one.predict(known, 6)), 6))
+    assert not same(rest, one.predict(known, 12, command=path).part(6), 1e-6)
+
+
+def test_both_heads_are_half_way_between_each(clips: ClipSet) -> None:
+    both = made(clips, SMALL.model_copy(update={"head": "both", "shot": 0.2, "cosines": 4}))
+    known, _ = windows(clips, 8, 4)
+    network = both.network
+    assert network.shot is not None
+    delta, shot = roll_out(delta_of(both), known, 4).state, network.shot(known).state.part(0, 4)
+    assert torch.allclose(both.predict(known, 4).steps, (delta.steps + shot.steps) / 2)
+    six = (matrix_to_6d(delta.rotations) + matrix_to_6d(shot.rotations)) / 2
+    assert torch.allclose(both.predict(known, 4).rotations, matrix_from_6d(six))
+
+
+@pytest.mark.parametrize("head", ["delta", "one-shot", "both"])
+@pytest.mark.parametrize("window", [1, 6])
+def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Head, window: int) -> None:
+    shape = SMALL.model_copy(update={"head": head, "window": window, "shot": 0.2, "cosines": 4})
+    predictor = made(clips, shape)
+    plain = Predictor.open(predictor.save(tmp_path))
+    known, truth = windows(clips, 8, 16, count=1)
+    arrays = [values[0].numpy() for values in tensors(known)]
+    assert (plain.names, plain.fps, plain.past) == (predictor.names, predictor.fps, predictor.past)
+    for path in (None, truth.steps):
+        wanted = predictor.predict(known, 13, command=path)
+        found = plain.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
+        for one, other in zip(found, tensors(wanted), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one).float(), other[0], atol=2e-5, rtol=0)
+
+
+def test_the_runtime_needs_numpy_alone() -> None:
+    source = Path(runtime.__file__).read_text()
+    imported = {
+        line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
+    }
+    assert imported == {"__future__", "json", "collections", "pathlib", "typing", "numpy"}

@@ -10,7 +10,7 @@ from motionkit import weights
 from motionkit.errors import MotionkitError
 from motionkit.policies.mpl import MplOptions
 from motionkit.policies.mpl._features import Statistics
-from motionkit.policies.mpl._network import MplNetwork
+from motionkit.policies.mpl._network import PredictorNetwork
 from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.policies.mpl._store import ARTIFACT, DOCUMENT, read_document
 from motionkit.runs import find_model
@@ -39,7 +39,7 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
     joints = len(document.names)
     neutral = Statistics.neutral(joints)
     network = weights.build(
-        lambda: MplNetwork(document.settings, joints, document.fps, neutral), weights.read(found.tensors),
+        lambda: PredictorNetwork(document.settings, joints, document.fps, neutral), weights.read(found.tensors),
         str(found.tensors),
     )  # fmt: skip
     predictor = MplPredictor(

@@ -40,7 +40,7 @@ def pack(state: MotionState, fps: float) -> Tensor:
 
 
 def reading(now: Tensor, earlier: Tensor, mean: Tensor, lags: Sequence[int], fps: float) -> Tensor:
-    """Return what a network reads: the pose, its differences to earlier ones, root and contacts now and a little earlier.
+    """Return what a network reads: the pose, its differences to earlier ones, root and contacts now and before.
 
     All rotations have one scale, and so have all their differences over one time: what moves little says little. A
     scale of its own for each joint would blow up the noise of joints at rest; it cost a tenth of the accuracy on CMU.

@@ -1,95 +1,86 @@
-"""The predictor's network: the next frame from the frames before it."""
+"""A predictor's network: the delta head, the one-shot head, or both."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from motionkit.policies.mpl._features import FEET, ROOT, Statistics, reading
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import MotionState, follow
+from motionkit.policies.mpl._course import Course
+from motionkit.policies.mpl._delta import Delta
+from motionkit.policies.mpl._features import Statistics
+from motionkit.policies.mpl._one_shot import OneShot
+from motionkit.policies.mpl._roll_out import roll_out
 from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.policies.mpl._trunk import Masks, Trunk
-
-_STATS = ("mean", "scale", "turn_std", "root_std", "pose_std")
 
 
-class Output(NamedTuple):
-    """What the network says of the frames after those that it read.
-
-    Attributes:
-        residual: ``[N, F, J, 6]`` added to the 6D identity to make the turn.
-        root: ``[N, F, 4]`` change of the root's features.
-        contacts: ``[N, F, 2]`` in 0 to 1.
-        attention: ``[N, F, heads, W]``.
-        hidden: ``[N, F, width]``.
-    """
-
-    residual: Tensor
-    root: Tensor
-    contacts: Tensor
-    attention: Tensor
-    hidden: Tensor
-
-
-class MplNetwork(nn.Module):
-    """Reads a frame, its differences to earlier frames and, by attention, a window; gives turns, root and contacts.
+class PredictorNetwork(nn.Module):
+    """The heads that a predictor has, and how their frames become one motion.
 
     Args:
         settings: Shape.
         joints: Joints J.
         fps: Frames per second.
         statistics: Scales, which become buffers.
+
+    Attributes:
+        delta: The head that goes frame by frame; None without.
+        shot: The head that gives all frames at once; None without.
     """
 
-    mean: Tensor
-    scale: Tensor
-    turn_std: Tensor
-    root_std: Tensor
     pose_std: Tensor
 
     def __init__(self, settings: PredictorSettings, joints: int, fps: float, statistics: Statistics) -> None:
         super().__init__()
         self.settings, self.joints, self.fps = settings, joints, fps
-        self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
-        for name in _STATS:
-            self.register_buffer(name, getattr(statistics, name).clone())
-        self.trunk = Trunk(settings, joints)
-        self.head = nn.Linear(settings.width, 6 * joints + ROOT + FEET)
-        nn.init.zeros_(self.head.weight)  # at first nothing moves
-        nn.init.zeros_(self.head.bias)
+        self.register_buffer("pose_std", statistics.pose_std.clone())
+        own = settings, joints, fps, statistics
+        self.delta = Delta(*own) if settings.head != "one-shot" else None
+        self.shot = OneShot(*own) if settings.head != "delta" else None
 
-    def remember(self, frames: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return keys and values of frames ``[N, T, D]`` as `pack` makes them; None without attention."""
-        attention = self.trunk.attention
-        return None if attention is None else attention.remember(frames - self.mean)
+    @property
+    def past(self) -> int:
+        """Known frames that are needed at least."""
+        return max(self.settings.lag_frames(self.fps)) + 1
 
-    def forward(
-        self,
-        now: Tensor,
-        earlier: Tensor,
-        memory: tuple[Tensor, Tensor] | None,
-        condition: Tensor | None,
-        *,
-        masks: Masks | None = None,
-        noise: float = 0.0,
-    ) -> Output:
-        """Predict the frames after those at hand.
+    def free_run(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        """Predict frames that read no true frame after the known ones.
 
         Args:
-            now: ``[N, F, D]`` frames.
-            earlier: ``[N, F, L, D]`` the frames at `lags` before each.
-            memory: Keys and values of all frames up to the last of `now`.
-            condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
-            masks: Dropout of the roll-out.
-            noise: Deviation of noise on what is read, in training.
+            known: ``[N, P, ...]`` float32.
+            frames: Frames F.
+            command: ``[N, F', 3]`` the path to follow; only a network that was trained with one reads it.
         """
-        read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
-        if noise:
-            read = read + noise * torch.randn_like(read)
-        hidden, weights = self.trunk(read, memory, condition, masks)
-        turns, root, feet = self.head(hidden).split([6 * self.joints, ROOT, FEET], dim=-1)
-        residual = (turns * self.turn_std).unflatten(-1, (self.joints, 6))
-        # Contacts move on from what they were: a foot that stands most often still stands.
-        before = now[..., -FEET:].clamp(0.01, 0.99).logit()
-        return Output(residual, root * self.root_std, (before + feet).sigmoid(), weights, hidden)
+        ahead = self.settings.ahead_frames(self.fps)
+        course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
+        found = []
+        if self.delta is not None:
+            found.append(roll_out(self.delta, known, frames, course=course).state)
+        if self.shot is not None:
+            found.append(_shots(self.shot, known, frames, course))
+        return found[0] if len(found) == 1 else _between(*found)
+
+
+def _shots(network: OneShot, known: MotionState, frames: int, course: Course | None) -> MotionState:
+    """Predict any number of frames: each shot reads the one before it."""
+    past, state = known.frames, known
+    while (made := state.frames - past) < frames:
+        condition = None
+        if course is not None:
+            still = torch.zeros_like(state.steps[:, :1])
+            place, yaw = follow(torch.cat([still, state.steps[:, past:]], dim=1))
+            condition = course.at(place[:, -1], yaw[:, -1], made)
+        state = state.then(network(state, condition).state)
+    return state.part(past, past + frames)
+
+
+def _between(first: MotionState, second: MotionState) -> MotionState:
+    """Return the mean of two motions: rotations half way in 6D, made orthonormal again."""
+    six = (matrix_to_6d(first.rotations) + matrix_to_6d(second.rotations)) / 2
+    return MotionState(
+        matrix_from_6d(six),
+        (first.steps + second.steps) / 2,
+        (first.heights + second.heights) / 2,
+        (first.contacts + second.contacts) / 2,
+    )

@@ -11,9 +11,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl._course import Course
-from motionkit.policies.mpl._network import MplNetwork
-from motionkit.policies.mpl._roll_out import roll_out
+from motionkit.policies.mpl._network import PredictorNetwork
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._store import KIND, write_predictor
 
@@ -32,7 +30,7 @@ class MplPredictor:
     def __init__(
         self,
         settings: PredictorSettings,
-        network: MplNetwork,
+        network: PredictorNetwork,
         *,
         names: Sequence[str],
         parents: Sequence[int],
@@ -50,7 +48,7 @@ class MplPredictor:
     @property
     def past(self) -> int:
         """Known frames that it reads at least; attention sees more, where they are known."""
-        return max(self.network.lags) + 1
+        return self.network.past
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
@@ -58,12 +56,10 @@ class MplPredictor:
 
         A predictor that was trained without a command takes none into account.
         """
-        device = self.network.mean.device
+        device = next(self.network.parameters()).device
         read = known.map(lambda values: values.to(device, torch.float32))
-        course = None
-        if command is not None and self.network.trunk.film is not None:
-            course = Course(command.to(device, torch.float32), self.network.ahead)
-        return roll_out(self.network, read, frames, course=course).state.map(Tensor.cpu)
+        path = None if command is None else command.to(device, torch.float32)
+        return self.network.free_run(read, frames, command=path).map(Tensor.cpu)
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""

@@ -18,7 +18,8 @@ class Predicted:
     Attributes:
         state: ``[N, F, ...]`` float32, with gradients.
         before: ``[N, F, J, 3, 3]`` rotations of the frame that each was predicted from, true or fed back.
-        residual: ``[N, F, J, 6]`` what the network adds to the 6D identity; ``turn`` is its Gram-Schmidt.
+        residual: ``[N, F, J, 6]`` what the network gives before Gram-Schmidt, minus the 6D identity: of the turn, or of
+            the rotation itself where all frames are predicted at once.
         turn: ``[N, F, J, 3, 3]`` turn of each joint since the frame before.
         attention: ``[N, F, heads, W]`` weights over the last W frames, the newest last; they sum to 1.
         hidden: ``[N, F, H]`` hidden state behind each frame.
@@ -30,6 +31,17 @@ class Predicted:
     turn: Tensor
     attention: Tensor
     hidden: Tensor
+
+    def first(self, frames: int) -> Predicted:
+        """Return the first `frames` frames."""
+        return Predicted(
+            self.state.part(0, frames),
+            self.before[:, :frames],
+            self.residual[:, :frames],
+            self.turn[:, :frames],
+            self.attention[:, :frames],
+            self.hidden[:, :frames],
+        )
 
 
 def joined(parts: Sequence[Predicted]) -> Predicted:

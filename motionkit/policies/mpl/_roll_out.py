@@ -8,13 +8,13 @@ from torch import Tensor
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.policies.mpl._course import Course
+from motionkit.policies.mpl._delta import Delta, Output
 from motionkit.policies.mpl._features import ROOT, pack
-from motionkit.policies.mpl._network import MplNetwork, Output
 from motionkit.policies.mpl._predicted import Predicted, joined
 
 
 def roll_out(
-    network: MplNetwork,
+    network: Delta,
     known: MotionState,
     frames: int,
     *,
@@ -32,7 +32,7 @@ def roll_out(
         course: The commanded path, if any.
         truth: ``[N, F, ...]``: the true frames, for `forced`.
         forced: ``[N, F]`` bool: where the frame that was just predicted is replaced by the true one before it is read.
-        noise: See `MplNetwork.forward`.
+        noise: See `Delta.forward`.
     """
     lags, masks = network.lags, network.trunk.masks(len(known.heights))
     rows = list(pack(known, network.fps).unbind(1))
@@ -62,7 +62,7 @@ def roll_out(
 
 
 def teach(
-    network: MplNetwork, known: MotionState, truth: MotionState, *, course: Course | None = None, noise: float = 0.0
+    network: Delta, known: MotionState, truth: MotionState, *, course: Course | None = None, noise: float = 0.0
 ) -> Predicted:
     """Predict each frame from the true frames before it, all at once: teacher forcing.
 
@@ -71,7 +71,7 @@ def teach(
         known: ``[N, P, ...]`` float32.
         truth: ``[N, F, ...]`` the frames that follow.
         course: The commanded path, if any.
-        noise: See `MplNetwork.forward`.
+        noise: See `Delta.forward`.
     """
     past, frames = known.frames, truth.frames
     whole = known.then(truth.part(0, frames - 1))
@@ -91,7 +91,7 @@ def teach(
     return _moved(network, before, now, output)
 
 
-def _moved(network: MplNetwork, rotations: Tensor, now: Tensor, output: Output) -> Predicted:
+def _moved(network: Delta, rotations: Tensor, now: Tensor, output: Output) -> Predicted:
     """Return the frames after ``[N, F, ...]`` frames: turned, the root's features changed, new contacts."""
     turn = turn_of(output.residual)
     start = 6 * network.joints

@@ -42,7 +42,7 @@ class Trunk(nn.Module):
     def masks(self, count: int) -> Masks | None:
         """Draw the dropout of one roll-out of `count` samples; None outside of training.
 
-        One mask for all frames of a roll-out (Gal and Ghahramani, NeurIPS 2016): a free run stays the run of one network.
+        One mask for all frames (Gal and Ghahramani, NeurIPS 2016): a free run stays the run of one network.
         """
         if not self.training or not self.dropout:
             return None
@@ -67,7 +67,7 @@ class Trunk(nn.Module):
             condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
             masks: As `masks` drew them.
         """
-        hidden = nn.functional.gelu(self.norm(self.read(read)))
+        hidden = _gelu(self.norm(self.read(read)))
         hidden = _masked(hidden, masks, 0)
         weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
         if self.attention is not None and memory is not None:
@@ -78,8 +78,13 @@ class Trunk(nn.Module):
                 condition = hidden.new_zeros(*hidden.shape[:2], self.film.linear.in_features)
             hidden = self.film(hidden, condition)
         for place, layer in enumerate(self.layers, start=2):
-            hidden = hidden + _masked(nn.functional.gelu(layer(hidden)), masks, place)
+            hidden = hidden + _masked(_gelu(layer(hidden)), masks, place)
         return hidden, weights
+
+
+def _gelu(values: Tensor) -> Tensor:
+    """Return GELU in its form with tanh, which the runtime without torch can compute as well."""
+    return nn.functional.gelu(values, approximate="tanh")
 
 
 def _masked(hidden: Tensor, masks: Masks | None, place: int) -> Tensor:

@@ -42,6 +42,16 @@ class WindowBatch:
             self.contacts_known,
         )  # fmt: skip
 
+    def steps_from(self, shift: Tensor, frames: int) -> Tensor:
+        """Return the steps ``[N, frames, 3]`` after the known frames of windows that begin `shift` later.
+
+        After the end of the window the path goes on as its last step.
+        """
+        rows = shift[:, None] + torch.arange(frames, device=shift.device)
+        return self.truth.steps[
+            torch.arange(len(shift), device=shift.device)[:, None], rows.clamp_max(self.truth.frames - 1)
+        ]
+
     def mask(self) -> Tensor:
         """Return ``[N, F]``: True for real frames of the truth."""
         frames = torch.arange(self.truth.frames, device=self.valid.device)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl.api import Course, MplNetwork, Predicted, roll_out, teach
+from motionkit.policies.mpl.api import Course, Delta, OneShot, Predicted, PredictorNetwork, roll_out, teach
 from motionkit.trainers._state import Parts
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
 from motionkit.trainers.train_mpl._data import TrainingData
@@ -26,9 +25,10 @@ class Objective:
     """
 
     def __init__(
-        self, settings: TrainMplSettings, data: TrainingData, network: MplNetwork, batches: WindowBatches
+        self, settings: TrainMplSettings, data: TrainingData, network: PredictorNetwork, batches: WindowBatches
     ) -> None:
         self._settings, self._data, self._network, self._batches = settings, data, network, batches
+        self._scale = network.pose_std
 
     def parts(self) -> Parts:
         """Return what a checkpoint holds of it."""
@@ -55,38 +55,57 @@ class Objective:
             settings.freerun.first_horizon + (settings.freerun.horizon - settings.freerun.first_horizon) * rise
         )
         forced = max(0.0, 1.0 - epoch / (settings.run.epochs * 0.65))
-        total, found = self._losses(batch, settings.teacher.frames, forced, generator)
-        free, parts = self._losses(batch, horizon, 0.0, generator)
-        loss = total + settings.freerun.weight * free
+        loss = batch.truth.heights.new_zeros(())
+        found = {}
+        if self._network.delta is not None:
+            teacher, found = self._delta(self._network.delta, batch, settings.teacher.frames, forced, generator)
+            free, _ = self._delta(self._network.delta, batch, horizon, 0.0, generator)
+            loss = loss + teacher + settings.freerun.weight * free
+            found["loss/freerun"] = float(free.detach())
+        if self._network.shot is not None:
+            shot, _ = self._shot(self._network.shot, batch, generator)
+            loss = loss + shot
+            found["loss/one_shot"] = float(shot.detach())
         (share * loss).backward()
-        return {"loss/total": float(loss.detach()), "loss/freerun": float(free.detach()), **found}
+        return {"loss/total": float(loss.detach()), **found}
 
-    def _losses(
-        self, batch: WindowBatch, frames: int, forced: float, generator: torch.Generator
+    def _delta(
+        self, network: Delta, batch: WindowBatch, frames: int, forced: float, generator: torch.Generator
     ) -> tuple[Tensor, dict[str, float]]:
         settings = self._settings
-        count = len(batch.valid)
-        frames = min(frames, batch.truth.frames)
-        latest = (batch.valid - 1).clamp(0, batch.truth.frames - frames)
-        start = (torch.rand(count, generator=generator).to(latest.device) * (latest + 1)).long()
-        part = batch.later(start, frames)
-        given = torch.rand(count, generator=generator).to(latest.device) < settings.train.path_share
-        command = settings.model.command
-        course = None
-        if command != "none":
-            ahead = self._network.ahead
-            longest = batch.later(start, min(frames + max(ahead), batch.truth.frames - 0)) if False else part
-            course = Course(longest.truth.steps, ahead, given=given if command == "both" else None)
+        start, part = _part(batch, frames, generator)
+        course = self._course(batch, start, network.ahead, part.truth.frames, generator)
         noise = settings.augmentation.noise_std
         if forced >= 1.0:
-            predicted = teach(self._network, part.known, part.truth, course=course, noise=noise)
+            predicted = teach(network, part.known, part.truth, course=course, noise=noise)
         else:
-            keep = torch.rand(count, frames, generator=generator).to(latest.device) < forced
+            keep = torch.rand(len(start), part.truth.frames, generator=generator).to(start.device) < forced
             predicted = roll_out(
-                self._network, part.known, frames, course=course, truth=part.truth, forced=keep, noise=noise
+                network, part.known, part.truth.frames, course=course, truth=part.truth, forced=keep, noise=noise
             )
-        mask = part.mask()
-        return self._joint(predicted, part, mask)
+        return self._joint(predicted, part, part.mask())
+
+    def _shot(
+        self, network: OneShot, batch: WindowBatch, generator: torch.Generator
+    ) -> tuple[Tensor, dict[str, float]]:
+        start, part = _part(batch, network.frames, generator)
+        course = self._course(batch, start, network.ahead, network.frames, generator)
+        condition = None
+        if course is not None:
+            here = part.truth.steps.new_zeros(len(start), 2)
+            condition = course.at(here, here[:, 0], 0)
+        predicted = network(part.known, condition, noise=self._settings.augmentation.noise_std)
+        return self._joint(predicted.first(part.truth.frames), part, part.mask())
+
+    def _course(
+        self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator
+    ) -> Course | None:
+        command = self._settings.model.command
+        if command == "none":
+            return None
+        given = torch.rand(len(start), generator=generator).to(start.device) < self._settings.train.path_share
+        path = batch.steps_from(start, frames + max(ahead))
+        return Course(path, ahead, given=given if command == "both" else None)
 
     def _joint(self, predicted: Predicted, part: WindowBatch, mask: Tensor) -> tuple[Tensor, dict[str, float]]:
         state, truth = predicted.state, part.truth
@@ -95,7 +114,7 @@ class Objective:
         geo = torch.where(mask, away.mean(-1), 0).sum() / count
         net = self._network
         start = 6 * net.joints
-        scale = net.pose_std[start : start + 4]
+        scale = self._scale[start : start + 4]
         steps = ((state.steps - truth.steps) * net.fps / scale[:3]).abs().mean(-1)
         heights = ((state.heights - truth.heights) / scale[3]).abs()
         root = torch.where(mask, steps + heights, 0).sum() / count
@@ -107,3 +126,12 @@ class Objective:
             "loss/root": float(root.detach()),
             "loss/contacts": float(feet.detach()),
         }
+
+
+def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
+    """Choose where in each window to predict `frames`, at most all; return the beginnings and the windows there."""
+    frames = min(frames, batch.truth.frames)
+    latest = (batch.valid - frames).clamp_min(0)
+    drawn = torch.rand(len(latest), generator=generator).to(latest.device)
+    start = (drawn * (latest + 1)).long().clamp_max(batch.truth.frames - frames)
+    return start, batch.later(start, frames)

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from motionkit.datasets.motions import ClipSet
 from motionkit.evaluation.mpl import EvalData, Measured, evaluate
-from motionkit.policies.mpl.api import ARTIFACT, MplNetwork, MplPredictor, Statistics
+from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
@@ -18,7 +17,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._best import Best
-from motionkit.trainers.train_mpl._data import open_data
+from motionkit.trainers.train_mpl._data import TrainingData, open_data
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
@@ -53,14 +52,13 @@ class TrainMpl:
         settings = self.settings
         self.device = set_up(settings)
         self.data = open_data(settings.data, settings.fps, settings.train, furthest=MILLISECONDS[-1] / 1000)
-        clips = self.data.clips
         self.batches = WindowBatches(
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
             seed=settings.seed, device=self.device,
         )  # fmt: skip
         steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        self.predictor = _new_predictor(settings, clips).to(self.device)
+        self.predictor = _new_predictor(settings, self.data).to(self.device)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -166,11 +164,16 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
 
 
-def _new_predictor(settings: TrainMplSettings, clips: ClipSet) -> MplPredictor:
+def _new_predictor(settings: TrainMplSettings, data: TrainingData) -> MplPredictor:
+    clips, windows = data.clips, data.train
     train = clips.split("train")
     statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
-    network = MplNetwork(settings.model, len(clips.names), clips.fps, statistics)
+    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics)
+    if network.shot is not None:
+        whole = windows.whole()
+        chosen = whole if len(whole) else torch.arange(len(windows))
+        network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
     return MplPredictor(
         settings.model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),

@@ -1,0 +1,278 @@
+"""A motion predictor without torch: numpy and safetensors alone. `motionkit export --to numpy` copies this file.
+
+    predictor = Predictor.open("folder")
+    rotations, steps, heights, contacts = predictor.predict(rotations, steps, heights, contacts, frames=60)
+
+Conventions: rotations are relative to the parent joint, those of the root (joint 0) to the heading. A step is the root's
+way from the frame before, seen in that frame's heading: metres to its left (x) and ahead (z), and the turn of the heading
+in radians. Metres, Y up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+Motion = tuple[Array, Array, Array, Array]
+"""Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
+
+_ROOT, _FEET = 4, 2
+
+
+class Predictor:
+    """Predicts the frames that follow, for one motion at a time.
+
+    Args:
+        document: Content of policy.json.
+        tensors: Content of model.safetensors.
+
+    Attributes:
+        names: Joint names.
+        fps: Frames per second.
+        past: Known frames that it reads at least.
+    """
+
+    def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> None:
+        settings = document["settings"]
+        self.names, self.fps = tuple(document["names"]), float(document["fps"])
+        lags = tuple(max(1, round(seconds * self.fps)) for seconds in settings["lags"])
+        ahead = tuple(max(1, round(seconds * self.fps)) for seconds in settings["ahead"])
+        self.past = max(lags) + 1
+        self._ahead = np.array(ahead) if settings["command"] != "none" else None
+        common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
+        parts = {name: _part(tensors, f"{name}.") for name in ("delta", "shot")}
+        self._delta = _Delta(parts["delta"], *common) if parts["delta"] else None
+        self._shot = _Shot(parts["shot"], *common) if parts["shot"] else None
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Predictor:
+        """Read policy.json and model.safetensors from a folder."""
+        from safetensors.numpy import load_file
+
+        document = json.loads((Path(folder) / "policy.json").read_text(encoding="utf-8"))
+        return cls(document, load_file(Path(folder) / "model.safetensors"))
+
+    def predict(
+        self,
+        rotations: Array,
+        steps: Array,
+        heights: Array,
+        contacts: Array,
+        *,
+        frames: int,
+        path: Array | None = None,
+    ) -> Motion:
+        """Predict the frames that follow.
+
+        Args:
+            rotations: ``[P, J, 3, 3]``, P at least `past`.
+            steps: ``[P, 3]``.
+            heights: ``[P]``.
+            contacts: ``[P, 2]``.
+            frames: How many frames to predict.
+            path: ``[F, 3]`` steps of the path that the root is asked to follow.
+        """
+        rows = _pack(rotations, steps, heights, contacts, self.fps)
+        course = None if path is None or self._ahead is None else _Course(path, self._ahead)
+        found = [one.run(rows, rotations[-1], frames, course) for one in (self._delta, self._shot) if one is not None]
+        if len(found) == 1:
+            return found[0]
+        six = sum(one[0][..., :2] for one in found) / 2
+        others = ((first + second) / 2 for first, second in zip(found[0][1:], found[1][1:], strict=True))
+        return cast(Motion, (_orthonormal(six[..., 0], six[..., 1]), *others))
+
+
+class _Course:
+    """Where a path leads from where the root stands."""
+
+    def __init__(self, path: Array, ahead: NDArray[np.int64]) -> None:
+        steps = np.concatenate([path, np.repeat(path[-1:], int(ahead.max()), axis=0)])
+        place, yaw = _follow(steps)
+        self._place, self._yaw = np.concatenate([np.zeros((1, 2)), place]), np.concatenate([np.zeros(1), yaw])
+        self._ahead = ahead
+
+    def at(self, place: Array, yaw: float, frame: int) -> Array:
+        rows = np.minimum(frame + self._ahead, len(self._yaw) - 1)
+        x, z = (self._place[rows] - place).T
+        cos, sin = np.cos(yaw), np.sin(yaw)
+        turn = self._yaw[rows] - yaw
+        points = np.stack([x * cos - z * sin, z * cos + x * sin, np.sin(turn), np.cos(turn)], axis=-1)
+        return np.append(points.ravel(), 1.0).astype(np.float32)
+
+
+class _Head:
+    """What both heads read."""
+
+    def __init__(
+        self, tensors: Mapping[str, Array], joints: int, fps: float, lags: Sequence[int], heads: int, window: int
+    ) -> None:
+        self._t, self._joints, self._fps, self._heads, self._window = tensors, joints, fps, heads, window
+        self._lags = np.array(lags)
+        self._weights = (4.0 * (self._lags / fps * 30.0) ** -0.75).astype(np.float32)[:, None]
+        self._six = 6 * joints
+        self._layers = [name for name in tensors if name.startswith("trunk.layers.") and name.endswith(".weight")]
+
+    def keys(self, rows: Array) -> tuple[Array, Array] | None:
+        if "trunk.attention.key.weight" not in self._t:
+            return None
+        centred = rows - self._t["mean"]
+        return self._linear(centred, "trunk.attention.key"), self._linear(centred, "trunk.attention.value")
+
+    def features(self, rows: Array, memory: tuple[Array, Array] | None, condition: Array | None) -> Array:
+        """Return the hidden state after the last of some rows."""
+        six, now, mean = self._six, rows[-1], self._t["mean"]
+        earlier = rows[-1 - self._lags]
+        late = (now[:six] - earlier[:, :six]) * self._weights
+        centred, before = now - mean, earlier[len(self._lags) // 2, six:] - mean[six:]
+        read = np.concatenate([centred[:six], late.ravel(), 0.5 * centred[six:], 0.5 * before]) / self._t["scale"]
+        hidden = _gelu(
+            _normed(self._linear(read, "trunk.read"), self._t["trunk.norm.weight"], self._t["trunk.norm.bias"])
+        )
+        if memory is not None:
+            hidden = hidden + self._attended(hidden, *memory)
+        if "trunk.film.linear.weight" in self._t:
+            told = (
+                np.zeros(self._t["trunk.film.linear.weight"].shape[1], np.float32) if condition is None else condition
+            )
+            gain, shift = np.split(np.tanh(self._linear(condition, "trunk.film.linear")), 2)
+            hidden = hidden * (1 + 0.5 * gain) + 0.5 * shift
+        for layer in range(len(self._layers)):
+            hidden = hidden + _gelu(self._linear(hidden, f"trunk.layers.{layer}"))
+        return cast(Array, hidden)
+
+    def _attended(self, hidden: Array, keys: Array, values: Array) -> Array:
+        keys, values = keys[-self._window :], values[-self._window :]
+        asked = self._linear(hidden, "trunk.attention.query").reshape(self._heads, -1)
+        told = keys.reshape(len(keys), self._heads, -1)
+        scores = np.einsum("thd,hd->th", told, asked) / np.sqrt(asked.shape[1])
+        scores = scores + self._t["trunk.attention.age"][self._window - len(keys) :]
+        weights = np.exp(scores - scores.max(0))
+        weights = weights / weights.sum(0)
+        read = np.einsum("th,thd->hd", weights, values.reshape(told.shape)).ravel()
+        return self._linear(read, "trunk.attention.out")
+
+    def _linear(self, values: Array, name: str) -> Array:
+        return cast(Array, values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"])
+
+
+class _Delta(_Head):
+    """Frame by frame."""
+
+    def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        memory = self.keys(rows[-self._window :])
+        reach = int(self._lags.max()) + 1
+        rows = rows[-reach:]
+        place, yaw = np.zeros(2), 0.0
+        made: list[tuple[Array, Array, Array, Array]] = []
+        for frame in range(frames):
+            condition = None if course is None else course.at(place, yaw, frame)
+            rotation, row = self._next(rows, rotation, memory, condition)
+            step = row[self._six : self._six + 3] / self._fps
+            made.append((rotation, step, row[self._six + 3], row[-_FEET:]))
+            cos, sin = np.cos(yaw), np.sin(yaw)
+            place = place + np.array([step[0] * cos + step[1] * sin, step[1] * cos - step[0] * sin])
+            yaw = yaw + float(step[2])
+            rows = np.concatenate([rows[1:], row[None]])
+            if memory is not None and (new := self.keys(row[None])) is not None:
+                memory = tuple(
+                    np.concatenate([old, one])[-self._window :] for old, one in zip(memory, new, strict=True)
+                )
+        return cast(Motion, tuple(np.stack(parts) for parts in zip(*made, strict=True)))
+
+    def _next(
+        self, rows: Array, rotation: Array, memory: tuple[Array, Array] | None, condition: Array | None
+    ) -> tuple[Array, Array]:
+        said = self._linear(self.features(rows, memory, condition), "head")
+        six = (said[: self._six] * self._t["turn_std"]).reshape(-1, 6)
+        rest = np.array([1, 0, 0, 0, 1, 0], np.float32)
+        turn = _orthonormal((six + rest)[:, :3], (six + rest)[:, 3:])
+        rotation = turn @ rotation
+        now = rows[-1]
+        root = now[self._six : self._six + _ROOT] + said[self._six : self._six + _ROOT] * self._t["root_std"]
+        contacts = _after(now[-_FEET:], said[-_FEET:])
+        return rotation, np.concatenate([_six(rotation), root, contacts])
+
+
+class _Shot(_Head):
+    """All frames at once, shot after shot."""
+
+    def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        made: list[Motion] = []
+        place, yaw, count = np.zeros(2), 0.0, 0
+        while count < frames:
+            condition = None if course is None else course.at(place, yaw, count)
+            motion = self._once(rows, rotation, condition)
+            made.append(motion)
+            ways, turns = _follow(motion[1])
+            cos, sin = np.cos(yaw), np.sin(yaw)
+            place = place + np.array([ways[-1, 0] * cos + ways[-1, 1] * sin, ways[-1, 1] * cos - ways[-1, 0] * sin])
+            yaw, count = yaw + float(turns[-1]), count + len(motion[0])
+            rows, rotation = np.concatenate([rows, _pack(*motion, self._fps)]), motion[0][-1]
+        return cast(Motion, tuple(np.concatenate(parts)[:frames] for parts in zip(*made, strict=True)))
+
+    def _once(self, rows: Array, rotation: Array, condition: Array | None) -> Motion:
+        hidden = self.features(rows, self.keys(rows[-self._window :]), condition)
+        scale, now = self._t["way_std"], rows[-1]
+        way = self._t["basis"] @ (self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"])
+        six = _six(rotation) + way[:, : self._six]
+        six = six.reshape(len(way), -1, 6)
+        root = now[self._six : self._six + _ROOT] + way[:, self._six : self._six + _ROOT]
+        contacts = _after(now[-_FEET:], way[:, -_FEET:])
+        return _orthonormal(six[..., :3], six[..., 3:]), root[:, :3] / self._fps, root[:, 3], contacts
+
+
+def _part(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): np.ascontiguousarray(values, np.float32)
+        for name, values in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _pack(rotations: Array, steps: Array, heights: Array, contacts: Array, fps: float) -> Array:
+    six = _six(rotations)
+    return np.concatenate([six, steps * fps, heights[:, None], contacts], axis=-1).astype(np.float32)
+
+
+def _six(rotations: Array) -> Array:
+    """Return the first two columns of each joint's matrix, ``[..., 6 J]``."""
+    columns = rotations[..., :2].swapaxes(-1, -2)
+    return columns.reshape(*rotations.shape[:-3], -1)
+
+
+def _orthonormal(first: Array, second: Array) -> Array:
+    """Return rotations ``[..., 3, 3]`` by Gram-Schmidt of two columns ``[..., 3]``."""
+    first = first / np.linalg.norm(first, axis=-1, keepdims=True)
+    second = second - (first * second).sum(-1, keepdims=True) * first
+    second = second / np.linalg.norm(second, axis=-1, keepdims=True)
+    return np.stack([first, second, np.cross(first, second)], axis=-1)
+
+
+def _follow(steps: Array) -> tuple[Array, Array]:
+    """Return places ``[T, 2]`` and headings ``[T]`` after each step, from the origin."""
+    yaw = steps[:, 2].cumsum()
+    before = np.concatenate([[0.0], yaw[:-1]])
+    cos, sin = np.cos(before), np.sin(before)
+    x, z = steps[:, 0] * cos + steps[:, 1] * sin, steps[:, 1] * cos - steps[:, 0] * sin
+    return np.stack([x, z], axis=-1).cumsum(0), yaw
+
+
+def _after(before: Array, said: Array) -> Array:
+    kept = np.clip(before, 0.01, 0.99)
+    return cast(Array, 1 / (1 + np.exp(-(np.log(kept / (1 - kept)) + said))))
+
+
+def _gelu(values: Array) -> Array:
+    inner = values * (0.7978845608 + 0.0356774081 * values * values)
+    return cast(Array, 0.5 * values * (1 + np.tanh(inner)))
+
+
+def _normed(values: Array, weight: Array, bias: Array) -> Array:
+    centred = values - values.mean()
+    return cast(Array, centred / np.sqrt((centred * centred).mean() + 1e-5) * weight + bias)
