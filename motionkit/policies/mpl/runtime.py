@@ -137,9 +137,8 @@ class _Head:
         if memory is not None:
             hidden = hidden + self._attended(hidden, *memory)
         if "trunk.film.linear.weight" in self._t:
-            told = (
-                np.zeros(self._t["trunk.film.linear.weight"].shape[1], np.float32) if condition is None else condition
-            )
+            if condition is None:
+                condition = np.zeros(self._t["trunk.film.linear.weight"].shape[1], np.float32)
             gain, shift = np.split(np.tanh(self._linear(condition, "trunk.film.linear")), 2)
             hidden = hidden * (1 + 0.5 * gain) + 0.5 * shift
         for layer in range(len(self._layers)):
