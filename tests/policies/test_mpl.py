@@ -330,4 +330,4 @@ def test_the_runtime_needs_numpy_alone() -> None:
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "collections", "pathlib", "typing", "numpy"}
+    assert imported == {"__future__", "json", "math", "collections", "pathlib", "typing", "numpy"}

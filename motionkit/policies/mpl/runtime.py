@@ -11,6 +11,7 @@ in radians. Metres, Y up.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -149,7 +150,7 @@ class _Head:
         keys, values = keys[-self._window :], values[-self._window :]
         asked = self._linear(hidden, "trunk.attention.query").reshape(self._heads, -1)
         told = keys.reshape(len(keys), self._heads, -1)
-        scores = np.einsum("thd,hd->th", told, asked) / np.sqrt(asked.shape[1])
+        scores = np.einsum("thd,hd->th", told, asked) / math.sqrt(asked.shape[1])
         scores = scores + self._t["trunk.attention.age"][self._window - len(keys) :]
         weights = np.exp(scores - scores.max(0))
         weights = weights / weights.sum(0)
