@@ -93,7 +93,7 @@ class OneShot(nn.Module):
         attention = self.trunk.attention
         memory = None if attention is None else attention.remember(rows - self.mean)
         told = None if condition is None else condition[:, None]
-        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(len(rows)))
+        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]))
         coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
         way = self.basis @ coefficients  # [N, F, D]
         six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)

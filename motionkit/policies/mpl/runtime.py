@@ -3,9 +3,9 @@
     predictor = Predictor.open("folder")
     rotations, steps, heights, contacts = predictor.predict(rotations, steps, heights, contacts, frames=60)
 
-Conventions: rotations are relative to the parent joint, those of the root (joint 0) to the heading. A step is the root's
-way from the frame before, seen in that frame's heading: metres to its left (x) and ahead (z), and the turn of the heading
-in radians. Metres, Y up.
+Conventions: rotations are relative to the parent joint, those of the root (joint 0) to the heading. A step is the way
+of the root from the frame before, seen in that frame's heading: metres to its left (x) and ahead (z), and the turn of
+the heading in radians. Metres, Y up.
 """
 
 from __future__ import annotations
