@@ -22,7 +22,8 @@ def cosines(frames: int, count: int) -> Tensor:
     """Return ``[F, K]`` orthonormal cosines of time, slowest first: the first K columns of a DCT."""
     time = (torch.arange(frames, dtype=torch.float64) + 0.5) / frames
     basis = torch.cos(math.pi * torch.arange(count) * time[:, None])
-    return (basis / basis.norm(dim=0)).float()
+    scaled: Tensor = basis / basis.norm(dim=0)
+    return scaled.float()
 
 
 class OneShot(nn.Module):

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+Array = NDArray[Any]
 Motion = tuple[Array, Array, Array, Array]
 """Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
 
@@ -84,7 +84,7 @@ class Predictor:
         found = [one.run(rows, rotations[-1], frames, course) for one in (self._delta, self._shot) if one is not None]
         if len(found) == 1:
             return found[0]
-        six = sum(one[0][..., :2] for one in found) / 2
+        six = (found[0][0] + found[1][0])[..., :2] / 2
         others = ((first + second) / 2 for first, second in zip(found[0][1:], found[1][1:], strict=True))
         return cast(Motion, (_orthonormal(six[..., 0], six[..., 1]), *others))
 
@@ -144,7 +144,7 @@ class _Head:
             hidden = hidden * (1 + 0.5 * gain) + 0.5 * shift
         for layer in range(len(self._layers)):
             hidden = hidden + _gelu(self._linear(hidden, f"trunk.layers.{layer}"))
-        return cast(Array, hidden)
+        return hidden
 
     def _attended(self, hidden: Array, keys: Array, values: Array) -> Array:
         keys, values = keys[-self._window :], values[-self._window :]
@@ -158,7 +158,8 @@ class _Head:
         return self._linear(read, "trunk.attention.out")
 
     def _linear(self, values: Array, name: str) -> Array:
-        return cast(Array, values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"])
+        found: Array = values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"]
+        return found
 
 
 class _Delta(_Head):
@@ -180,10 +181,11 @@ class _Delta(_Head):
             yaw = yaw + float(step[2])
             rows = np.concatenate([rows[1:], row[None]])
             if memory is not None and (new := self.keys(row[None])) is not None:
-                memory = tuple(
-                    np.concatenate([old, one])[-self._window :] for old, one in zip(memory, new, strict=True)
-                )
+                memory = self._kept(memory[0], new[0]), self._kept(memory[1], new[1])
         return cast(Motion, tuple(np.stack(parts) for parts in zip(*made, strict=True)))
+
+    def _kept(self, old: Array, new: Array) -> Array:
+        return np.concatenate([old, new])[-self._window :]
 
     def _next(
         self, rows: Array, rotation: Array, memory: tuple[Array, Array] | None, condition: Array | None
