@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from motionkit.datasets.motions import clip_set, cut_windows, motion_state, read_clip_set, starter_clip_set
+from motionkit.datasets.motions import (
+    clip_set,
+    cut_windows,
+    motion_state,
+    open_clip_set,
+    read_clip_set,
+    starter_clip_set,
+)
 from motionkit.datasets.motions._starter import _motion
 from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
@@ -126,3 +133,26 @@ def test_the_starter_gives_clips_of_every_class_with_its_own_contacts() -> None:
     assert len(clips.clips) == 144
     assert not clips.notes
     assert all(clip.contacts_known and 60 <= clip.state.frames <= 182 for clip in clips.clips)
+
+
+def test_without_a_rate_the_clips_keep_theirs_if_it_is_one() -> None:
+    motion = starter_motion(frames=40)
+    own = clip_set("made", [("a", Clip(motion)), ("b", Clip(motion.cut(0, 20)))], 0)
+    assert own.fps == 30.0
+    assert own.clips[0].state.frames == 40
+    with pytest.raises(MotionkitError, match="2 frame rates") as caught:
+        clip_set("made", [("a", Clip(motion)), ("b", Clip(motion.resample(20.0)))], 0)
+    assert caught.value.why == "20 fps: 1 clips (b, ...); 30 fps: 1 clips (a, ...)."
+    assert open_clip_set(["starter"], 0, ("val",)).fps == 30.0
+
+
+def test_a_clip_set_has_the_gaits_that_its_files_say() -> None:
+    motion = starter_motion(frames=4)
+    action = torch.tensor([[0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
+    said = replace(motion, tracks={**motion.tracks, "action": action})
+    other = replace(motion, tracks={**motion.tracks, "action": torch.ones(4, 7)})
+    found = clip_set("made", [("said", Clip(said)), ("silent", Clip(motion)), ("other", Clip(other))], 30.0)
+    gaits = [clip.gait for clip in found.clips]
+    assert gaits[0] is not None
+    assert gaits[0].tolist() == [[0, 1, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    assert gaits[1:] == [None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from motionkit.clips._bodies import skeleton_mark
 from motionkit.datasets.base import Split
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw, yaw_matrix
-from motionkit.motion import Clip, Motion
+from motionkit.motion import Clip, JointMotion, Motion
 from motionkit.motion._motion import END
 from motionkit.motion.corpus._ids import complete_splits
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import body_yaw, find_feet, soft_contacts
 
 _UNKNOWN = 0.5
+
+GAITS = ("idle", "walk", "run", "jump")
+"""Gaits, in the order of every array of them."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class StateClip:
         offsets: ``[J, 3]`` metres from the parent joint.
         split: ``train``, ``val`` or ``test``.
         contacts_known: Whether its foot contacts are real; they are 0.5 otherwise.
+        gait: ``[T, 4]`` in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to
+            1, or to 0 where it says nothing; None where it says nothing at all.
     """
 
     key: str
@@ -39,6 +45,7 @@ class StateClip:
     offsets: Tensor
     split: str
     contacts_known: bool
+    gait: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,37 @@ def motion_state(motion: Motion) -> tuple[MotionState, bool]:
     return MotionState(rotations, steps, positions[:, 0, 1], contacts.double()), known
 
 
+def _gait(motion: Motion) -> Tensor | None:
+    """Return the gait ``[T, 4]`` of a motion's ``action`` track; None where it has none or names other actions."""
+    action = motion.tracks.get("action")
+    if action is None or action.ndim != 2 or action.shape[1] != len(GAITS) or not bool(action.any()):
+        return None
+    action = action.double().clamp_min(0.0)
+    return action / action.sum(-1, keepdim=True).clamp_min(1.0)  # several bits of one frame share it
+
+
+def common_fps(name: str, motions: Iterable[tuple[str, Motion | JointMotion]]) -> float:
+    """Return the frames per second that all motions have.
+
+    Raises:
+        MotionkitError: They differ, or there is none.
+    """
+    rates: dict[float, list[str]] = {}
+    for key, motion in motions:
+        near = next((rate for rate in rates if math.isclose(rate, motion.fps, rel_tol=1e-4)), motion.fps)
+        rates.setdefault(near, []).append(key)
+    if len(rates) != 1:
+        held = "; ".join(f"{rate:g} fps: {len(keys)} clips ({keys[0]}, ...)" for rate, keys in sorted(rates.items()))
+        raise MotionkitError(
+            f"{name} has clips at {len(rates)} frame rates, and --fps 0 keeps the clips' own."
+            if rates
+            else f"{name} has no clip.",
+            why=f"{held}." if rates else "",
+            fix="--fps 30 brings them to one." if rates else "",
+        )
+    return next(iter(rates))
+
+
 def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes: Iterable[str] = ()) -> ClipSet:
     """Make a set of clips, at one rate.
 
@@ -108,15 +146,16 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
         name: What a person calls it.
         clips: Ids and clips; each with rotations. Clips without a split get that of their group, or one by a hash of
             it, as `convert` gives them.
-        fps: Frames per second to bring them to.
+        fps: Frames per second to bring them to; 0 keeps the one that they all have.
         notes: What is known already.
 
     Raises:
         MotionkitError: There is no clip, one has no rotations or values that are not finite, or their skeletons
-            differ in names or parents of joints or in the directions of bones.
+            differ in names or parents of joints or in the directions of bones; `fps` is 0 and their rates differ.
     """
     found: list[StateClip] = []
     pairs = list(clips)
+    fps = fps or common_fps(name, [(key, clip.motion) for key, clip in pairs])
     groups = {key: clip.group or key for key, clip in pairs}
     given = {key: clip.split for key, clip in pairs}
     splits = complete_splits(given, groups)
@@ -129,7 +168,7 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             first = motion if first is None else first
             motion = motion.resample(fps)
             state, known = motion_state(motion)
-            found.append(StateClip(key, state, motion.offsets[_joints(motion)], splits[key], known))
+            found.append(StateClip(key, state, motion.offsets[_joints(motion)], splits[key], known, _gait(motion)))
     if first is None:
         raise MotionkitError(f"{name} has no clip.")
     _refuse_mixed(name, skeletons)

@@ -16,7 +16,7 @@ def read_clip_set(paths: Sequence[Path], *, fps: float) -> ClipSet:
 
     Args:
         paths: Files and folders in any format with rotations.
-        fps: Frames per second to bring the clips to.
+        fps: Frames per second to bring the clips to; 0 keeps the one that they all have.
 
     Raises:
         MotionkitError: A path is missing, a file cannot be read, or as `clip_set`.

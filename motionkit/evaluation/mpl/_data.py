@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import Split
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows, read_clip_set, starter_clip_set
+from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import STARTER, FoundModel, gives_predictor, open_model
+from motionkit.evaluation._opened import FoundModel, gives_predictor, open_model
 from motionkit.policies.base import Predictor
 
 
@@ -55,14 +54,9 @@ def open_eval_data(
         train_stride: Frames between windows that baselines are fitted to.
 
     Raises:
-        MotionkitError: As `read_clip_set`; the split has no clip; ``starter`` was given with files.
+        MotionkitError: As `open_clip_set`; the split has no clip.
     """
-    if STARTER in names:
-        if len(names) > 1:
-            raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
-        clips = starter_clip_set(fps, ("train", split) if split != "train" else ("train",))
-    else:
-        clips = read_clip_set([Path(name) for name in names], fps=fps)
+    clips = open_clip_set(names, fps, ("train", split) if split != "train" else ("train",))
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows, read_clip_set, starter_clip_set
-from motionkit.errors import MotionkitError
+from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
 from motionkit.trainers.train_mpl._settings import WindowSettings
-
-STARTER = "starter"
 
 
 @dataclass(frozen=True)
@@ -42,12 +38,7 @@ def open_data(names: Sequence[str], fps: float, windows: WindowSettings, *, furt
     Raises:
         MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
     """
-    if STARTER in names:
-        if len(names) > 1:
-            raise MotionkitError("--data starter was given with other data.", fix="give one of them.")
-        clips = starter_clip_set(fps or 30.0, ("train", "val"))
-    else:
-        clips = read_clip_set([Path(name) for name in names], fps=fps)
+    clips = open_clip_set(names, fps, ("train", "val"))
     notes = [*clips.notes]
     train = cut_windows(
         clips.split("train"), past=windows.known, future=windows.seq_len - windows.known, stride=windows.stride
