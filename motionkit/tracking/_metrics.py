@@ -138,6 +138,12 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("loss_group/core", "1", "none", "Share of the core losses in the total; the guide aims at 0.65."),
     ("loss_group/aux", "1", "none", "Share of the auxiliary losses in the total; the guide aims at 0.05."),
     ("loss_group/long", "1", "none", "Share of free runs and latent consistency in the total; the guide aims at 0.30."),
+    (
+        "adaptive_loss/<name>/weight",
+        "1",
+        "none",
+        "Factor that an adaptive method gives a loss, on top of its weight.",
+    ),
     ("teacher/share", "1", "none", "Share of frames that are predicted from the true frame before."),
     ("freerun/weight", "1", "none", "Weight of the loss of free runs."),
     ("freerun/horizon", "frames", "none", "Frames of a free run in training."),

@@ -10,6 +10,7 @@ from torch import Tensor
 from motionkit.evaluation.mpl import Body
 from motionkit.policies.mpl.api import Course, Delta, OneShot, Predicted, PredictorNetwork, roll_out, teach
 from motionkit.trainers._state import Parts
+from motionkit.trainers.train_mpl._adaptive import build_adaptive
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
 from motionkit.trainers.train_mpl._settings import GROUPS, TrainMplSettings
 from motionkit.trainers.train_mpl._values import Values, values_at
@@ -34,10 +35,18 @@ class Objective:
         self._settings, self._network, self._batches = settings, network, batches
         root = network.pose_std[6 * network.joints :][:4]
         self._joint = JointLoss(settings.loss, Skeleton(body.parents, body.limbs, body.feet, body.fps, root))
+        self._adaptive = build_adaptive(settings.adaptive, _weighted_terms(settings, network), batches.per_epoch)
 
     def parts(self) -> Parts:
         """Return what a checkpoint holds of it."""
-        return {}
+        return {} if self._adaptive is None else {"adaptive": self._adaptive}
+
+    def settle(self) -> dict[str, float]:
+        """Change adaptive weights, once all batches of an update have their gradients; returns metrics."""
+        if self._adaptive is None:
+            return {}
+        self._adaptive.settle()
+        return self._adaptive.metrics()
 
     def backward(self, batch: WindowBatch, step: int, number: int, *, share: float) -> dict[str, float]:
         """Add the gradients of one batch.
@@ -76,7 +85,12 @@ class Objective:
             for name, value in shot.items():
                 weighted[name] = weighted.get(name, 0.0) + values.weights[name] * value
             metrics["loss/one_shot"] = float(_total(shot, values).detach())
-        loss = torch.stack(list(weighted.values())).sum()
+        if self._adaptive is None:
+            loss = torch.stack(list(weighted.values())).sum()
+        else:
+            loss = self._adaptive.total(weighted, self._network.last_shared)
+            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
+            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
         (share * loss).backward()
         shares = group_shares({name: float(value.detach()) for name, value in weighted.items()})
         metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
@@ -133,6 +147,15 @@ class Objective:
         given = torch.rand(len(start), generator=generator).to(start.device) < self._settings.train.path_share
         path = batch.steps_from(start, frames + max(ahead))
         return Course(path, ahead, given=given if command == "both" else None)
+
+
+def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
+    """Return the losses that have a weight in every epoch: those that an adaptive method may balance."""
+    epochs = [values_at(settings, float(epoch)) for epoch in range(settings.run.epochs)]
+    found = [name for name in GROUPS if name != "freerun" and all(one.weights[name] > 0 for one in epochs)]
+    if network.delta is not None and all(one.freerun_weight > 0 for one in epochs):
+        found.append("freerun")
+    return [name for name in found if name != "latent_consistency"]
 
 
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:

@@ -134,7 +134,7 @@ class TrainMpl:
             changed = self._augment(batch, draws)
             metrics = objective.backward(changed, step, number, share=1 / len(batches))
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
-        return total | learner.descend(step - 1)
+        return total | objective.settle() | learner.descend(step - 1)
 
     def _measure(self, validation: Validation, learner: Learner) -> Measured:
         self.predictor.network.eval()
