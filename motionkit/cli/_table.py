@@ -49,6 +49,7 @@ ROWS = (
 TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
     "pretrain": "Train a model from data.",
+    "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",
     "pretrain.tmr": "Train a text-motion retrieval model.",
     "pretrain.t2m-evaluator": "Train an evaluator of text-to-motion.",
@@ -58,6 +59,10 @@ TRAINER_SUMMARIES = {
 def rows() -> list[CommandRow]:
     """Return the commands whose module is there."""
     return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
+
+
+DEFAULTS = {"pretrain": "mpl-encoder"}
+"""Trainers that a prefix alone means, as the training guides do."""
 
 
 def module_exists(name: str) -> bool:

@@ -16,7 +16,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._batches import WindowBatches
-from motionkit.trainers.train_mpl._best import Best
+from motionkit.trainers._best import Best
 from motionkit.trainers.train_mpl._data import TrainingData, open_data
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
