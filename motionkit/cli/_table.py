@@ -33,6 +33,7 @@ def _own(name: str, summary: str, panel: str) -> CommandRow:
 
 ROWS = (
     _own("generate", "Make motions from text with a policy.", MOTION),
+    _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),
     _own("convert", "Convert motions between formats; build datasets.", MOTION),
     _own("compose", "Join single clips into prompts of several actions.", MOTION),
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
@@ -48,6 +49,7 @@ ROWS = (
 # Our own trainers' lines, so that the list of commands imports none of them; others use their package's summary.
 TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
+    "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
     "pretrain": "Train a model from data.",
     "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",

@@ -88,32 +88,36 @@ def gives_predictor(found: FoundModel) -> bool:
     return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin)) == "predictor"
 
 
-def export_model(path: str, to: str, out: Path, *, overwrite: bool = False) -> tuple[FoundModel, Path, list[str]]:
+def export_model(
+    path: str, to: str | None, out: Path, *, overwrite: bool = False
+) -> tuple[FoundModel, str, Path, list[str]]:
     """Write a model for another tool.
 
     Args:
         path: See `open_model`.
         to: Format; the plugin of the model names the formats that it can write (`motionkit.plugins.Component.exports`).
+            None: the first of them.
         out: Folder to make.
         overwrite: Replace what an earlier export wrote there.
 
     Returns:
-        What was found, the file, and what the other tool cannot read of it (empty: it can read all of it).
+        What was found, the format, the file, and what the other tool cannot read of it (empty: it can read all of it).
 
     Raises:
         MotionkitError: The model cannot be read or has no such format, or `out` is in use.
     """
     opened = open_model(path)
     component = plugins.get(opened.kind, opened.plugin)
+    to = to or next(iter(component.exports), "")
     write: Any = component.exporter(to)
     if write is None:
         formats = ", ".join(component.exports)
         raise MotionkitError(
-            f"{opened.describe()}; it cannot be exported to {to}.",
+            f"{opened.describe()}; it cannot be exported{to and f' to {to}'}.",
             fix=f"formats it has: {formats}." if formats else "`motionkit export` writes policies.",
         )
     file, obstacles = write(path, out, overwrite=overwrite)
-    return opened, file, obstacles
+    return opened, to, file, obstacles
 
 
 def _file(path: str, place: Path) -> FoundModel:

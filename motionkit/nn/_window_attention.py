@@ -11,6 +11,8 @@ from torch import Tensor, nn
 class WindowAttention(nn.Module):
     """Multi-head attention of one query per frame over a window of frames, with a learned bias by age.
 
+    Values count relative to that of the frame that asks.
+
     A roll-out adds a frame's keys and values once (`remember`) and asks for each new frame (`forward`).
 
     Args:
@@ -56,7 +58,8 @@ class WindowAttention(nn.Module):
         if count > 1 or total > self.window:
             scores = scores.masked_fill((ages < 0) | (ages >= self.window), -torch.inf)
         weights = scores.softmax(dim=-1)  # [N, heads, F, T]
-        found = (weights @ read).transpose(1, 2).flatten(-2)
+        # Values relative to the frame that asks: a window that stands still says nothing.
+        found = (weights @ read - read[..., total - count :, :]).transpose(1, 2).flatten(-2)
         return self.out(found), _newest(weights, asks, reach).transpose(1, 2)
 
 

@@ -193,7 +193,8 @@ def test_attention_by_a_slow_loop() -> None:
                 told = [float(query[head] @ keys[sample, t].view(2, 2)[head]) / 2**0.5 for t in seen]
                 bias = [float(attention.age[3 - (last - t), head]) for t in seen]
                 share = (torch.tensor(told) + torch.tensor(bias)).softmax(0)
-                heads.append(sum(w * values[sample, t].view(2, 2)[head] for w, t in zip(share, seen, strict=True)))
+                mean = sum(w * values[sample, t].view(2, 2)[head] for w, t in zip(share, seen, strict=True))
+                heads.append(mean - values[sample, last].view(2, 2)[head])
                 newest = torch.zeros(4)
                 newest[4 - len(seen) :] = share
                 assert torch.allclose(weights[sample, place, head], newest, atol=1e-6)
@@ -213,11 +214,11 @@ def test_statistics_do_not_cross_clips() -> None:
 
 
 def test_a_reading_by_hand() -> None:
-    """One joint at 60 fps: the difference over a 30th of a second has weight 4."""
+    """One joint at 60 fps: the difference over a 30th of a second has weight 8."""
     now, before = torch.arange(12.0), torch.zeros(1, 12)
     read = reading(now, before, torch.ones(12), (2,), 60.0)
     assert torch.allclose(read[:6], now[:6] - 1)
-    assert torch.allclose(read[6:12], 4 * now[:6])
+    assert torch.allclose(read[6:12], 8 * now[:6])
     assert torch.allclose(read[12:18], 0.5 * (now[6:] - 1))
     assert torch.allclose(read[18:], torch.full((6,), -0.5))
 
@@ -298,14 +299,14 @@ def test_shots_follow_each_other(clips: ClipSet) -> None:
     assert not same(rest, one.predict(known, 12, command=path).part(6), 1e-6)
 
 
-def test_both_heads_are_half_way_between_each(clips: ClipSet) -> None:
+def test_both_heads_are_a_mean_of_each(clips: ClipSet) -> None:
     both = made(clips, SMALL.model_copy(update={"head": "both", "shot": 0.2, "cosines": 4}))
     known, _ = windows(clips, 8, 4)
     network = both.network
     assert network.shot is not None
     delta, shot = roll_out(delta_of(both), known, 4).state, network.shot(known).state.part(0, 4)
-    assert torch.allclose(both.predict(known, 4).steps, (delta.steps + shot.steps) / 2)
-    six = (matrix_to_6d(delta.rotations) + matrix_to_6d(shot.rotations)) / 2
+    assert torch.allclose(both.predict(known, 4).steps, delta.steps / 4 + shot.steps * 3 / 4)
+    six = matrix_to_6d(delta.rotations) / 4 + matrix_to_6d(shot.rotations) * 3 / 4
     assert torch.allclose(both.predict(known, 4).rotations, matrix_from_6d(six))
 
 

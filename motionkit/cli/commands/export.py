@@ -1,4 +1,4 @@
-"""``motionkit export RUN --to mdm OUT``: models for other tools."""
+"""``motionkit export RUN OUT``: models for other tools."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from motionkit.config import Cli, Settings
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm"], Cli("--to")] = Field(
-        "mdm", description="mdm: model%09d.pt and args.json of the original MDM code."
+    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx"] | None, Cli("--to")] = Field(
+        None,
+        description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
+        "numpy, the same with a runtime that needs numpy alone; onnx. Default: the first that the model has.",
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."
@@ -36,10 +38,10 @@ def register(app: typer.Typer) -> None:
         ],
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
     ) -> Mapping[str, Any]:
-        """Write a policy for another tool; LoRA adapters are merged."""
+        """Write a policy or a motion predictor for another tool; LoRA adapters are merged."""
         from motionkit.evaluation import export_model
 
-        found, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
+        found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
         say(found.describe())
         if obstacles:
             warn(
@@ -47,4 +49,4 @@ def register(app: typer.Typer) -> None:
                 "motionkit reads it (--policy.checkpoint)."
             )
         say(f"wrote {path}")
-        return {"to": settings.to, "file": str(path), "not_in_stock_mdm": obstacles}
+        return {"to": to, "file": str(path), "not_in_stock_mdm": obstacles}

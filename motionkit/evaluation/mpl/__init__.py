@@ -4,6 +4,7 @@ from motionkit.evaluation.mpl._data import EvalData, find_predictor, open_eval_d
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._measure import Measured, Row, fit_baselines, measure, measure_row
+from motionkit.evaluation.mpl._predict import continue_clip
 from motionkit.evaluation.mpl._run import evaluate
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Horizons",
     "Measured",
     "Row",
+    "continue_clip",
     "evaluate",
     "find_predictor",
     "fit_baselines",

@@ -20,6 +20,11 @@ component = Component(
     options=MplOptions,
     factory="motionkit.policies.mpl._factory:open_predictor",
     gives="predictor",
+    exports={
+        "safetensors": "motionkit.policies.mpl._export:export_weights",
+        "numpy": "motionkit.policies.mpl._export:export_numpy",
+        "onnx": "motionkit.policies.mpl._export:export_onnx",
+    },
 )
 
 __all__ = ["MplOptions", "PredictorSettings", "component"]

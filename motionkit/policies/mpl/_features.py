@@ -18,8 +18,8 @@ FEET = 2
 _OTHERS = 0.5
 """Weight of root and contacts among what is read, in m/s, rad/s, m and shares, beside 6D rotations."""
 
-_SPEED, _FADE, _FIRST = 4.0, 0.75, 1 / 30
-"""A difference over t seconds is weighed by 4 (t / (1 / 30 s)) ** -0.75 beside the pose."""
+_SPEED, _FADE, _FIRST = 8.0, 0.75, 1 / 30
+"""A difference over t seconds is weighed by 8 (t / (1 / 30 s)) ** -0.75 beside the pose."""
 
 _FLOOR = 0.3
 """Smallest scale of a joint's turns, as a share of the median one: joints that hardly move."""

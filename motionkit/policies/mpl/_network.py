@@ -54,12 +54,12 @@ class PredictorNetwork(nn.Module):
         """
         ahead = self.settings.ahead_frames(self.fps)
         course = Course(command, ahead) if command is not None and self.settings.command != "none" else None
-        found = []
+        found: list[MotionState] = []
         if self.delta is not None:
             found.append(roll_out(self.delta, known, frames, course=course).state)
         if self.shot is not None:
             found.append(_shots(self.shot, known, frames, course))
-        return found[0] if len(found) == 1 else _between(*found)
+        return found[0] if len(found) == 1 else _between(found[0], found[1], self.settings.shot_share)
 
 
 def _shots(network: OneShot, known: MotionState, frames: int, course: Course | None) -> MotionState:
@@ -75,12 +75,12 @@ def _shots(network: OneShot, known: MotionState, frames: int, course: Course | N
     return state.part(past, past + frames)
 
 
-def _between(first: MotionState, second: MotionState) -> MotionState:
-    """Return the mean of two motions: rotations half way in 6D, made orthonormal again."""
-    six = (matrix_to_6d(first.rotations) + matrix_to_6d(second.rotations)) / 2
+def _between(first: MotionState, second: MotionState, share: float) -> MotionState:
+    """Return a mean of two motions, `share` of it the second: rotations in 6D, made orthonormal again."""
+    six = torch.lerp(matrix_to_6d(first.rotations), matrix_to_6d(second.rotations), share)
     return MotionState(
         matrix_from_6d(six),
-        (first.steps + second.steps) / 2,
-        (first.heights + second.heights) / 2,
-        (first.contacts + second.contacts) / 2,
+        torch.lerp(first.steps, second.steps, share),
+        torch.lerp(first.heights, second.heights, share),
+        torch.lerp(first.contacts, second.contacts, share),
     )

@@ -22,7 +22,8 @@ def cosines(frames: int, count: int) -> Tensor:
     """Return ``[F, K]`` orthonormal cosines of time, slowest first: the first K columns of a DCT."""
     time = (torch.arange(frames, dtype=torch.float64) + 0.5) / frames
     basis = torch.cos(math.pi * torch.arange(count) * time[:, None])
-    return (basis / basis.norm(dim=0)).float()
+    scaled: Tensor = basis / basis.norm(dim=0)
+    return scaled.float()
 
 
 class OneShot(nn.Module):
@@ -93,7 +94,7 @@ class OneShot(nn.Module):
         attention = self.trunk.attention
         memory = None if attention is None else attention.remember(rows - self.mean)
         told = None if condition is None else condition[:, None]
-        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(len(rows)))
+        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]))
         coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
         way = self.basis @ coefficients  # [N, F, D]
         six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)

@@ -25,6 +25,10 @@ class MplPredictor:
         names: Joint names.
         parents: Parent of each joint, -1 for the root.
         offsets: ``[J, 3]`` metres from the parent: the body that roll-outs are written with.
+
+    Attributes:
+        fps: Frames per second.
+        past: Known frames that it reads at least; attention sees more, where they are known.
     """
 
     def __init__(
@@ -38,17 +42,8 @@ class MplPredictor:
     ) -> None:
         self.settings = settings
         self.network = network.eval()
+        self.fps, self.past = network.fps, network.past
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
-
-    @property
-    def fps(self) -> float:
-        """Frames per second."""
-        return self.network.fps
-
-    @property
-    def past(self) -> int:
-        """Known frames that it reads at least; attention sees more, where they are known."""
-        return self.network.past
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:

@@ -61,6 +61,15 @@ def roll_out(
     return joined(made)
 
 
+def step_once(network: Delta, known: MotionState, condition: Tensor | None = None) -> Predicted:
+    """Predict one frame after ``[N, P, ...]`` known ones; `condition` ``[N, 4 K + 1]`` of the path ahead."""
+    rows = pack(known, network.fps)
+    earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
+    told = None if condition is None else condition[:, None]
+    output = network(rows[:, -1:], earlier, network.remember(rows), told)
+    return _moved(network, known.rotations[:, -1:], rows[:, -1:], output)
+
+
 def teach(
     network: Delta, known: MotionState, truth: MotionState, *, course: Course | None = None, noise: float = 0.0
 ) -> Predicted:

@@ -33,7 +33,8 @@ class PredictorSettings(Group):
     )
     dropout: Annotated[float, Cli("--model.dropout")] = Field(0.3, ge=0, lt=1, description="Dropout while training.")
     shot: float = Field(1.0, gt=0, le=60, description="Seconds that the one-shot head predicts at once.")
-    cosines: int = Field(20, ge=1, le=1024, description="Cosines of time that the one-shot head gives for a feature.")
+    shot_share: float = Field(0.75, ge=0, le=1, description="Share of the one-shot head where there are both.")
+    cosines: int = Field(10, ge=1, le=1024, description="Cosines of time that the one-shot head gives for a feature.")
     command: Annotated[Command, Cli("--command")] = Field(
         "both", description="Trained with the path of the root ahead (path), without (none), or for either use (both)."
     )

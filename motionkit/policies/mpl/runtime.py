@@ -3,9 +3,9 @@
     predictor = Predictor.open("folder")
     rotations, steps, heights, contacts = predictor.predict(rotations, steps, heights, contacts, frames=60)
 
-Conventions: rotations are relative to the parent joint, those of the root (joint 0) to the heading. A step is the root's
-way from the frame before, seen in that frame's heading: metres to its left (x) and ahead (z), and the turn of the heading
-in radians. Metres, Y up.
+Conventions: rotations are relative to the parent joint, those of the root (joint 0) to the heading. A step is the way
+of the root from the frame before, seen in that frame's heading: metres to its left (x) and ahead (z), and the turn of
+the heading in radians. Metres, Y up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+Array = NDArray[Any]
 Motion = tuple[Array, Array, Array, Array]
 """Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
 
-_ROOT, _FEET = 4, 2
+_ROOT, _FEET, _SPEED = 4, 2, 8.0
 
 
 class Predictor:
@@ -48,6 +48,7 @@ class Predictor:
         self._ahead = np.array(ahead) if settings["command"] != "none" else None
         common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
         parts = {name: _part(tensors, f"{name}.") for name in ("delta", "shot")}
+        self._share = float(settings["shot_share"])
         self._delta = _Delta(parts["delta"], *common) if parts["delta"] else None
         self._shot = _Shot(parts["shot"], *common) if parts["shot"] else None
 
@@ -84,8 +85,9 @@ class Predictor:
         found = [one.run(rows, rotations[-1], frames, course) for one in (self._delta, self._shot) if one is not None]
         if len(found) == 1:
             return found[0]
-        six = sum(one[0][..., :2] for one in found) / 2
-        others = ((first + second) / 2 for first, second in zip(found[0][1:], found[1][1:], strict=True))
+        (turned, *rest), (shot, *others) = found
+        six = (turned + self._share * (shot - turned))[..., :2]
+        others = [one + self._share * (other - one) for one, other in zip(rest, others, strict=True)]
         return cast(Motion, (_orthonormal(six[..., 0], six[..., 1]), *others))
 
 
@@ -115,7 +117,7 @@ class _Head:
     ) -> None:
         self._t, self._joints, self._fps, self._heads, self._window = tensors, joints, fps, heads, window
         self._lags = np.array(lags)
-        self._weights = (4.0 * (self._lags / fps * 30.0) ** -0.75).astype(np.float32)[:, None]
+        self._weights = (_SPEED * (self._lags / fps * 30.0) ** -0.75).astype(np.float32)[:, None]
         self._six = 6 * joints
         self._layers = [name for name in tensors if name.startswith("trunk.layers.") and name.endswith(".weight")]
 
@@ -144,7 +146,7 @@ class _Head:
             hidden = hidden * (1 + 0.5 * gain) + 0.5 * shift
         for layer in range(len(self._layers)):
             hidden = hidden + _gelu(self._linear(hidden, f"trunk.layers.{layer}"))
-        return cast(Array, hidden)
+        return hidden
 
     def _attended(self, hidden: Array, keys: Array, values: Array) -> Array:
         keys, values = keys[-self._window :], values[-self._window :]
@@ -155,10 +157,11 @@ class _Head:
         weights = np.exp(scores - scores.max(0))
         weights = weights / weights.sum(0)
         read = np.einsum("th,thd->hd", weights, values.reshape(told.shape)).ravel()
-        return self._linear(read, "trunk.attention.out")
+        return self._linear(read - values[-1], "trunk.attention.out")
 
     def _linear(self, values: Array, name: str) -> Array:
-        return cast(Array, values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"])
+        found: Array = values @ self._t[f"{name}.weight"].T + self._t[f"{name}.bias"]
+        return found
 
 
 class _Delta(_Head):
@@ -180,10 +183,11 @@ class _Delta(_Head):
             yaw = yaw + float(step[2])
             rows = np.concatenate([rows[1:], row[None]])
             if memory is not None and (new := self.keys(row[None])) is not None:
-                memory = tuple(
-                    np.concatenate([old, one])[-self._window :] for old, one in zip(memory, new, strict=True)
-                )
+                memory = self._kept(memory[0], new[0]), self._kept(memory[1], new[1])
         return cast(Motion, tuple(np.stack(parts) for parts in zip(*made, strict=True)))
+
+    def _kept(self, old: Array, new: Array) -> Array:
+        return np.concatenate([old, new])[-self._window :]
 
     def _next(
         self, rows: Array, rotation: Array, memory: tuple[Array, Array] | None, condition: Array | None

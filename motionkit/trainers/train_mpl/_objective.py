@@ -56,7 +56,7 @@ class Objective:
         )
         forced = max(0.0, 1.0 - epoch / (settings.run.epochs * 0.65))
         loss = batch.truth.heights.new_zeros(())
-        found = {}
+        found: dict[str, float] = {}
         if self._network.delta is not None:
             teacher, found = self._delta(self._network.delta, batch, settings.teacher.frames, forced, generator)
             free, _ = self._delta(self._network.delta, batch, horizon, 0.0, generator)

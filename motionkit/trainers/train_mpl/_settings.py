@@ -149,8 +149,8 @@ class TrainMplSettings(TrainerSettings):
     """Settings of `motionkit train-mpl`."""
 
     run: MplRunSettings = MplRunSettings()
-    data: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
-        ("starter",), min_length=1, description="Motion files or folders with rotations, or starter."
+    data: Annotated[tuple[str, ...], Cli("--data")] = Field(
+        ("starter",), min_length=1, description="Folder or file of clips with rotations, repeatable; or starter."
     )
     fps: Annotated[float, Cli("--fps")] = Field(
         30.0, ge=0, le=1000, description="Frames per second of the model; 0: the clips' own."

@@ -1,0 +1,105 @@
+"""``motionkit predict MODEL OUT``: a clip continued by a motion predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import Field
+
+from motionkit.cli.output import say
+from motionkit.cli.settings import settings_command
+from motionkit.config import Cli, Settings
+from motionkit.errors import MotionkitError
+
+_OWN = "own"
+
+
+class PredictSettings(Settings):
+    """Settings of `motionkit predict`."""
+
+    start: Annotated[str, Cli("--start")] = Field(
+        "starter", description="Clip that is continued: a motion file, or starter."
+    )
+    clip: Annotated[str, Cli("--clip")] = Field(
+        "", description="Id of the clip, where --start holds several; default: the first of the validation split."
+    )
+    at: Annotated[float, Cli("--at")] = Field(
+        0.0, ge=0, description="Second of the clip at which the known frames begin."
+    )
+    warmup: Annotated[int, Cli("--warmup")] = Field(25, ge=2, le=10_000, description="Known frames.")
+    seconds: Annotated[float, Cli("--seconds")] = Field(3.0, gt=0, le=3600, description="Seconds to predict.")
+    path: Annotated[str, Cli("--path")] = Field(
+        "", description="Path to follow: CSV with seconds, x, z (and yaw), or own for the clip's; default: none."
+    )
+    device: Annotated[str, Cli("--device")] = Field("auto", description="auto, cpu, mps, cuda, cuda:N or N.")
+    overwrite: Annotated[bool, Cli("--overwrite")] = Field(False, description="Replace OUT.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @settings_command(app, PredictSettings)
+    def predict(
+        settings: PredictSettings,
+        model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
+        out: Annotated[Path, typer.Argument(metavar="OUT", help="A .html, .bvh, .glb, .npz, .mp4 or .gif.")],
+    ) -> Mapping[str, Any]:
+        """Continue a clip with a motion predictor, freely or along a path.
+
+        A page (.html) shows the clip itself beside the prediction, where it is long enough.
+
+        Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
+        """
+        from motionkit.clips.convert import kind_of, refuse_foreign
+        from motionkit.clips.motion_clip import save_clips
+        from motionkit.evaluation.mpl import continue_clip, find_predictor, open_predictor
+        from motionkit.motion import Caption, Clip
+        from motionkit.motion.prediction import read_path
+        from motionkit.policies.device import resolve_device
+
+        refuse_foreign(out)
+        kind = kind_of(out)
+        if kind is None:
+            raise MotionkitError(
+                f"{out} is no motion file.", fix="end the name in .html, .bvh, .glb, .npz, .mp4 or .gif."
+            )
+        say("predict: loading torch, model and clip")
+        predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
+        assert predictor is not None
+        clips, clip = _start(settings, predictor.fps)
+        path = None
+        if settings.path and settings.path != _OWN:
+            path = read_path(Path(settings.path), predictor.fps)
+        known = max(settings.warmup, predictor.past)
+        found = continue_clip(
+            predictor, clips, clip, start=round(settings.at * predictor.fps), known=known,
+            frames=max(1, round(settings.seconds * predictor.fps)), path=path, own_path=settings.path == _OWN,
+        )  # fmt: skip
+        motions = [found.predicted]
+        if kind in ("html", "mp4", "gif") and found.truth is not None:
+            motions.append(found.truth)
+        titles = (f"predicted after {found.known:.2g} s", "the clip itself")
+        shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
+        save_clips(shown, out, overwrite=settings.overwrite)
+        say(f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted")
+        return {
+            "model": model, "file": str(out), "clip": clip.key, "fps": predictor.fps, "known": known,
+            "frames": found.predicted.frames - known, "path": settings.path or None,
+        }  # fmt: skip
+
+
+def _start(settings: PredictSettings, fps: float) -> Any:
+    """Return the set of clips and the clip that is continued."""
+    from motionkit.datasets.motions import open_clip_set
+
+    clips = open_clip_set([settings.start], fps, ("val",))
+    if settings.clip:
+        chosen = [clip for clip in clips.clips if clip.key == settings.clip]
+        if not chosen:
+            keys = ", ".join(clip.key for clip in clips.clips[:5])
+            raise MotionkitError(f"{settings.start} has no clip {settings.clip}.", why=f"it has {keys}, ...")
+        return clips, chosen[0]
+    return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])

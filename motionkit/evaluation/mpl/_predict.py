@@ -1,0 +1,87 @@
+"""A clip continued by a predictor, as motions that files can hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.datasets.motions import ClipSet, StateClip
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.mpl._data import require_fit
+from motionkit.motion import Motion
+from motionkit.motion.prediction import MotionState, motion_of
+from motionkit.policies.base import Predictor
+
+
+class Continued(NamedTuple):
+    """A start pose and what follows.
+
+    Attributes:
+        predicted: Known frames and the prediction after them.
+        truth: The clip itself over the same time; None where it ends before.
+        known: Seconds of known frames.
+    """
+
+    predicted: Motion
+    truth: Motion | None
+    known: float
+
+
+def continue_clip(
+    predictor: Predictor,
+    clips: ClipSet,
+    clip: StateClip,
+    *,
+    start: int,
+    known: int,
+    frames: int,
+    path: Tensor | None = None,
+    own_path: bool = False,
+) -> Continued:
+    """Predict what follows a part of a clip.
+
+    Args:
+        predictor: The model.
+        clips: The clip's set: skeleton and rate.
+        clip: Where it starts.
+        start: First frame that is known.
+        known: Known frames, at least the predictor's `past`.
+        frames: Frames to predict.
+        path: ``[F, 3]`` steps that the root is asked to follow; after its end it goes on as its last step.
+        own_path: Ask for the clip's own path.
+
+    Raises:
+        MotionkitError: The predictor does not fit the clips, or the clip ends before the start pose does.
+    """
+    require_fit(predictor, clips, known)
+    if start < 0 or start + known > clip.state.frames:
+        raise MotionkitError(
+            f"{clip.key} has {clip.state.frames} frames; {known} known ones from frame {start} on end after that.",
+            fix="an earlier --at, or fewer --warmup frames.",
+        )
+    before = clip.state.part(start, start + known)
+    rest = clip.state.part(start + known, start + known + frames)
+    if own_path:
+        if not rest.frames:
+            raise MotionkitError(
+                f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
+            )
+        path = rest.steps
+    if path is not None:
+        path = path[:frames]
+        path = path if len(path) == frames else _longer(path, frames)
+    told = None if path is None else path[None]
+    found = predictor.predict(before.map(lambda values: values[None]), frames, command=told)
+    after = found.map(lambda values: values[0].double())
+    truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
+    return Continued(_motion(before.then(after), clips, clip), truth, known / clips.fps)
+
+
+def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:
+    return motion_of(state, names=clips.names, parents=clips.parents, offsets=clip.offsets, fps=clips.fps)
+
+
+def _longer(path: Tensor, frames: int) -> Tensor:
+    return torch.cat([path, path[-1:].expand(frames - len(path), -1)])

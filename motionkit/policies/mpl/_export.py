@@ -1,0 +1,138 @@
+"""A motion predictor for other programs: weights as they are, with a runtime of numpy alone, or as ONNX."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import matrix_from_6d
+from motionkit.motion.prediction import MotionState
+from motionkit.policies.mpl import MplOptions, runtime
+from motionkit.policies.mpl._delta import Delta
+from motionkit.policies.mpl._factory import open_predictor
+from motionkit.policies.mpl._features import FEET, ROOT, pack
+from motionkit.policies.mpl._one_shot import OneShot
+from motionkit.policies.mpl._policy import MplPredictor
+from motionkit.policies.mpl._roll_out import step_once
+from motionkit.policies.mpl._trunk import POINT
+from motionkit.runs import TENSORS, OutputFolder
+
+_RUNTIME = "predictor.py"
+_SAMPLES = 5  # an example of the free dimension; like no other size, which the exporter would take it for
+_ONNX_PARTS = ("onnx", "onnxscript")
+
+
+def export_weights(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+    """Write policy.json and model.safetensors; see `motionkit.plugins.Component.exports`.
+
+    Raises:
+        MotionkitError: The checkpoint cannot be read, or `folder` is in use.
+    """
+    return _export(checkpoint, folder, "safetensors", lambda predictor, part: TENSORS, overwrite=overwrite)
+
+
+def export_numpy(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+    """Write the same and predictor.py, which needs numpy and safetensors alone.
+
+    Raises:
+        MotionkitError: As `export_weights`.
+    """
+
+    def write(predictor: MplPredictor, part: Path) -> str:
+        (part / _RUNTIME).write_text(inspect.getsource(runtime), encoding="utf-8")
+        return _RUNTIME
+
+    return _export(checkpoint, folder, "numpy", write, overwrite=overwrite)
+
+
+def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
+    """Write delta.onnx, one-shot.onnx or both, and onnx.json, which names what goes in and comes out.
+
+    Input ``frames`` ``[N, P, D]``: the last P frames, each 6D rotations, steps per second, height and contacts; input
+    ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
+
+    Raises:
+        MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
+    """
+    if missing := [name for name in _ONNX_PARTS if importlib.util.find_spec(name) is None]:
+        raise MotionkitError(
+            f"{', '.join(missing)} is not installed.", why="ONNX files are written with it.",
+            fix="pip install 'motionkit[onnx]'",
+        )  # fmt: skip
+
+    def write(predictor: MplPredictor, part: Path) -> str:
+        network = predictor.network
+        heads = {"delta": network.delta, "one-shot": network.shot}
+        files = {name: _write_onnx(head, part / f"{name}.onnx") for name, head in heads.items() if head is not None}
+        (part / "onnx.json").write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
+        return f"{next(iter(files))}.onnx"
+
+    return _export(checkpoint, folder, "onnx", write, overwrite=overwrite)
+
+
+def _export(
+    checkpoint: str, folder: Path, to: str, write: Callable[[MplPredictor, Path], str], *, overwrite: bool
+) -> tuple[Path, list[str]]:
+    place = OutputFolder(folder, "export.json", "motionkit-export", overwrite=overwrite)
+    place.claim()
+    predictor = open_predictor(MplOptions(checkpoint=checkpoint))
+    with place.beside() as part:
+        predictor.save(part)
+        name = write(predictor, part)
+    place.settle(part, {"schema": 1, "to": to, "checkpoint": checkpoint})
+    return folder / name, []
+
+
+class _Frames(nn.Module):
+    """A head as a function of frames as they are packed."""
+
+    def __init__(self, head: Delta | OneShot) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, frames: Tensor, condition: Tensor | None = None) -> Tensor:
+        head, six = self.head, 6 * self.head.joints
+        rotations = matrix_from_6d(frames[..., :six].unflatten(-1, (head.joints, 6)))
+        root = frames[..., six : six + ROOT]
+        known = MotionState(rotations, root[..., :3] / head.fps, root[..., 3], frames[..., -FEET:])
+        if isinstance(head, Delta):
+            return pack(step_once(head, known, condition).state, head.fps)
+        return pack(head(known, condition).state, head.fps)
+
+
+def _write_onnx(head: Delta | OneShot, path: Path) -> dict[str, object]:
+    past = max(max(head.lags) + 1, head.settings.window)
+    width = 6 * head.joints + ROOT + FEET
+    frames = torch.zeros(_SAMPLES, past, width)
+    frames[..., : 6 * head.joints] = torch.tensor([1.0, 0, 0, 0, 1, 0]).repeat(head.joints)
+    inputs: tuple[Tensor, ...] = (frames,)
+    if head.settings.command != "none":
+        inputs = (frames, torch.zeros(_SAMPLES, POINT * len(head.ahead) + 1))
+    names = ["frames", "condition"][: len(inputs)]
+    batch = torch.export.Dim("batch")
+    said = logging.getLogger("torch.onnx")
+    level = said.level
+    said.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the exporter's own parts
+            program = torch.onnx.export(
+                _Frames(head).eval(), inputs, dynamo=True, verbose=False, input_names=names,
+                output_names=["following"], dynamic_shapes=tuple({0: batch} for _ in inputs),
+            )  # fmt: skip
+            assert program is not None
+            program.save(str(path))
+    finally:
+        said.setLevel(level)
+    following = 1 if isinstance(head, Delta) else head.frames
+    shapes = {name: ["N", *value.shape[1:]] for name, value in zip(names, inputs, strict=True)}
+    return {"inputs": shapes, "outputs": {"following": ["N", following, width]}, "fps": head.fps}

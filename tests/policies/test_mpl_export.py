@@ -1,0 +1,105 @@
+"""Exports of the motion predictor."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from motionkit.datasets.motions import ClipSet, starter_clip_set
+from motionkit.errors import MotionkitError
+from motionkit.policies.mpl import PredictorSettings
+from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
+from motionkit.policies.mpl._features import pack
+from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+
+SHAPE = PredictorSettings(head="both", width=32, window=6, lags=(0.0333, 0.0667), shot=0.2, cosines=4, ahead=(0.2, 0.5))
+
+
+@pytest.fixture(scope="module")
+def clips() -> ClipSet:
+    return starter_clip_set(30.0, ("val",))
+
+
+@pytest.fixture(scope="module")
+def saved(clips: ClipSet, tmp_path_factory: pytest.TempPathFactory) -> tuple[MplPredictor, Path]:
+    torch.manual_seed(0)
+    statistics = Statistics.of([clip.state for clip in clips.clips[:20]], 30.0, SHAPE.lag_frames(30.0))
+    network = PredictorNetwork(SHAPE, len(clips.names), 30.0, statistics)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    predictor = MplPredictor(SHAPE, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets)
+    return predictor, predictor.save(tmp_path_factory.mktemp("saved"))
+
+
+def test_the_weights_are_the_folder_itself(saved: tuple[MplPredictor, Path], tmp_path: Path) -> None:
+    file, obstacles = export_weights(str(saved[1]), tmp_path / "out")
+    assert (file.name, obstacles) == ("model.safetensors", [])
+    for name in ("model.safetensors", "policy.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (saved[1] / name).read_bytes()
+    with pytest.raises(MotionkitError):
+        export_weights(str(saved[1]), tmp_path / "out")
+    export_numpy(str(saved[1]), tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out" / "predictor.py").exists()
+
+
+def test_the_exported_runtime_runs_without_torch_and_motionkit(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path
+) -> None:
+    predictor, folder = saved
+    out = tmp_path / "out"
+    export_numpy(str(folder), out)
+    known = clips.clips[0].state.part(0, 8)
+    wanted = predictor.predict(known.map(lambda values: values[None]), 9)
+    np.savez(tmp_path / "known.npz", *(values.numpy() for values in (known.rotations, known.steps, known.heights,
+                                                                     known.contacts)))  # fmt: skip
+    script = (
+        "import sys; sys.modules['torch'] = sys.modules['motionkit'] = None\n"
+        "import numpy as np; from predictor import Predictor\n"
+        f"known = np.load({str(tmp_path / 'known.npz')!r})\n"
+        "found = Predictor.open('.').predict(*(known[f'arr_{i}'] for i in range(4)), frames=9)\n"
+        "np.save('found.npy', found[0])\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=out, check=True)
+    found = torch.from_numpy(np.load(out / "found.npy"))
+    torch.testing.assert_close(found.float(), wanted.rotations[0], atol=2e-5, rtol=0)
+
+
+def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path) -> None:
+    predictor, folder = saved
+    file, _ = export_onnx(str(folder), tmp_path / "out")
+    described = json.loads((file.parent / "onnx.json").read_text())
+    known = torch.stack([pack(clip.state.part(0, 6), 30.0) for clip in clips.clips[:3]]).float()
+    states = [clip.state.part(0, 6).map(lambda values: values[None]) for clip in clips.clips[:3]]
+    network = predictor.network
+    heads = {
+        "delta": MplPredictor(SHAPE, _only(network, "delta"), names=predictor.names, parents=predictor.parents,
+                              offsets=predictor.offsets),
+        "one-shot": MplPredictor(SHAPE, _only(network, "shot"), names=predictor.names, parents=predictor.parents,
+                                 offsets=predictor.offsets),
+    }  # fmt: skip
+    for name, head in heads.items():
+        session = onnxruntime.InferenceSession(file.parent / f"{name}.onnx", providers=["CPUExecutionProvider"])
+        inputs = {"frames": known.numpy(), "condition": np.zeros((3, 9), np.float32)}
+        assert described[name]["inputs"] == {"frames": ["N", 6, 138], "condition": ["N", 9]}
+        (following,) = session.run(None, inputs)
+        frames = following.shape[1]
+        assert described[name]["outputs"] == {"following": ["N", frames, 138]}
+        for row, state in enumerate(states):
+            wanted = pack(head.predict(state, frames), 30.0)[0]
+            torch.testing.assert_close(torch.from_numpy(following[row]), wanted, atol=2e-4, rtol=1e-4)
+
+
+def _only(network: PredictorNetwork, head: str) -> PredictorNetwork:
+    import copy
+
+    kept = copy.copy(network)
+    kept._modules = {**network._modules, {"delta": "shot", "shot": "delta"}[head]: None}
+    return kept
