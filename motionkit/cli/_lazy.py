@@ -124,9 +124,9 @@ class CommandTree(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the default trainer before options that stand without one; ``--help`` alone is the group's own."""
-        if self.default and not ctx.resilient_parsing and not (args and not args[0].startswith("-")):
-            if not {*args} & {"--help", "-h"} or len(args) > 1:
-                args = [self.default, *args]
+        named = bool(args) and not args[0].startswith("-")
+        if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
+            args = [self.default, *args]
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

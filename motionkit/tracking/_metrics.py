@@ -177,14 +177,24 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
         "Jerk of the predicted joints up to the horizon, from the last known frames on, over the truth's; best at 1.",
     ),
     # motionkit pretrain mpl-encoder: probes on the validation clips, each beside what needs no motion
-    ("encoder/skill", "1", "up", "Mean over phase, gait and pose of 1 - error divided by the baseline's; 0 is no better."),
+    (
+        "encoder/skill",
+        "1",
+        "up",
+        "Mean over phase, gait and pose of 1 - error / baseline's error; 0 is no better.",
+    ),
     ("encoder/period_deg", "deg", "down", "Angle between said and true phase of a foot, where the truth is sure."),
     ("encoder/period_deg_constant", "deg", "none", "encoder/period_deg of one phase for all frames."),
     ("encoder/gait_accuracy", "1", "up", "Share of frames whose gait is right."),
     ("encoder/gait_accuracy_prior", "1", "none", "encoder/gait_accuracy of the most frequent gait."),
     ("encoder/gait_balanced", "1", "up", "Mean over the gaits of the share of their frames that are right."),
     ("encoder/gait_balanced_prior", "1", "none", "encoder/gait_balanced of the most frequent gait."),
-    ("encoder/pose_deg", "deg", "down", "Angle between said and true local rotation train.ahead later, mean over joints."),
+    (
+        "encoder/pose_deg",
+        "deg",
+        "down",
+        "Angle of said to true local rotation train.ahead later, mean over joints.",
+    ),
     ("encoder/pose_deg_hold", "deg", "none", "encoder/pose_deg of the pose held."),
     ("encoder/pose_deg_velocity", "deg", "none", "encoder/pose_deg of constant angular velocity."),
     # held-out evaluation: the same prompts and noise before and after

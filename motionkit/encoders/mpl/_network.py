@@ -43,8 +43,8 @@ class MotionEncoder(nn.Module):
     """Turns frames into features, one frame at a time: it remembers nothing.
 
     The soft period has four numbers rather than a wider latent one with a read-out: they are what is trained and
-    measured, so that whoever reads the period of a frozen encoder reads a known quantity. As they are trained by squares,
-    the length of each foot's (sine, cosine) tells how sure the phase is: 1 is certain, 0 unknown.
+    measured, so whoever reads the period of a frozen encoder reads a known quantity. They are trained by squares, so
+    the length of a foot's (sine, cosine) tells how sure its phase is: 1 is certain, 0 unknown.
 
     Args:
         sizes: Shape.
@@ -119,12 +119,12 @@ class MotionEncoder(nn.Module):
 
     def turns(self, hidden: Tensor) -> Tensor:
         """Return the turns to the pose ahead in 6D minus the identity, in deviations: ``[..., J, 6]``."""
-        residual: Tensor = self.pose_head(hidden)
-        return residual.unflatten(-1, (self.joints, 6))
+        residual: Tensor = self.pose_head(hidden).unflatten(-1, (self.joints, 6))
+        return residual
 
     def pose(self, hidden: Tensor, rotations: Tensor) -> Tensor:
         """Return the pose `sizes.ahead` frames ahead, ``[..., J, 3, 3]``, of the current one."""
-        residual = self.turns(hidden) * self.turn_std.unflatten(0, (self.joints, 6))
+        residual: Tensor = self.turns(hidden) * self.turn_std.unflatten(0, (self.joints, 6))
         return matrix_from_6d(residual + matrix_to_6d(torch.eye(3).to(residual))) @ rotations
 
     def misfit(self, names: Sequence[str], fps: float) -> str:

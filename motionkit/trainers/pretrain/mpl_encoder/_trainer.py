@@ -27,6 +27,9 @@ from motionkit.trainers.pretrain.mpl_encoder._settings import PretrainEncoderSet
 from motionkit.trainers.pretrain.mpl_encoder._table import probe_table, probe_verdict
 
 LAST = "encoder-last"
+HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))
+"""The encoder's own figures, without those of the baselines."""
+
 _UNKNOWN = 0.5
 _logger = logging.getLogger("motionkit.pretrain.mpl_encoder")
 
@@ -188,7 +191,7 @@ class PretrainEncoder:
         verdict = probe_verdict(found)
         _logger.info("%s", verdict)
         count = self.counts[1]
-        own = [name for name in found if f"{name}".rpartition("_")[2] not in ("constant", "prior", "hold", "velocity")]
+        own = [name for name in HEADLINES if name in found]
         title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
         return {
             "heldout": {
