@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 import torch
 
+from motionkit.datasets.motions import ClipSet
+from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
 from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
 from motionkit.runs import Run
@@ -63,7 +66,8 @@ class TrainMpl:
         clips = self.data.clips
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
-        self.predictor = _new_predictor(settings, self.data).to(self.device)
+        self._encoder, self._encoder_from = _open_encoder(settings.encoder, clips)
+        self.predictor = _new_predictor(settings, self.data, self._encoder).to(self.device)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -75,6 +79,7 @@ class TrainMpl:
             f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
             "windows": len(train),
             "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self.data.notes),
         }
@@ -82,11 +87,14 @@ class TrainMpl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
-        for note in self.data.notes:
+        for note in (*self.data.notes, f"encoder: {self._encoder_from}."):
             _logger.info("%s", note)
         total = settings.run.num_steps
-        learner = Learner(self.predictor, settings.optim, self._rate(), ema=settings.train.ema)
-        objective = Objective(settings, self._body, self.predictor.network, self.batches)
+        network = self.predictor.network
+        learner = Learner(
+            self.predictor, settings.optim, self._rate(), ema=settings.train.ema, frozen=network.encoder
+        )  # fmt: skip
+        objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
         best, start = Best(), Kept()
         parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
@@ -175,12 +183,12 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
 
 
-def _new_predictor(settings: TrainMplSettings, data: TrainingData) -> MplPredictor:
+def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
     clips, windows = data.clips, data.train
     train = clips.split("train")
     statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
-    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics)
+    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
@@ -189,3 +197,30 @@ def _new_predictor(settings: TrainMplSettings, data: TrainingData) -> MplPredict
         settings.model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),
     )  # fmt: skip
+
+
+def _open_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
+    """Open the encoder that ``--encoder`` names.
+
+    Returns:
+        The encoder, and where it is from, in words.
+
+    Raises:
+        MotionkitError: It was named, and is missing, damaged, or made for other clips.
+    """
+    if name == "none":
+        return None, "none"
+    if name != "auto":
+        encoder = open_encoder(name)
+        if why := encoder.misfit(clips.names, clips.fps):
+            raise MotionkitError(
+                f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
+            )
+        return encoder, name
+    newest = newest_encoder_run()
+    if newest is None:
+        return None, f"none: there is no finished run of {COMMAND} under ./runs"
+    encoder = open_encoder(newest)
+    if why := encoder.misfit(clips.names, clips.fps):
+        return None, f"none: the newest, {newest}, does not fit: {why}"
+    return encoder, f"{newest}, the newest finished run of {COMMAND}"
