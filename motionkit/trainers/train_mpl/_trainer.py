@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from motionkit.datasets.motions import ClipSet
+from motionkit.datasets.motions import ClipSet, cut_windows
 from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
@@ -155,7 +155,11 @@ class TrainMpl:
         if windows is None:
             return {"table": []}
         self.predictor.network.eval()
-        data = EvalData(self.data.clips, windows, self.data.train, self.data.notes)
+        # Baselines look as far ahead as the validation does, which may be further than training windows reach.
+        fitting = cut_windows(
+            self.data.clips.split("train"), past=windows.past, future=windows.future, stride=self.settings.train.stride
+        )
+        data = EvalData(self.data.clips, windows, fitting, self.data.notes)
         validation = Validation.of(self.data.clips, windows)
         command = self.settings.model.command == "path"
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
