@@ -296,10 +296,8 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
     if flag in ("--num-steps", "--learning-rate"):
-        assert (
-            "  why  grpo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, train-mpl have it.\n"
-            in (done.stderr)
-        )
+        trainers = "grpo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, train-mpl"
+        assert f"  why  {trainers} have it.\n" in done.stderr
 
 
 def test_a_command_to_copy_is_not_broken_between_lines(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
