@@ -218,9 +218,15 @@ def test_the_newest_finished_run_is_found(tmp_path: Path, monkeypatch: pytest.Mo
             if name != "without":
                 save_encoder(run.artifact("encoder"), encoder())
             run.finish()
-    with open_run("pretrain mpl-encoder", {"run": {"name": "unfinished"}}) as run:
-        save_encoder(run.artifact("encoder"), encoder())
-    assert peek("runs/pretrain-mpl-encoder/unfinished").status != "done"
+
+    def failing() -> None:
+        with open_run("pretrain mpl-encoder", {"run": {"name": "third"}}) as run:
+            save_encoder(run.artifact("encoder"), encoder())
+            raise ValueError("fails")
+
+    with pytest.raises(ValueError, match="fails"):
+        failing()
+    assert peek("runs/pretrain-mpl-encoder/third").status == "failed"
     newest = newest_encoder_run()
     assert newest is not None
     assert newest.name in ("first", "second")
