@@ -79,6 +79,7 @@ class TrainMpl:
             f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
             "windows": len(train),
             "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self.data.notes),
@@ -190,15 +191,16 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
 def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
     clips, windows = data.clips, data.train
     train = clips.split("train")
-    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
+    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
-    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics, encoder)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
         network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
     return MplPredictor(
-        settings.model, network, names=clips.names, parents=clips.parents,
+        model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),
     )  # fmt: skip
 
