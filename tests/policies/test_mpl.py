@@ -32,7 +32,7 @@ from motionkit.policies.mpl.api import (
 )
 from motionkit.policies.mpl.runtime import Predictor
 
-SMALL = PredictorSettings(width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
+SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ class Trunk(nn.Module):
     def __init__(self, settings: PredictorSettings, joints: int, *, period: bool = False) -> None:
         super().__init__()
         width = settings.width
-        self.dropout = settings.dropout
+        self.dropout = settings.dropout or 0.0
         self.read = nn.Linear(reading_width(joints, len(settings.lags)), width)
         self.norm = nn.LayerNorm(width)
         self.attention: WindowAttention | None = None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from motionkit.datasets.motions import ClipSet
+from motionkit.datasets.motions import ClipSet, cut_windows
 from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
@@ -79,6 +79,7 @@ class TrainMpl:
             f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
             "windows": len(train),
             "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self.data.notes),
@@ -155,7 +156,11 @@ class TrainMpl:
         if windows is None:
             return {"table": []}
         self.predictor.network.eval()
-        data = EvalData(self.data.clips, windows, self.data.train, self.data.notes)
+        # Baselines look as far ahead as the validation does, which may be further than training windows reach.
+        fitting = cut_windows(
+            self.data.clips.split("train"), past=windows.past, future=windows.future, stride=self.settings.train.stride
+        )
+        data = EvalData(self.data.clips, windows, fitting, self.data.notes)
         validation = Validation.of(self.data.clips, windows)
         command = self.settings.model.command == "path"
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
@@ -186,15 +191,16 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
 def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
     clips, windows = data.clips, data.train
     train = clips.split("train")
-    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
+    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
-    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics, encoder)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
         network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
     return MplPredictor(
-        settings.model, network, names=clips.names, parents=clips.parents,
+        model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),
     )  # fmt: skip
 
