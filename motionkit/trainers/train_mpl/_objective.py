@@ -65,13 +65,16 @@ class Objective:
         self._adaptive.settle()
         return self._adaptive.metrics()
 
-    def backward(self, batch: WindowBatch, step: int, number: int, *, share: float) -> dict[str, float]:
+    def backward(
+        self, batch: WindowBatch, step: int, number: int, *, shots: WindowBatch | None, share: float
+    ) -> dict[str, float]:
         """Add the gradients of one batch.
 
         Args:
             batch: Windows.
             step: Number of the update, from 1.
             number: Number of the batch in the update.
+            shots: Windows of the one-shot head, where there is one.
             share: Part of the update that the batch is.
 
         Returns:
@@ -97,8 +100,8 @@ class Objective:
                 weighted["freerun"] = values.freerun_weight * total
                 metrics |= {} if weighted.keys() > {"freerun"} else _logged(free)
                 metrics["loss/freerun"] = float(total.detach())
-        if self._network.shot is not None:
-            shot = self._shot(self._network.shot, batch, values, generator)
+        if self._network.shot is not None and shots is not None:
+            shot = self._shot(self._network.shot, shots, values, generator)
             for name, value in shot.items():
                 weighted[name] = weighted.get(name, 0.0) + values.weights[name] * value
             metrics["loss/one_shot"] = float(_total(shot, values).detach())

@@ -61,8 +61,10 @@ class TrainMpl:
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
             seed=settings.seed, device=self.device,
         )  # fmt: skip
-        steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
-        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        epochs = settings.epochs(self.batches.per_epoch)
+        steps = settings.run.num_steps or epochs * self.batches.per_epoch
+        lasts = {"epochs": epochs, "num_steps": steps}
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
@@ -78,6 +80,7 @@ class TrainMpl:
             "clips": f"{len(train.offsets)} to train on, {0 if self.data.val is None else len(self.data.val.offsets)} "
             f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
             "windows": len(train),
+            "epochs": self.settings.run.epochs,
             "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
             "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
@@ -140,8 +143,11 @@ class TrainMpl:
         total: dict[str, float] = {}
         draws = self.batches.generator("augmentation", step)
         for number, batch in enumerate(batches):
-            changed = self._augment(batch, draws)
-            metrics = objective.backward(changed, step, number, share=1 / len(batches))
+            shots = self.batches.drawn(self.settings.train.shot_batches, draws) if self.predictor.network.shot else None
+            metrics = objective.backward(
+                self._augment(batch, draws), step, number,
+                shots=None if shots is None else self._augment(shots, draws), share=1 / len(batches),
+            )  # fmt: skip
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
         return total | objective.settle() | learner.descend(step - 1)
 
