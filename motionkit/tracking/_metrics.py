@@ -176,6 +176,10 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
         "none",
         "Jerk of the predicted joints up to the horizon, from the last known frames on, over the truth's; best at 1.",
     ),
+    # motionkit train-mpl: its schedule
+    ("teacher/share", "1", "none", "Share of the frames that are predicted from the true frame before."),
+    ("freerun/horizon", "frames", "none", "Frames of the free run whose loss is minimised."),
+    ("freerun/weight", "1", "none", "Weight of the loss of the free run."),
     # held-out evaluation: the same prompts and noise before and after
     ("heldout/reward/mean", "1", "up", "Reward on held-out prompts, evaluation sampler, paired noise."),
     ("heldout/reward/delta", "1", "up", "heldout/reward/mean minus its value before training."),
