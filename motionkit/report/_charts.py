@@ -54,7 +54,7 @@ _CHARTS = (
         "Roughness of the motion: far above the start it trembles, far below it has all but stopped.",
     ),
     _Chart(
-        "Skill",
+        "Skill while training",
         {"skill": "mpl/skill"},
         "Free runs on validation clips, mean over the horizons; 0 is no better than holding the last pose.",
         zero=True,
