@@ -127,7 +127,7 @@ class TrainMpl:
             final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}
         self.predictor.load_tensors(best.tensors or final)
         self.predictor.save(run.artifact(ARTIFACT))
-        return self._finish(start.values, best)
+        return self._finish(run, start.values, best)
 
     def _rate(self) -> Rate:
         """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
@@ -156,8 +156,8 @@ class TrainMpl:
         with learner.averaged():
             return validation.measure(self.predictor, command=self.settings.model.command == "path")
 
-    def _finish(self, before: Mapping[str, Any], best: Best) -> dict[str, object]:
-        """Measure the kept weights beside all baselines."""
+    def _finish(self, run: Run, before: Mapping[str, Any], best: Best) -> dict[str, object]:
+        """Measure the kept weights beside all baselines, and keep some predictions to look at."""
         windows = self.data.val
         if windows is None:
             return {"table": []}
@@ -171,11 +171,12 @@ class TrainMpl:
         command = self.settings.model.command == "path"
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
         found = evaluate(
-            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title
+            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
+            keep=lambda shown: shown.keep(run),
         )  # fmt: skip
         skill = sum(found["rows"]["model"]["skill"].values()) / len(validation.horizons.keys)
         _logger.info("%s", found["closing"][-1])
-        count = len(windows)
+        count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in found["rows"]["model"]["geo_deg"].items():
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
@@ -185,6 +186,8 @@ class TrainMpl:
             "table": found["table"],
             "rows": found["rows"],
             "free_teacher_ratio": found["free_teacher_ratio"],
+            "worst_clips": found["worst_clips"],
+            "best_baseline": found["best_baseline"],
             "verdict": found["closing"][-1],
             "best_step": best.step,
         }
