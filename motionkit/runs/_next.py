@@ -23,6 +23,8 @@ def next_commands(info: RunInfo) -> list[str]:
     for part, reward in (("tmr", "tmr-dense"), ("evaluator", "mdm-dense")):
         if (info.directory / part).is_dir() and info.status == "done":
             lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
+    if (info.directory / "encoder").is_dir() and info.status == "done":
+        lines.append(shlex.join(["motionkit", "train-mpl", "--encoder", folder, *_same_clips(info)]))
     resume = resume_line(info.command, info.directory)
     if info.status != "done":
         return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]
@@ -47,3 +49,10 @@ def _after_predictor(info: RunInfo) -> list[str]:
         lines.append([_PREDICTOR, *again, "--epochs", str(2 * epochs)])
     lines += [["tune-bayes", *again], ["report", folder]]
     return [shlex.join(["motionkit", *line]) for line in lines]
+
+
+def _same_clips(info: RunInfo) -> list[str]:
+    """Return the options that give another command the clips of a run, at its rate."""
+    data, fps = info.config.get("data"), info.config.get("fps")
+    words = [word for name in data if name != "starter" for word in ("--data", str(name))] if data else []
+    return [*words, *(["--fps", f"{fps:g}"] if isinstance(fps, (int, float)) and fps != 30 else [])]
