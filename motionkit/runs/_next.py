@@ -34,13 +34,6 @@ def next_commands(info: RunInfo) -> list[str]:
     return [*lines, shlex.join(["motionkit", "runs", "show", folder])]
 
 
-def _same_clips(info: RunInfo) -> list[str]:
-    """Return the options that give another command the clips of a run, at its rate."""
-    data, fps = info.config.get("data"), info.config.get("fps")
-    words = [word for name in data if name != "starter" for word in ("--data", str(name))] if data else []
-    return [*words, *(["--fps", f"{fps:g}"] if isinstance(fps, (int, float)) and fps != 30 else [])]
-
-
 def _after_predictor(info: RunInfo) -> list[str]:
     """Return lines for a motion predictor.
 
@@ -56,3 +49,10 @@ def _after_predictor(info: RunInfo) -> list[str]:
         lines.append([_PREDICTOR, *again, "--epochs", str(2 * epochs)])
     lines += [["tune-bayes", *again], ["report", folder]]
     return [shlex.join(["motionkit", *line]) for line in lines]
+
+
+def _same_clips(info: RunInfo) -> list[str]:
+    """Return the options that give another command the clips of a run, at its rate."""
+    data, fps = info.config.get("data"), info.config.get("fps")
+    words = [word for name in data if name != "starter" for word in ("--data", str(name))] if data else []
+    return [*words, *(["--fps", f"{fps:g}"] if isinstance(fps, (int, float)) and fps != 30 else [])]
