@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, TrainerSettings, split_commas
+from motionkit.config import Cli, EpochRunSettings, Foreign, Group, OptimSettings, Preset, TrainerSettings, split_commas
 from motionkit.policies.mpl import PredictorSettings
+from motionkit.trainers.train_mpl._guide_config import translate
+from motionkit.trainers.train_mpl._preset import Size, find_preset
 from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
@@ -161,6 +163,12 @@ class TrainMplSettings(TrainerSettings):
     init: Annotated[Path | None, Cli("--init")] = Field(
         None, description="Run, checkpoint or file whose weights are taken where they fit."
     )
+    bundle: Path | None = Field(
+        None, description="The guide's norm_template.json: compared with the clips; its scale of turns is taken."
+    )
+    preset: Annotated[Size | None, Cli("--preset")] = Field(
+        None, description="The guide's sizes: small below 1000 frames, medium to 10000, large above."
+    )
     model: PredictorSettings = PredictorSettings()
     train: WindowSettings = WindowSettings()
     teacher: TeacherSettings = TeacherSettings()
@@ -171,7 +179,19 @@ class TrainMplSettings(TrainerSettings):
     augmentation: AugmentationSettings = AugmentationSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, betas=(0.9, 0.99), warmup_steps=30)
 
-    @model_validator(mode="after")
-    def _stages_follow(self) -> Self:
-        refuse_gaps(self.stages, self.run.epochs)
-        return self
+    @field_validator("stages")
+    @classmethod
+    def _stages_follow(cls, stages: tuple[Stage, ...], others: ValidationInfo) -> tuple[Stage, ...]:
+        if (run := others.data.get("run")) is not None:
+            refuse_gaps(stages, run.epochs)
+        return stages
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return one of the guide's sizes where it is asked for; see `Settings.preset_of`."""
+        return find_preset(given.get("preset"))
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``exp_phase_mpl.json`` means; see `Settings.translate`."""
+        return translate(table, path, cls.model_fields)
