@@ -26,7 +26,7 @@ from motionkit import plugins
 from motionkit.cli import raw_arguments
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._streams import aside
-from motionkit.cli._table import TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.cli._table import DEFAULTS, TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.errors import MotionkitError
 
 Register = Callable[[typer.Typer], None]
@@ -116,9 +116,18 @@ class CommandTree(TyperGroup):
 
     Attributes:
         prefix: Dotted prefix of the trainers below; empty at the root.
+        default: The trainer that runs when none is named; empty: help is shown.
     """
 
     prefix = ""
+    default = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default trainer before options that stand without one; ``--help`` alone is the group's own."""
+        named = bool(args) and not args[0].startswith("-")
+        if self.default and not named and args not in (["--help"], ["-h"]) and not ctx.resilient_parsing:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the list of commands."""
@@ -233,15 +242,19 @@ def _trainer(name: str) -> Register:
 
 
 def _subtree(prefix: str, name: str) -> TyperGroup:
+    default = DEFAULTS.get(prefix, "")
+    if f"{prefix}.{default}" not in _trainer_entries():
+        default = ""
     app = typer.Typer(
         name=name,
-        cls=type("Tree", (CommandTree,), {"prefix": f"{prefix}."}),
+        cls=type("Tree", (CommandTree,), {"prefix": f"{prefix}.", "default": default}),
         add_completion=False,
-        no_args_is_help=True,
+        no_args_is_help=not default,
     )
     summary = _summary(prefix)
+    said = f"{summary}\n\nWithout a model it is motionkit {prefix} {default}." if default else summary
 
-    @app.callback(help=summary)
+    @app.callback(help=said)
     def group() -> None: ...
 
     command = build_command(app)

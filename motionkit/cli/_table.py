@@ -51,6 +51,7 @@ TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
     "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
     "pretrain": "Train a model from data.",
+    "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",
     "pretrain.tmr": "Train a text-motion retrieval model.",
     "pretrain.t2m-evaluator": "Train an evaluator of text-to-motion.",
@@ -60,6 +61,10 @@ TRAINER_SUMMARIES = {
 def rows() -> list[CommandRow]:
     """Return the commands whose module is there."""
     return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
+
+
+DEFAULTS = {"pretrain": "mpl-encoder"}
+"""Trainers that a prefix alone means, as the training guides do."""
 
 
 def module_exists(name: str) -> bool:

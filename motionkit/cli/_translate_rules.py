@@ -202,6 +202,14 @@ def _evaluation(draft: Draft) -> None:
     draft.changes.append(("evaluator", "t2m and glove, here", "the starter's"))
 
 
+def _encoder(draft: Draft) -> None:
+    """Name the run in place of the file in it: the guides' ``DIR/best_encoder.pt`` is here the run that has it best."""
+    for place, (key, words) in enumerate(draft.flags):
+        if words[0] == "--encoder" and words[-1].endswith(".pt"):
+            folder = words[-1].replace("\\", "/").rpartition("/")[0]
+            draft.flags[place] = (key, ("--encoder", folder or "RUN"))
+
+
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
     """Leave out options; `why` is empty when their value changes nothing."""
     for name in names:
@@ -223,5 +231,6 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "compose": (_compose,),
     "profile": (_profile,),
     "eval text-to-motion": (_dataset, _evaluation),
+    "train-mpl": (_encoder,),
 }
 """The rules of each command; what they leave is translated by the table."""

@@ -4,6 +4,7 @@ from motionkit.rigs._bodymap import BodyMap, body_height, map_body, to_body
 from motionkit.rigs._contacts import ContactSpec, contact_score, find_feet, soft_contacts
 from motionkit.rigs._facing import body_yaw
 from motionkit.rigs._flips import count_flips
+from motionkit.rigs._gait import GAITS, leg_length, soft_gait
 from motionkit.rigs._kit import body_to_kit, kit_bones
 from motionkit.rigs._period import soft_period
 from motionkit.rigs._rest import RestRig, rest_rig
@@ -11,6 +12,7 @@ from motionkit.rigs._solve import Solved, solve
 from motionkit.rigs._solve_bones import fit_rig
 
 __all__ = [
+    "GAITS",
     "BodyMap",
     "ContactSpec",
     "RestRig",
@@ -23,9 +25,11 @@ __all__ = [
     "find_feet",
     "fit_rig",
     "kit_bones",
+    "leg_length",
     "map_body",
     "rest_rig",
     "soft_contacts",
+    "soft_gait",
     "soft_period",
     "solve",
     "to_body",

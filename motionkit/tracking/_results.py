@@ -16,7 +16,16 @@ Tone = Literal["good", "bad", ""]
 
 _ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
-_LABELS = {"loss": "held-out loss", "retrieval/t2m/r3_32": "R@3 of 32", "retrieval/t2m/r3": "R@3 of all"}
+_LABELS = {
+    "loss": "held-out loss",
+    "retrieval/t2m/r3_32": "R@3 of 32",
+    "retrieval/t2m/r3": "R@3 of all",
+    "encoder/skill": "skill over the baselines",
+    "encoder/period_deg": "phase error",
+    "encoder/gait_accuracy": "gait accuracy",
+    "encoder/gait_balanced": "balanced gait accuracy",
+    "encoder/pose_deg": "error of the pose ahead",
+}
 _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 

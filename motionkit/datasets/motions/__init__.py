@@ -1,13 +1,12 @@
 """Clips with rotations for the motion predictor: read from files or made by the starter, of one skeleton."""
 
-from motionkit.datasets.motions._clips import GAITS, ClipSet, StateClip, clip_set, motion_state
+from motionkit.datasets.motions._clips import ClipSet, StateClip, clip_set, motion_state
 from motionkit.datasets.motions._open import open_clip_set
 from motionkit.datasets.motions._read import read_clip_set
 from motionkit.datasets.motions._starter import starter_clip_set
 from motionkit.datasets.motions._windows import Windows, cut_windows
 
 __all__ = [
-    "GAITS",
     "ClipSet",
     "StateClip",
     "Windows",

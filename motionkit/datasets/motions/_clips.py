@@ -18,12 +18,9 @@ from motionkit.motion import Clip, JointMotion, Motion
 from motionkit.motion._motion import END
 from motionkit.motion.corpus._ids import complete_splits
 from motionkit.motion.prediction import MotionState
-from motionkit.rigs import body_yaw, find_feet, soft_contacts
+from motionkit.rigs import GAITS, body_yaw, find_feet, soft_contacts
 
 _UNKNOWN = 0.5
-
-GAITS = ("idle", "walk", "run", "jump")
-"""Gaits, in the order of every array of them."""
 
 
 @dataclass(frozen=True)

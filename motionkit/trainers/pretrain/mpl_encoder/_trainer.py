@@ -1,0 +1,205 @@
+"""`motionkit pretrain mpl-encoder`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from motionkit import weights
+from motionkit.datasets.motions import open_clip_set
+from motionkit.encoders.mpl import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit.runs import Run
+from motionkit.trainers._best import Best
+from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
+from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
+from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
+from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, probe
+from motionkit.trainers.pretrain.mpl_encoder._settings import PretrainEncoderSettings
+from motionkit.trainers.pretrain.mpl_encoder._table import probe_table, probe_verdict
+
+LAST = "encoder-last"
+HEADLINES = tuple(f"encoder/{name}" for name in ("skill", "period_deg", "gait_accuracy", "gait_balanced", "pose_deg"))
+"""The encoder's own figures, without those of the baselines."""
+
+_UNKNOWN = 0.5
+_logger = logging.getLogger("motionkit.pretrain.mpl_encoder")
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The encoder as a `Learner` trains it."""
+
+    network: MotionEncoder
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        weights.load_strict(self.network, dict(tensors), "the checkpoint")
+
+
+class PretrainEncoder:
+    """Trains a motion encoder; see `motionkit.trainers.base.Trainer`.
+
+    Frames are drawn from all training clips. The encoder that was best on the validation clips becomes
+    ``RUN/encoder``, the last one ``RUN/encoder-last``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "data", "fps", "model", "train", "loss", "optim", "seed", "run.epochs", "run.num_steps",
+    )  # fmt: skip
+
+    def __init__(self, settings: PretrainEncoderSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Read the clips and build the encoder.
+
+        Raises:
+            MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"))
+        chosen = clips.split("train")
+        held_out = [clip for clip in clips.clips if clip.split == "val"]
+        model, train = settings.model, settings.train
+        ahead = max(1, round(train.ahead * clips.fps))
+        sizes = EncoderSizes(model.width, model.layers, model.history, ahead, model.dropout)
+        frames = frames_of(clips, chosen, history=sizes.history, ahead=ahead, period=train.period)
+        self.frames = frames.to(self.device)
+        self.held_out: Frames | None = None
+        self.notes = [*clips.notes]
+        if held_out:
+            found = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
+            self.held_out = found.to(self.device)
+        else:
+            self.notes.append("no clip is for validation: the last encoder is kept, and nothing is measured.")
+        if not bool(frames.confidence.any()):
+            self.notes.append("no training clip has foot contacts: there is no period to learn.")
+        self.counts = len(chosen), len(held_out)
+        self.labelled = sum(clip.gait is not None for clip in chosen)
+        torch.manual_seed(settings.seed)
+        rotations = [clip.state.rotations for clip in chosen]
+        scales = Scales.of([frames.features], rotations, ahead)
+        self.encoder = MotionEncoder(sizes, clips.names, clips.fps, scales).to(self.device)
+        self.batches = FrameBatches(
+            len(frames), train.batch_size * train.stretch, self.encoder.inputs,
+            noise=train.noise_std, hide=train.hide_contacts, seed=settings.seed,
+        )  # fmt: skip
+        steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        labelled = "of contacts and speed" if not self.labelled else f"{self.labelled} clips say theirs"
+        return {
+            "model": "mpl-encoder",
+            "parameters": sum(parameter.numel() for parameter in self.encoder.parameters()),
+            "clips": f"{self.counts[0]} to train on, {self.counts[1]} to validate, {self.encoder.joints} joints, "
+            f"{self.clips.fps:g} fps",
+            "frames": len(self.frames),
+            "gait": labelled,
+            "steps": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "device": describe_device(self.device),
+            "notes": list(self.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, encoder = self.settings, self.encoder
+        for note in self.notes:
+            _logger.info("%s", note)
+        total, every = settings.run.num_steps, settings.train.val_every
+        optim = settings.optim
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
+        learner = Learner(_Model(encoder), optim, rate)
+        self.baseline = Baseline.of(self.frames)
+        self.gait_weights = gait_weights(self.frames.gait)
+        best, start = Best(), Kept()
+        parts: Parts = {**learner.parts(), "best": best, "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        else:
+            start.values = self._probe()
+        save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            metrics = self._step(learner, step)
+            epoch, place = divmod(step, self.batches.per_epoch)
+            if self.held_out is not None and (step == total or (every and not place and epoch % every == 0)):
+                found = self._probe()
+                metrics |= found
+                if best.offer(found["encoder/skill"], step, encoder.state_dict()):
+                    _logger.info("step %d: skill %.3f, the best so far", step, best.value)
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        save_encoder(run.artifact(LAST), encoder, extra={"step": total})
+        if best.tensors:
+            encoder.load_state_dict(best.tensors)
+        found = self._probe()
+        kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
+        save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
+        return self._finish(start.values, found, best.step or total)
+
+    def _probe(self) -> dict[str, float]:
+        if self.held_out is None:
+            return {}
+        return probe(self.encoder.eval(), self.held_out, self.baseline)
+
+    def _step(self, learner: Learner, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        encoder, frames, loss = self.encoder.train(), self.frames, self.settings.loss
+        draw = self.batches(step)
+        index = draw.index.to(self.device)
+        inputs = frames.inputs(index)
+        inputs[:, :FEET] = inputs[:, :FEET].masked_fill(draw.hidden.to(self.device)[:, None], _UNKNOWN)
+        noise = None if draw.noise is None else draw.noise.to(self.device)
+        with autocast(self.device, self.settings.precision):
+            hidden = encoder(inputs, noise=noise)
+            period, gait, turns = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+        parts = {
+            "period": period_loss(period.float(), frames.period[index], frames.confidence[index]),
+            "gait": gait_loss(gait.float(), frames.gait[index], self.gait_weights),
+            "pose": pose_loss(turns.float(), frames.turns[index], encoder.turn_std, frames.has_pose[index]),
+        }
+        total = torch.stack([value * float(getattr(loss, name)) for name, value in parts.items()]).sum()
+        total.backward()
+        moved = learner.descend(step - 1)
+        named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
+        return {
+            "loss/total": float(total.detach()), **named, **moved, "data/epoch": step / self.batches.per_epoch,
+        }  # fmt: skip
+
+    def _finish(self, before: Mapping[str, float], found: Mapping[str, float], step: int) -> dict[str, object]:
+        if not found:
+            return {"table": [], "best_step": step}
+        verdict = probe_verdict(found)
+        _logger.info("%s", verdict)
+        count = self.counts[1]
+        own = [name for name in HEADLINES if name in found]
+        title = f"Probes on {count} validation clips, {0 if self.held_out is None else len(self.held_out)} frames"
+        return {
+            "heldout": {
+                name: {"before": before[name], "after": found[name], "delta": found[name] - before[name], "n": count}
+                for name in own
+            },
+            "metrics": dict(found),
+            "table": probe_table(found, title),
+            "verdict": verdict,
+            "best_step": step,
+        }
