@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from motionkit.motion.frames import nearest_finite
-from motionkit.player._sides import Side, head_joint, sides
 from motionkit.player._track import PlayerTrack
+from motionkit.rigs import Side, head_joint, sides
 from motionkit.rigs._roles import find_roles
 
 PERSON = 1.7

@@ -8,6 +8,7 @@ from motionkit.rigs._gait import GAITS, leg_length, soft_gait
 from motionkit.rigs._kit import body_to_kit, kit_bones
 from motionkit.rigs._period import soft_period
 from motionkit.rigs._rest import RestRig, rest_rig
+from motionkit.rigs._sides import Side, head_joint, mirror_order, sides
 from motionkit.rigs._solve import Solved, solve
 from motionkit.rigs._solve_bones import fit_rig
 
@@ -16,6 +17,7 @@ __all__ = [
     "BodyMap",
     "ContactSpec",
     "RestRig",
+    "Side",
     "Solved",
     "body_height",
     "body_to_kit",
@@ -24,10 +26,13 @@ __all__ = [
     "count_flips",
     "find_feet",
     "fit_rig",
+    "head_joint",
     "kit_bones",
     "leg_length",
     "map_body",
+    "mirror_order",
     "rest_rig",
+    "sides",
     "soft_contacts",
     "soft_gait",
     "soft_period",

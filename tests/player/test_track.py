@@ -8,8 +8,7 @@ from motionkit.motion import HUMANML, KIT, feature_layout
 from motionkit.motion._motion import JointMotion
 from motionkit.player import PlayerTrack, track_of
 from motionkit.player._figure import figure_of
-from motionkit.player._sides import head_joint, sides
-from motionkit.rigs import body_to_kit, solve
+from motionkit.rigs import body_to_kit, head_joint, sides, solve
 from motionkit.starter import generate
 
 from .figures import track, walking

@@ -44,6 +44,15 @@ class PredictorNetwork(nn.Module):
         """Known frames that are needed at least."""
         return max(self.settings.lag_frames(self.fps)) + 1
 
+    @property
+    def last_shared(self) -> Tensor:
+        """Weight of the last layer that all losses of a head depend on."""
+        head = self.delta if self.delta is not None else self.shot
+        assert head is not None
+        layer = head.trunk.layers[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer.weight
+
     def free_run(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
         """Predict frames that read no true frame after the known ones.
 

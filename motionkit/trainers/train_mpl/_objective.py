@@ -1,17 +1,22 @@
-"""What an update minimises: a pass with teacher forcing, and a free run."""
+"""What an update minimises: a pass with teacher forcing, a free run, and a shot of all frames at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from motionkit.evaluation.mpl import Body
 from motionkit.policies.mpl.api import Course, Delta, OneShot, Predicted, PredictorNetwork, roll_out, teach
 from motionkit.trainers._state import Parts
+from motionkit.trainers.train_mpl._adaptive import build_adaptive
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
-from motionkit.trainers.train_mpl._data import TrainingData
-from motionkit.trainers.train_mpl._settings import TrainMplSettings
+from motionkit.trainers.train_mpl._settings import GROUPS, TrainMplSettings
+from motionkit.trainers.train_mpl._values import Values, values_at
+from motionkit.trainers.train_mpl.losses import Frames, JointLoss, Skeleton, frame_weights, group_shares
+
+_SHARES = "loss_group"
 
 
 class Objective:
@@ -19,20 +24,29 @@ class Objective:
 
     Args:
         settings: All settings.
-        data: Clips.
+        body: The skeleton.
         network: What is trained.
         batches: Counts epochs, and draws random numbers.
     """
 
     def __init__(
-        self, settings: TrainMplSettings, data: TrainingData, network: PredictorNetwork, batches: WindowBatches
+        self, settings: TrainMplSettings, body: Body, network: PredictorNetwork, batches: WindowBatches
     ) -> None:
-        self._settings, self._data, self._network, self._batches = settings, data, network, batches
-        self._scale = network.pose_std
+        self._settings, self._network, self._batches = settings, network, batches
+        root = network.pose_std[6 * network.joints :][:4]
+        self._joint = JointLoss(settings.loss, Skeleton(body.parents, body.limbs, body.feet, body.fps, root))
+        self._adaptive = build_adaptive(settings.adaptive, _weighted_terms(settings, network), batches.per_epoch)
 
     def parts(self) -> Parts:
         """Return what a checkpoint holds of it."""
-        return {}
+        return {} if self._adaptive is None else {"adaptive": self._adaptive}
+
+    def settle(self) -> dict[str, float]:
+        """Change adaptive weights, once all batches of an update have their gradients; returns metrics."""
+        if self._adaptive is None:
+            return {}
+        self._adaptive.settle()
+        return self._adaptive.metrics()
 
     def backward(self, batch: WindowBatch, step: int, number: int, *, share: float) -> dict[str, float]:
         """Add the gradients of one batch.
@@ -47,47 +61,68 @@ class Objective:
             Metrics.
         """
         generator = self._batches.generator("losses", step * 1024 + number)
-        epoch = (step - 1) / self._batches.per_epoch
-        settings = self._settings
-        end = settings.run.epochs * 0.6
-        rise = min(1.0, epoch / end)
-        horizon = round(
-            settings.freerun.first_horizon + (settings.freerun.horizon - settings.freerun.first_horizon) * rise
-        )
-        forced = max(0.0, 1.0 - epoch / (settings.run.epochs * 0.65))
-        loss = batch.truth.heights.new_zeros(())
-        found: dict[str, float] = {}
-        if self._network.delta is not None:
-            teacher, found = self._delta(self._network.delta, batch, settings.teacher.frames, forced, generator)
-            free, _ = self._delta(self._network.delta, batch, horizon, 0.0, generator)
-            loss = loss + teacher + settings.freerun.weight * free
-            found["loss/freerun"] = float(free.detach())
+        values = values_at(self._settings, (step - 1) / self._batches.per_epoch)
+        weighted: dict[str, Tensor] = {}
+        metrics: dict[str, float] = {}
+        if (delta := self._network.delta) is not None:
+            metrics |= {
+                "teacher/share": values.teacher,
+                "freerun/weight": values.freerun_weight,
+                "freerun/horizon": values.freerun_horizon,
+            }
+            if (weight := self._settings.teacher.weight) > 0:
+                taught = self._delta(delta, batch, self._settings.teacher.frames, values.teacher, values, generator)
+                weighted |= {name: weight * values.weights[name] * value for name, value in taught.items()}
+                metrics |= _logged(taught)
+            if values.freerun_weight > 0:
+                free = self._delta(delta, batch, values.freerun_horizon, 0.0, values, generator)
+                total = _total(free, values)
+                weighted["freerun"] = values.freerun_weight * total
+                metrics |= {} if weighted.keys() > {"freerun"} else _logged(free)
+                metrics["loss/freerun"] = float(total.detach())
         if self._network.shot is not None:
-            shot, _ = self._shot(self._network.shot, batch, generator)
-            loss = loss + shot
-            found["loss/one_shot"] = float(shot.detach())
+            shot = self._shot(self._network.shot, batch, values, generator)
+            for name, value in shot.items():
+                weighted[name] = weighted.get(name, 0.0) + values.weights[name] * value
+            metrics["loss/one_shot"] = float(_total(shot, values).detach())
+        if self._adaptive is None:
+            loss = torch.stack(list(weighted.values())).sum()
+        else:
+            loss = self._adaptive.total(weighted, self._network.last_shared)
+            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
+            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
         (share * loss).backward()
-        return {"loss/total": float(loss.detach()), **found}
+        shares = group_shares({name: float(value.detach()) for name, value in weighted.items()})
+        metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
+        return {"loss/total": float(loss.detach()), **metrics}
 
     def _delta(
-        self, network: Delta, batch: WindowBatch, frames: int, forced: float, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]:
-        settings = self._settings
+        self,
+        network: Delta,
+        batch: WindowBatch,
+        frames: int,
+        forced: float,
+        values: Values,
+        generator: torch.Generator,
+    ) -> dict[str, Tensor]:
+        """Return the losses of frames that are predicted one by one, a share of them from true frames."""
         start, part = _part(batch, frames, generator)
         course = self._course(batch, start, network.ahead, part.truth.frames, generator)
-        noise = settings.augmentation.noise_std
+        noise = self._settings.augmentation.noise_std
         if forced >= 1.0:
             predicted = teach(network, part.known, part.truth, course=course, noise=noise)
         else:
-            keep = torch.rand(len(start), part.truth.frames, generator=generator).to(start.device) < forced
+            drawn = torch.rand(len(start), part.truth.frames, generator=generator).to(start.device)
             predicted = roll_out(
-                network, part.known, part.truth.frames, course=course, truth=part.truth, forced=keep, noise=noise
-            )
-        return self._joint(predicted, part, part.mask())
+                network, part.known, part.truth.frames, course=course, truth=part.truth, forced=drawn < forced,
+                noise=noise,
+            )  # fmt: skip
+        return self._losses(predicted, part, values, fade=self._settings.freerun.fade)
 
     def _shot(
-        self, network: OneShot, batch: WindowBatch, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]:
+        self, network: OneShot, batch: WindowBatch, values: Values, generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Return the losses of all frames at once."""
         start, part = _part(batch, network.frames, generator)
         course = self._course(batch, start, network.ahead, network.frames, generator)
         condition = None
@@ -95,7 +130,13 @@ class Objective:
             here = part.truth.steps.new_zeros(len(start), 2)
             condition = course.at(here, here[:, 0], 0)
         predicted = network(part.known, condition, noise=self._settings.augmentation.noise_std)
-        return self._joint(predicted.first(part.truth.frames), part, part.mask())
+        return self._losses(predicted.first(part.truth.frames), part, values, fade=0.0)
+
+    def _losses(self, predicted: Predicted, part: WindowBatch, values: Values, *, fade: float) -> dict[str, Tensor]:
+        last = part.known.part(part.known.frames - 1)
+        weights = frame_weights(part.mask(), fade)
+        frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known)
+        return self._joint(frames, values.weights)
 
     def _course(
         self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator
@@ -107,25 +148,14 @@ class Objective:
         path = batch.steps_from(start, frames + max(ahead))
         return Course(path, ahead, given=given if command == "both" else None)
 
-    def _joint(self, predicted: Predicted, part: WindowBatch, mask: Tensor) -> tuple[Tensor, dict[str, float]]:
-        state, truth = predicted.state, part.truth
-        away = ((state.rotations - truth.rotations).square().sum((-1, -2)) + 1e-6).sqrt() / 2**0.5
-        count = mask.sum().clamp_min(1)
-        geo = torch.where(mask, away.mean(-1), 0).sum() / count
-        net = self._network
-        start = 6 * net.joints
-        scale = self._scale[start : start + 4]
-        steps = ((state.steps - truth.steps) * net.fps / scale[:3]).abs().mean(-1)
-        heights = ((state.heights - truth.heights) / scale[3]).abs()
-        root = torch.where(mask, steps + heights, 0).sum() / count
-        feet = torch.where(mask, (state.contacts - truth.contacts).abs().mean(-1), 0).sum() / count
-        loss = self._settings.loss
-        total = loss.rot_geo * geo + loss.root * root + loss.contacts * feet
-        return total, {
-            "loss/rot_geo": float(geo.detach()),
-            "loss/root": float(root.detach()),
-            "loss/contacts": float(feet.detach()),
-        }
+
+def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
+    """Return the losses that have a weight in every epoch: those that an adaptive method may balance."""
+    epochs = [values_at(settings, float(epoch)) for epoch in range(settings.run.epochs)]
+    found = [name for name in GROUPS if name != "freerun" and all(one.weights[name] > 0 for one in epochs)]
+    if network.delta is not None and all(one.freerun_weight > 0 for one in epochs):
+        found.append("freerun")
+    return [name for name in found if name != "latent_consistency"]
 
 
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
@@ -135,3 +165,11 @@ def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[
     drawn = torch.rand(len(latest), generator=generator).to(latest.device)
     start = (drawn * (latest + 1)).long().clamp_max(batch.truth.frames - frames)
     return start, batch.later(start, frames)
+
+
+def _total(parts: Mapping[str, Tensor], values: Values) -> Tensor:
+    return torch.stack([values.weights[name] * value for name, value in parts.items()]).sum()
+
+
+def _logged(parts: Mapping[str, Tensor]) -> dict[str, float]:
+    return {f"loss/{name}": float(value.detach()) for name, value in parts.items() if name in GROUPS}

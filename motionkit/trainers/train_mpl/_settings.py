@@ -12,9 +12,18 @@ from motionkit.config import Cli, EpochRunSettings, Foreign, Group, OptimSetting
 from motionkit.policies.mpl import PredictorSettings
 from motionkit.trainers.train_mpl._guide_config import translate
 from motionkit.trainers.train_mpl._preset import Size, find_preset
-from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps
+from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps, refuse_unknown_losses
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
+
+GROUPS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("rot_geo", "rot_local", "rot_root", "rot_delta", "rot_ortho", "fk_pos", "root", "contacts"), "core"
+    ),
+    **dict.fromkeys(("attn_reg", "rot_delta_root", "rot_log", "limb_geo", "skate", "jerk"), "aux"),
+    **dict.fromkeys(("latent_consistency", "freerun"), "long"),
+}
+"""The group of each loss: core decides how good a motion is, aux helps, long is for long free runs."""
 
 
 class WindowSettings(Group):
@@ -53,7 +62,10 @@ class TeacherSettings(Group):
     )
     max: float = Field(1.0, ge=0, le=1, description="Share at first.")
     min: float = Field(0.0, ge=0, le=1, description="Share at the end.")
-    frames: int = Field(8, ge=1, description="Frames of a window that are predicted with a share between 0 and 1.")
+    weight: float = Field(
+        1.0, ge=0, le=1e6, description="Weight of the losses with teacher forcing; 0: free runs only."
+    )
+    frames: int = Field(8, ge=1, description="Frames of a window that they are taken over.")
 
     @model_validator(mode="after")
     def _falls(self) -> Self:
@@ -69,7 +81,8 @@ class FreeRunSettings(Group):
 
     weight: Annotated[float, Cli("--freerun-weight")] = Field(1.0, ge=0, le=1e6, description="Weight of the loss.")
     horizon: Annotated[int, Cli("--freerun-horizon")] = Field(15, ge=1, le=4096, description="Frames of a free run.")
-    first_horizon: int = Field(3, ge=1, description="Frames of a free run at first.")
+    first_horizon: int = Field(1, ge=1, description="Frames of a free run at first.")
+    fade: float = Field(0.5, ge=0, le=4, description="Frame t of a free run weighs t ** -fade.")
     ramp_epochs: int = Field(0, ge=0, description="Epochs in which weight and horizon rise; 0: 0.6 of the epochs.")
     first_weight: float = Field(1.0, ge=0, le=1, description="Weight at first, as a share of the full weight.")
 
@@ -77,23 +90,24 @@ class FreeRunSettings(Group):
 class LossSettings(Group):
     """Weights of the losses; docs/predictor.md defines them. Free runs and teacher forcing share them."""
 
-    rot_geo: Weight = Field(1.0, description="Core: angle of each joint's rotation, radians.")
-    rot_delta: Weight = Field(0.0, description="Core: angle between predicted and true turn per frame.")
-    rot_ortho: Weight = Field(0.001, description="Core: how far the 6D turn is from orthonormal.")
+    rot_geo: Weight = Field(0.0, description="Core: angle of each joint's rotation, the root's included, radians.")
+    rot_local: Weight = Field(1.0, description="Core: angle of each joint but the root, radians.")
+    rot_root: Weight = Field(0.1, description="Core: angle of the root relative to the heading, radians.")
+    rot_delta: Weight = Field(0.0, description="Core: angle between predicted and true turn per frame, radians.")
+    rot_ortho: Weight = Field(0.001, description="Core: how far the network's 6D numbers are from orthonormal.")
     fk_pos: Weight = Field(0.0, description="Core: joint positions with the root unturned, smooth L1, metres.")
-    rot_local: Weight = Field(0.0, description="Core: angle of each joint but the root, radians.")
-    root: Weight = Field(0.03, description="Core: steps and height of the root, in their own deviations, L1.")
-    contacts: Weight = Field(0.03, description="Core: foot contacts, L1.")
+    root: Weight = Field(0.02, description="Core: steps and height of the root, in their own deviations, L1.")
+    contacts: Weight = Field(0.02, description="Core: foot contacts, L1.")
     attn_reg: Weight = Field(0.0, description="Aux: attention to frames far back.")
-    rot_delta_root: Weight = Field(0.0, description="Aux: angle of the root's turn per frame.")
-    rot_log: Weight = Field(0.0, description="Aux: log of the turn per frame, smooth L1.")
-    limb_geo: Weight = Field(0.0, description="Aux: the worst limb joints beyond limb_margin.")
+    rot_delta_root: Weight = Field(0.0, description="Aux: angle of the root's turn per frame, radians.")
+    rot_log: Weight = Field(0.0, description="Aux: rotation vector of the turn per frame, smooth L1, radians.")
+    limb_geo: Weight = Field(0.0, description="Aux: the worst limb joints beyond limb_margin, degrees.")
+    latent_consistency: Weight = Field(0.0, description="Long: hidden state against the encoder's soft period.")
+    skate: Weight = Field(0.0, description="Aux, off by default: sliding of feet that stand, m/s.")
+    jerk: Weight = Field(0.0, description="Aux, off by default: log of predicted over true jerk.")
     limb_margin: float = Field(5.0, ge=0, description="Degrees that limb_geo forgives.")
     limb_topk: int = Field(16, ge=1, description="Worst values per window that limb_geo takes.")
-    latent_consistency: Weight = Field(0.0, description="Long: hidden state against the encoder's soft period.")
     latent_cosine: bool = Field(False, description="Compare the soft periods by cosine instead of L1.")
-    skate: Weight = Field(0.0, description="Physics, off by default: motion of feet that stand, m/s.")
-    jerk: Weight = Field(0.0, description="Physics, off by default: log of predicted over true jerk.")
 
 
 class AdaptiveSettings(Group):
@@ -184,6 +198,7 @@ class TrainMplSettings(TrainerSettings):
     def _stages_follow(cls, stages: tuple[Stage, ...], others: ValidationInfo) -> tuple[Stage, ...]:
         if (run := others.data.get("run")) is not None:
             refuse_gaps(stages, run.epochs)
+        refuse_unknown_losses(stages, [name for name in GROUPS if name != "freerun"])
         return stages
 
     @classmethod

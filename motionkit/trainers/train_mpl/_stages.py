@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from pydantic import Field, model_validator
 
@@ -63,3 +64,20 @@ def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
             f"the stages end with epoch {expected - 1}, the training with epoch {epochs}; set run.epochs (--epochs) to "
             f"{expected - 1}, or the end of {last} to {epochs}"
         )
+
+
+def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None:
+    """Refuse weights in ``loss_groups`` that belong to no loss.
+
+    Raises:
+        ValueError: One does not; near names are in the message.
+    """
+    for stage in stages:
+        for group, weights in stage.loss_groups.items():
+            for name in weights:
+                if name.removeprefix("w_") not in known:
+                    near = get_close_matches(name.removeprefix("w_"), known, 3)
+                    raise ValueError(
+                        f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is no loss; "
+                        f"{'near names: ' if near else 'known: '}{', '.join(f'w_{one}' for one in near or known)}"
+                    )

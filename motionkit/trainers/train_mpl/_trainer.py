@@ -8,19 +8,21 @@ from typing import Any, ClassVar
 
 import torch
 
-from motionkit.evaluation.mpl import EvalData, Measured, evaluate
+from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
 from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
-from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._learner import Learner, Rate, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._data import TrainingData, open_data
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
+from motionkit.trainers.train_mpl._values import values_at
 
 _logger = logging.getLogger("motionkit.train_mpl")
 
@@ -58,6 +60,9 @@ class TrainMpl:
         )  # fmt: skip
         steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        clips = self.data.clips
+        self._augment = Augmentation(settings.augmentation, clips.names)
+        self._body = Body.of(clips.names, clips.parents, clips.fps)
         self.predictor = _new_predictor(settings, self.data).to(self.device)
 
     def describe(self) -> Mapping[str, object]:
@@ -80,11 +85,8 @@ class TrainMpl:
         for note in self.data.notes:
             _logger.info("%s", note)
         total = settings.run.num_steps
-        rate = cosine_rate(
-            settings.optim.learning_rate, settings.optim.warmup_steps, total, settings.train.final_rate
-        )  # fmt: skip
-        learner = Learner(self.predictor, settings.optim, rate, ema=settings.train.ema)
-        objective = Objective(settings, self.data, self.predictor.network, self.batches)
+        learner = Learner(self.predictor, settings.optim, self._rate(), ema=settings.train.ema)
+        objective = Objective(settings, self._body, self.predictor.network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
         best, start = Best(), Kept()
         parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
@@ -115,15 +117,24 @@ class TrainMpl:
         self.predictor.save(run.artifact(ARTIFACT))
         return self._finish(start.values, best)
 
+    def _rate(self) -> Rate:
+        """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
+        settings, per_epoch = self.settings, self.batches.per_epoch
+        optim = settings.optim
+        base = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
+        return lambda update: base(update) * values_at(settings, update / per_epoch).rate
+
     def _step(self, objective: Objective, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.predictor.network.train()
         batches = self.batches(step)
         total: dict[str, float] = {}
+        draws = self.batches.generator("augmentation", step)
         for number, batch in enumerate(batches):
-            metrics = objective.backward(batch, step, number, share=1 / len(batches))
+            changed = self._augment(batch, draws)
+            metrics = objective.backward(changed, step, number, share=1 / len(batches))
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
-        return total | learner.descend(step - 1)
+        return total | objective.settle() | learner.descend(step - 1)
 
     def _measure(self, validation: Validation, learner: Learner) -> Measured:
         self.predictor.network.eval()

@@ -1,4 +1,4 @@
-"""Which side of a body a joint is on, and where its head is, by the names of the joints."""
+"""Which side of a body a joint is on, which joint is its partner, and where the head is, by the names of joints."""
 
 from __future__ import annotations
 
@@ -22,14 +22,28 @@ def sides(names: Sequence[str]) -> tuple[Side, ...]:
     own, gives the name of another joint: ``LeftArm``, ``thigh_l``, ``lfemur``, ``Bip01 L Calf``, KIT's ``LMrot``. So
     ``Lumbar`` is no left joint unless there is a ``Rumbar``.
     """
-    plain = [_plain(name) for name in names]
-    known = set(plain)
-    found: dict[str, Side] = {}
-    for name in plain:
-        for mirrored in _mirrored(name):
-            if mirrored in known:
-                found[name], found[mirrored] = "L", "R"
-    return tuple(found.get(name, "-") for name in plain)
+    pairs = _pairs(names)
+    right = set(pairs.values())
+    return tuple("L" if name in pairs else "R" if name in right else "-" for name in map(_plain, names))
+
+
+def mirror_order(names: Sequence[str]) -> tuple[int, ...]:
+    """Return for each joint the one on the other side of the body, by their names; itself for joints at the centre.
+
+    Example:
+        >>> mirror_order(["hips", "left_foot", "right_foot"])
+        (0, 2, 1)
+    """
+    pairs = _pairs(names)
+    partner = pairs | {right: left for left, right in pairs.items()}
+    place = {_plain(name): joint for joint, name in enumerate(names)}
+    return tuple(place[partner.get(name, name)] for name in map(_plain, names))
+
+
+def _pairs(names: Sequence[str]) -> dict[str, str]:
+    """Return the plain name of the right joint by that of the left one."""
+    known = {_plain(name): None for name in names}
+    return {name: other for name in known for other in _mirrored(name) if other in known}
 
 
 def head_joint(names: Sequence[str]) -> int:

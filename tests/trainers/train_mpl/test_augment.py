@@ -1,0 +1,88 @@
+"""Augmentation: what the world sees of changed windows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from motionkit.datasets.motions import ClipSet, cut_windows, starter_clip_set
+from motionkit.motion.prediction import MotionState, follow, state_positions
+from motionkit.rigs import mirror_order
+from motionkit.trainers.train_mpl._augment import Augmentation, mirrored, off_heading, resampled
+from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
+from motionkit.trainers.train_mpl._settings import AugmentationSettings
+
+
+@pytest.fixture(scope="module")
+def clips() -> ClipSet:
+    return starter_clip_set(30.0, ("val",))
+
+
+@pytest.fixture(scope="module")
+def batch(clips: ClipSet) -> WindowBatch:
+    windows = cut_windows(clips.clips[:12], past=10, future=20, stride=7)
+    return WindowBatches(windows, batch_size=16, accumulate=1, seed=0, device=torch.device("cpu"))(1)[0]
+
+
+def whole(batch: WindowBatch) -> MotionState:
+    return batch.known.then(batch.truth)
+
+
+def test_the_mirror_image_in_the_world(clips: ClipSet, batch: WindowBatch) -> None:
+    order = torch.tensor(mirror_order(clips.names))
+    other = mirrored(batch, order)
+    one, two = (state_positions(whole(part), part.offsets, clips.parents) for part in (batch, other))
+    wanted = one[:, :, order] * torch.tensor([-1.0, 1.0, 1.0])
+    assert torch.allclose(two, wanted, atol=1e-4)
+    assert torch.equal(other.known.contacts, batch.known.contacts.flip(-1))
+    back = mirrored(other, order)
+    assert torch.allclose(back.truth.rotations, batch.truth.rotations, atol=1e-6)
+
+
+def test_speed_one_changes_nothing(batch: WindowBatch) -> None:
+    same = resampled(batch, torch.ones(len(batch.valid)))
+    for name in ("rotations", "steps", "heights", "contacts"):
+        assert torch.allclose(getattr(same.truth, name), getattr(batch.truth, name), atol=1e-4), name
+    assert torch.equal(same.valid, batch.valid)
+
+
+def test_at_twice_the_speed_every_second_frame_is_left(batch: WindowBatch) -> None:
+    fast = resampled(batch, torch.full((len(batch.valid),), 2.0))
+    assert torch.allclose(fast.truth.rotations[:, :10], batch.truth.rotations[:, 1:20:2], atol=1e-5)
+    assert torch.allclose(fast.truth.steps[:, :10].cumsum(1), batch.truth.steps.cumsum(1)[:, 1:20:2], atol=1e-4)
+    assert torch.equal(fast.valid, (batch.valid // 2).clamp_min(1))
+
+
+def test_at_half_the_speed_the_path_is_the_same_and_takes_twice_as_long(batch: WindowBatch) -> None:
+    slow = resampled(batch, torch.full((len(batch.valid),), 0.5))
+    assert torch.allclose(slow.truth.steps.cumsum(1)[:, 1::2], batch.truth.steps.cumsum(1)[:, :10], atol=1e-4)
+    assert torch.allclose(slow.truth.rotations[:, 1::2], batch.truth.rotations[:, :10], atol=1e-5)
+
+
+def test_a_heading_that_is_off_leaves_the_motion_as_it_is(clips: ClipSet, batch: WindowBatch) -> None:
+    turn = torch.linspace(-0.5, 0.5, len(batch.valid))
+    other = off_heading(batch, turn)
+    one, two = (whole(part) for part in (batch, other))
+    placed = follow(one.steps)[0], follow(two.steps)[0]
+    assert torch.allclose(placed[0].norm(dim=-1), placed[1].norm(dim=-1), atol=1e-4)
+    joints = [state_positions(part, batch.offsets, clips.parents) for part in (one, two)]
+    away = [(part - part[:, :, :1]).norm(dim=-1) for part in joints]
+    assert torch.allclose(away[0], away[1], atol=1e-4)
+    assert not torch.allclose(one.rotations[:, :, 0], two.rotations[:, :, 0], atol=1e-2)
+
+
+def test_it_draws_the_same_for_the_same_seed_and_keeps_shares(clips: ClipSet, batch: WindowBatch) -> None:
+    augment = Augmentation(AugmentationSettings(mirror=0.5, speed_scale_range=(0.8, 1.2), yaw=3.0), clips.names)
+    made = [augment(batch, torch.Generator().manual_seed(seed)).truth.rotations for seed in (1, 1, 2)]
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])
+    half = Augmentation(AugmentationSettings(mirror=0.5), clips.names)(batch, torch.Generator().manual_seed(0))
+    kept = (half.truth.contacts == batch.truth.contacts).all(-1).all(-1)
+    flipped = (half.truth.rotations != batch.truth.rotations).flatten(1).any(1)
+    assert 0 < int(flipped.sum()) < len(kept)
+
+
+def test_none_by_default_but_the_mirror(clips: ClipSet, batch: WindowBatch) -> None:
+    off = Augmentation(AugmentationSettings(mirror=0.0), clips.names)(batch, torch.Generator().manual_seed(0))
+    assert off.truth is batch.truth
+    assert not Augmentation(AugmentationSettings(), ("a", "b")).mirrors
