@@ -3,6 +3,7 @@
 from motionkit.evaluation.mpl._data import EvalData, find_predictor, open_eval_data, open_predictor
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._folder import RECORD, claim, write_folder
+from motionkit.evaluation.mpl._guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._kept import FILE, KeptClip, Predictions
 from motionkit.evaluation.mpl._measure import Measured, Row, fit_baselines, measure, measure_row
@@ -14,6 +15,7 @@ __all__ = [
     "RECORD",
     "Body",
     "EvalData",
+    "FreeRunSettings",
     "Horizons",
     "KeptClip",
     "Measured",
@@ -22,8 +24,11 @@ __all__ = [
     "claim",
     "continue_clip",
     "evaluate",
+    "evaluate_freerun",
+    "evaluate_teacher",
     "find_predictor",
     "fit_baselines",
+    "free_figures",
     "measure",
     "measure_row",
     "open_eval_data",
