@@ -194,6 +194,7 @@ def test_a_comparison_of_predictors_has_their_curves(tmp_path: Path) -> None:
     assert ends(page, "GeoDeg by ms ahead, degrees: 100") == {"a": 3.0, "b": 2.0}
     assert ends(page, "Skill while training") == {"a": 0.6, "b": 1.6}
     assert "GeoDeg at 400 ms (°)" in words
+    assert "Schedule" not in words
 
 
 def test_what_to_type_after_it(tmp_path: Path) -> None:
