@@ -4,6 +4,7 @@ from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, suggest
 from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
+from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,
     Decay,
@@ -12,6 +13,7 @@ from motionkit.config._shared import (
     LoraSettings,
     LoraTarget,
     OptimSettings,
+    PlaceSettings,
     PromptSettings,
     RunSettings,
     SamplerSettings,
@@ -26,6 +28,7 @@ __all__ = [
     "NOT_SETTINGS",
     "PREFIX",
     "CheckpointSettings",
+    "Choice",
     "Chosen",
     "Cli",
     "Decay",
@@ -38,15 +41,19 @@ __all__ = [
     "LoraSettings",
     "LoraTarget",
     "OptimSettings",
+    "PlaceSettings",
     "Preset",
     "Problem",
     "PromptSettings",
+    "Range",
     "Resolved",
     "RunSettings",
     "SamplerSettings",
+    "Search",
     "Settings",
     "SettingsError",
     "Slot",
+    "Space",
     "TrainerSettings",
     "cache_folder",
     "choose_one",

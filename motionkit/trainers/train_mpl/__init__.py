@@ -9,6 +9,7 @@ component = Component(
     summary="Train a motion predictor, from teacher forcing to free runs (MPL).",
     options=TrainMplSettings,
     factory="motionkit.trainers.train_mpl._trainer:TrainMpl",
+    search="motionkit.trainers.train_mpl._space:search",
 )
 
 __all__ = ["PredictorAdvisor", "TrainMplSettings", "component", "schedule_problems", "suggest"]
