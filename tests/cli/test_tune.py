@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pytest
 from typer.testing import Result
 
 Cli = Callable[..., Result]
@@ -24,5 +22,4 @@ def document(done: Result) -> dict[str, Any]:
 def test_a_search_ends_with_a_better_config(cli: Cli, tuned: ModuleType) -> None:
     done = cli("tune", "--bayes", *SHORT, "--trials", 12, "--name", "a", "--json")
     found = document(done)
-    print(done.stderr)
     assert found["command"] == "tune-bayes"
