@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from motionkit.runs._listing import RunInfo
 from motionkit.runs._resume import resume_line
 
 _EXAMPLE = "a person walks | a person waves"
+_PREDICTOR = "train-mpl"
 
 
 def next_commands(info: RunInfo) -> list[str]:
     """Return shell lines that make sense after a run: use its model, train on, look at it again."""
     folder = str(info.directory)
     lines = []
+    if info.command == _PREDICTOR and info.status == "done":
+        return _after_predictor(info)
     if (info.directory / "policy").is_dir() and info.status == "done":
         lines.append(shlex.join(["motionkit", "generate", _EXAMPLE, "motions", "--policy.checkpoint", folder]))
     for part, reward in (("tmr", "tmr-dense"), ("evaluator", "mdm-dense")):
         if (info.directory / part).is_dir() and info.status == "done":
             lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
+    if (info.directory / "encoder").is_dir() and info.status == "done":
+        lines.append(shlex.join(["motionkit", "train-mpl", "--encoder", folder, *_same_clips(info)]))
     resume = resume_line(info.command, info.directory)
     if info.status != "done":
         return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]
@@ -26,3 +32,27 @@ def next_commands(info: RunInfo) -> list[str]:
     if not shape and info.steps:
         lines.append(f"{resume} --num-steps {2 * info.steps}")
     return [*lines, shlex.join(["motionkit", "runs", "show", folder])]
+
+
+def _after_predictor(info: RunInfo) -> list[str]:
+    """Return lines for a motion predictor.
+
+    Its schedules span the epochs of the run, so that a longer one is a new run with the same settings, not a resumed
+    one.
+    """
+    folder = str(info.directory)
+    place = info.config.get("run")
+    epochs = place.get("epochs") if isinstance(place, Mapping) else None
+    again = ["--config", f"{folder}/config.json"]
+    lines = [["eval", "mpl", folder], ["predict", folder, "motion.html"]]
+    if isinstance(epochs, int) and epochs > 0:
+        lines.append([_PREDICTOR, *again, "--epochs", str(2 * epochs)])
+    lines += [["tune-bayes", *again], ["report", folder]]
+    return [shlex.join(["motionkit", *line]) for line in lines]
+
+
+def _same_clips(info: RunInfo) -> list[str]:
+    """Return the options that give another command the clips of a run, at its rate."""
+    data, fps = info.config.get("data"), info.config.get("fps")
+    words = [word for name in data if name != "starter" for word in ("--data", str(name))] if data else []
+    return [*words, *(["--fps", f"{fps:g}"] if isinstance(fps, (int, float)) and fps != 30 else [])]

@@ -30,20 +30,28 @@ class Learner:
         rate: Learning rate of each update.
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
+        frozen: A part of the network that stays as it is.
 
     Attributes:
         trained: The trained parameters with their names.
     """
 
     def __init__(
-        self, model: Learnable, optim: OptimSettings, rate: Rate, *, ema: float = 0.0, world: World | None = None
+        self,
+        model: Learnable,
+        optim: OptimSettings,
+        rate: Rate,
+        *,
+        ema: float = 0.0,
+        world: World | None = None,
+        frozen: nn.Module | None = None,
     ) -> None:
         self.model = model
         self.optim = optim
         self.rate = rate
         self.world = world or OneProcess()
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
-        self.trained = _trained(model.network)
+        self.trained = _trained(model.network, frozen)
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.trained],
             lr=rate(0),
@@ -138,10 +146,11 @@ def cosine_rate(peak: float, warmup: int, total: int, final: float) -> Rate:
     return rate
 
 
-def _trained(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters to train: the adapters where there are some, else all."""
+def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters to train: the adapters where there are some, else all but those of `frozen`."""
     chosen = adapter_parameters(network) if has_adapters(network) else list(network.parameters())
     wanted = {id(parameter) for parameter in chosen}
+    wanted -= {id(parameter) for parameter in frozen.parameters()} if frozen is not None else set()
     named = [(name, parameter) for name, parameter in network.named_parameters() if id(parameter) in wanted]
     for _, parameter in named:
         parameter.requires_grad_(True)

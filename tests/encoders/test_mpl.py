@@ -193,6 +193,16 @@ def test_a_damaged_folder_is_refused(change: dict[str, object], said: str, tmp_p
     assert said in f"{caught.value.message} {caught.value.why}"
 
 
+@pytest.mark.parametrize(("name", "value"), [("std", 0.0), ("mean", float("nan")), ("period_head.bias", float("inf"))])
+def test_numbers_that_no_training_gives_are_refused(name: str, value: float, tmp_path: Path) -> None:
+    made = encoder()
+    made.state_dict()[name][0] = value
+    save_encoder(tmp_path, made)
+    with pytest.raises(MotionkitError, match="is damaged") as caught:
+        load_encoder(tmp_path)
+    assert name in caught.value.why
+
+
 def test_what_is_no_encoder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -218,9 +228,15 @@ def test_the_newest_finished_run_is_found(tmp_path: Path, monkeypatch: pytest.Mo
             if name != "without":
                 save_encoder(run.artifact("encoder"), encoder())
             run.finish()
-    with open_run("pretrain mpl-encoder", {"run": {"name": "unfinished"}}) as run:
-        save_encoder(run.artifact("encoder"), encoder())
-    assert peek("runs/pretrain-mpl-encoder/unfinished").status != "done"
+
+    def failing() -> None:
+        with open_run("pretrain mpl-encoder", {"run": {"name": "third"}}) as run:
+            save_encoder(run.artifact("encoder"), encoder())
+            raise ValueError("fails")
+
+    with pytest.raises(ValueError, match="fails"):
+        failing()
+    assert peek("runs/pretrain-mpl-encoder/third").status == "failed"
     newest = newest_encoder_run()
     assert newest is not None
     assert newest.name in ("first", "second")

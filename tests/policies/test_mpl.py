@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, starter_clip_set
+from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales
 from motionkit.errors import MotionkitError
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
@@ -31,7 +32,7 @@ from motionkit.policies.mpl.api import (
 )
 from motionkit.policies.mpl.runtime import Predictor
 
-SMALL = PredictorSettings(width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
+SMALL = PredictorSettings(head="delta", width=32, window=6, lags=(0.0333, 0.0667, 0.1333), dropout=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +40,18 @@ def clips() -> ClipSet:
     return starter_clip_set(30.0, ("val",))
 
 
-@pytest.fixture(scope="module")
-def predictor(clips: ClipSet) -> MplPredictor:
-    return made(clips, SMALL)
+@pytest.fixture(scope="module", params=["plain", "with-encoder"])
+def predictor(clips: ClipSet, request: pytest.FixtureRequest) -> MplPredictor:
+    return made(clips, SMALL, encoder=request.param == "with-encoder")
 
 
-def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0) -> MplPredictor:
+def made(clips: ClipSet, settings: PredictorSettings, seed: int = 0, *, encoder: bool = False) -> MplPredictor:
     torch.manual_seed(seed)
+    period = MotionEncoder(EncoderSizes(16, 2), clips.names, 30.0, Scales.neutral(len(clips.names)))
     statistics = Statistics.of([clip.state for clip in clips.clips[:20]], clips.fps, settings.lag_frames(clips.fps))
-    network = PredictorNetwork(settings, len(clips.names), clips.fps, statistics)
+    network = PredictorNetwork(
+        settings, len(clips.names), clips.fps, statistics, period if encoder else None
+    )  # fmt: skip
     with torch.no_grad():
         for parameter in network.parameters():  # a network that says something
             parameter.add_(0.05 * torch.randn_like(parameter))
@@ -311,10 +315,10 @@ def test_both_heads_are_a_mean_of_each(clips: ClipSet) -> None:
 
 
 @pytest.mark.parametrize("head", ["delta", "one-shot", "both"])
-@pytest.mark.parametrize("window", [1, 6])
-def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Head, window: int) -> None:
+@pytest.mark.parametrize(("window", "encoder"), [(1, False), (6, False), (6, True)])
+def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Head, window: int, encoder: bool) -> None:
     shape = SMALL.model_copy(update={"head": head, "window": window, "shot": 0.2, "cosines": 4})
-    predictor = made(clips, shape)
+    predictor = made(clips, shape, encoder=encoder)
     plain = Predictor.open(predictor.save(tmp_path))
     known, truth = windows(clips, 8, 16, count=1)
     arrays = [values[0].numpy() for values in tensors(known)]

@@ -26,6 +26,7 @@ from motionkit.errors import MotionkitError
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import Clip, Motion
 from motionkit.rigs import leg_length, soft_gait, soft_period
+from motionkit.runs import next_commands, peek
 from motionkit.starter import Order, perform
 from motionkit.trainers.pretrain.mpl_encoder import PretrainEncoderSettings
 from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
@@ -98,6 +99,11 @@ def test_the_best_and_the_last_encoder_open(finished: tuple[Path, Any, Any]) -> 
     clip = trainer.clips.split("val")[0]
     inputs = encoder_inputs(clip.state.map(torch.Tensor.float), best.fps, history=best.sizes.history)
     torch.testing.assert_close(inputs, trainer.held_out.inputs(torch.arange(70)), atol=1e-4, rtol=1e-4)
+
+
+def test_what_to_type_next(finished: tuple[Path, Any, Any], folder: Path) -> None:
+    out, _, _ = finished
+    assert f"motionkit train-mpl --encoder {out} --data {folder}" in next_commands(peek(out))
 
 
 def test_epochs_become_steps(finished: tuple[Path, Any, Any], folder: Path) -> None:

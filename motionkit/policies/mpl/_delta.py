@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from motionkit.encoders.mpl import MotionEncoder
 from motionkit.policies.mpl._features import FEET, ROOT, Statistics, reading
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._trunk import Masks, Trunk
@@ -40,6 +41,7 @@ class Delta(nn.Module):
         joints: Joints J.
         fps: Frames per second.
         statistics: Scales, which become buffers.
+        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
     """
 
     mean: Tensor
@@ -47,16 +49,29 @@ class Delta(nn.Module):
     turn_std: Tensor
     root_std: Tensor
 
-    def __init__(self, settings: PredictorSettings, joints: int, fps: float, statistics: Statistics) -> None:
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        joints: int,
+        fps: float,
+        statistics: Statistics,
+        encoder: MotionEncoder | None = None,
+    ) -> None:
         super().__init__()
+        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
         self.settings, self.joints, self.fps = settings, joints, fps
         self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
         for name in STATISTICS:
             self.register_buffer(name, getattr(statistics, name).clone())
-        self.trunk = Trunk(settings, joints)
+        self.trunk = Trunk(settings, joints, period=encoder is not None)
         self.head = nn.Linear(settings.width, 6 * joints + ROOT + FEET)
         nn.init.zeros_(self.head.weight)  # at first nothing moves
         nn.init.zeros_(self.head.bias)
+
+    @property
+    def encoder(self) -> MotionEncoder | None:
+        """The encoder whose soft period is read."""
+        return self._encoder[0]
 
     def remember(self, frames: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return keys and values of frames ``[N, T, D]`` as `pack` makes them; None without attention."""
@@ -71,6 +86,7 @@ class Delta(nn.Module):
         condition: Tensor | None,
         *,
         masks: Masks | None = None,
+        period: Tensor | None = None,
         noise: float = 0.0,
     ) -> Output:
         """Predict the frames after those at hand.
@@ -81,12 +97,13 @@ class Delta(nn.Module):
             memory: Keys and values of all frames up to the last of `now`.
             condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
             masks: Dropout of the roll-out.
+            period: ``[N, F, 4]`` soft period of the frames.
             noise: Deviation of noise on what is read, in training.
         """
         read = reading(now, earlier, self.mean, self.lags, self.fps) / self.scale
         if noise:
             read = read + noise * torch.randn_like(read)
-        hidden, weights = self.trunk(read, memory, condition, masks)
+        hidden, weights = self.trunk(read, memory, condition, masks, period)
         turns, root, feet = self.head(hidden).split([6 * self.joints, ROOT, FEET], dim=-1)
         residual = (turns * self.turn_std).unflatten(-1, (self.joints, 6))
         # Contacts move on from what they were: a foot that stands most often still stands.

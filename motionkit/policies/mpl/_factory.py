@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from motionkit import weights
+from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales
 from motionkit.errors import MotionkitError
 from motionkit.policies.mpl import MplOptions
 from motionkit.policies.mpl._features import Statistics
@@ -37,11 +38,17 @@ def open_predictor(options: MplOptions, *, device: torch.device | str = "cpu", d
         )
     document = read_document(found.document)
     joints = len(document.names)
-    neutral = Statistics.neutral(joints)
-    network = weights.build(
-        lambda: PredictorNetwork(document.settings, joints, document.fps, neutral), weights.read(found.tensors),
-        str(found.tensors),
-    )  # fmt: skip
+    # Statistics are made outside: they are loaded into, and may not be on the meta device.
+    neutral, scales = Statistics.neutral(joints), Scales.neutral(joints)
+
+    def make() -> PredictorNetwork:
+        encoder = None
+        if document.encoder is not None:
+            sizes = EncoderSizes(**document.encoder.model_dump())
+            encoder = MotionEncoder(sizes, document.names, document.fps, scales)
+        return PredictorNetwork(document.settings, joints, document.fps, neutral, encoder)
+
+    network = weights.build(make, weights.read(found.tensors), str(found.tensors))
     predictor = MplPredictor(
         document.settings, network, names=document.names, parents=document.parents,
         offsets=torch.tensor(document.offsets, dtype=torch.float64),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
+from motionkit.encoders.mpl import MotionEncoder
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.policies.mpl._course import Course
@@ -23,26 +26,37 @@ class PredictorNetwork(nn.Module):
         joints: Joints J.
         fps: Frames per second.
         statistics: Scales, which become buffers.
+        encoder: An encoder whose soft period the heads read; it is frozen here.
 
     Attributes:
+        encoder: The encoder; None without.
         delta: The head that goes frame by frame; None without.
         shot: The head that gives all frames at once; None without.
     """
 
     pose_std: Tensor
 
-    def __init__(self, settings: PredictorSettings, joints: int, fps: float, statistics: Statistics) -> None:
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        joints: int,
+        fps: float,
+        statistics: Statistics,
+        encoder: MotionEncoder | None = None,
+    ) -> None:
         super().__init__()
+        self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self.settings, self.joints, self.fps = settings, joints, fps
         self.register_buffer("pose_std", statistics.pose_std.clone())
-        own = settings, joints, fps, statistics
+        own = settings, joints, fps, statistics, encoder
         self.delta = Delta(*own) if settings.head != "one-shot" else None
         self.shot = OneShot(*own) if settings.head != "delta" else None
 
     @property
     def past(self) -> int:
         """Known frames that are needed at least."""
-        return max(self.settings.lag_frames(self.fps)) + 1
+        reach = 0 if self.encoder is None else self.encoder.reach + 1
+        return max(max(self.settings.lag_frames(self.fps)) + 1, reach)
 
     @property
     def last_shared(self) -> Tensor:
@@ -52,6 +66,13 @@ class PredictorNetwork(nn.Module):
         layer = head.trunk.layers[-1]
         assert isinstance(layer, nn.Linear)
         return layer.weight
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch dropout; the encoder stays as it is."""
+        super().train(mode)
+        if self.encoder is not None:
+            self.encoder.eval()
+        return self
 
     def free_run(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
         """Predict frames that read no true frame after the known ones.

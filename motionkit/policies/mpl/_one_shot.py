@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from motionkit.encoders.mpl import MotionEncoder
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState
 from motionkit.policies.mpl._features import FEET, ROOT, Statistics, pack, reading
+from motionkit.policies.mpl._period import periods
 from motionkit.policies.mpl._predicted import Predicted
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._trunk import Trunk
@@ -34,6 +36,7 @@ class OneShot(nn.Module):
         joints: Joints J.
         fps: Frames per second.
         statistics: Scales of what is read.
+        encoder: The frozen encoder whose soft period is read; it belongs to the network around this head.
     """
 
     mean: Tensor
@@ -42,8 +45,16 @@ class OneShot(nn.Module):
     way_mean: Tensor
     way_std: Tensor
 
-    def __init__(self, settings: PredictorSettings, joints: int, fps: float, statistics: Statistics) -> None:
+    def __init__(
+        self,
+        settings: PredictorSettings,
+        joints: int,
+        fps: float,
+        statistics: Statistics,
+        encoder: MotionEncoder | None = None,
+    ) -> None:
         super().__init__()
+        self._encoder = (encoder,)  # in a tuple, so that it is no part of this module
         self.settings, self.joints, self.fps = settings, joints, fps
         self.lags, self.ahead = settings.lag_frames(fps), settings.ahead_frames(fps)
         self.frames = max(1, round(settings.shot * fps))
@@ -54,7 +65,7 @@ class OneShot(nn.Module):
         self.register_buffer("basis", cosines(self.frames, count))
         self.register_buffer("way_mean", torch.zeros(count, width))
         self.register_buffer("way_std", torch.ones(count, width))
-        self.trunk = Trunk(settings, joints)
+        self.trunk = Trunk(settings, joints, period=encoder is not None)
         self.head = nn.Linear(settings.width, count * width)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -94,7 +105,9 @@ class OneShot(nn.Module):
         attention = self.trunk.attention
         memory = None if attention is None else attention.remember(rows - self.mean)
         told = None if condition is None else condition[:, None]
-        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]))
+        encoder = self._encoder[0]
+        period = None if encoder is None else periods(encoder, known, known.frames - 1)
+        hidden, weights = self.trunk(read, memory, told, self.trunk.masks(rows.shape[0]), period)
         coefficients = self.head(hidden[:, 0]).unflatten(-1, self.way_std.shape) * self.way_std + self.way_mean
         way = self.basis @ coefficients  # [N, F, D]
         six, root, feet = way.split([6 * self.joints, ROOT, FEET], dim=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,10 +59,12 @@ class MplPredictor:
 
     def document(self) -> dict[str, Any]:
         """Return the content of policy.json: everything about the predictor except its tensors."""
+        encoder = self.network.encoder
         return {
             "schema": 1,
             "kind": KIND,
             "settings": self.settings.model_dump(mode="json"),
+            "encoder": None if encoder is None else asdict(encoder.sizes),
             "fps": self.fps,
             "names": list(self.names),
             "parents": list(self.parents),

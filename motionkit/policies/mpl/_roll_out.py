@@ -10,6 +10,7 @@ from motionkit.motion.prediction import MotionState, follow
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta, Output
 from motionkit.policies.mpl._features import ROOT, pack
+from motionkit.policies.mpl._period import RunningPeriod, periods
 from motionkit.policies.mpl._predicted import Predicted, joined
 
 
@@ -39,12 +40,14 @@ def roll_out(
     memory = network.remember(torch.stack(rows, dim=1))
     rotations = known.rotations[:, -1]
     place, yaw = known.steps.new_zeros(len(rotations), 2), known.steps.new_zeros(len(rotations))
+    running = None if network.encoder is None else RunningPeriod(network.encoder, known)
     made: list[Predicted] = []
     for frame in range(frames):
         now = rows[-1][:, None]
         earlier = torch.stack([rows[-1 - lag] for lag in lags], dim=1)[:, None]
         condition = None if course is None else course.at(place, yaw, frame)[:, None]
-        output = network(now, earlier, memory, condition, masks=masks, noise=noise)
+        period = None if running is None else running.now()
+        output = network(now, earlier, memory, condition, masks=masks, period=period, noise=noise)
         predicted = _moved(network, rotations[:, None], now, output)
         made.append(predicted)
         state = predicted.state
@@ -53,6 +56,8 @@ def roll_out(
         if forced is not None and truth is not None:
             state = _replaced(state, truth.part(frame, frame + 1), forced[:, frame])
         rotations = state.rotations[:, 0]
+        if running is not None:
+            running.add(state)
         if course is not None:
             place, yaw = _stepped(place, yaw, state.steps[:, 0])
         row = pack(state, network.fps)
@@ -66,7 +71,8 @@ def step_once(network: Delta, known: MotionState, condition: Tensor | None = Non
     rows = pack(known, network.fps)
     earlier = torch.stack([rows[:, -1 - lag] for lag in network.lags], dim=1)[:, None]
     told = None if condition is None else condition[:, None]
-    output = network(rows[:, -1:], earlier, network.remember(rows), told)
+    period = None if network.encoder is None else periods(network.encoder, known, known.frames - 1)
+    output = network(rows[:, -1:], earlier, network.remember(rows), told, period=period)
     return _moved(network, known.rotations[:, -1:], rows[:, -1:], output)
 
 
@@ -95,7 +101,8 @@ def teach(
         condition = course.at(place, yaw, torch.arange(frames, device=rows.device))
     now = rows[:, past - 1 :]
     masks = network.trunk.masks(len(now))
-    output = network(now, earlier, network.remember(rows), condition, masks=masks, noise=noise)
+    period = None if network.encoder is None else periods(network.encoder, whole, past - 1)
+    output = network(now, earlier, network.remember(rows), condition, masks=masks, period=period, noise=noise)
     before = whole.rotations[:, past - 1 :]
     return _moved(network, before, now, output)
 

@@ -8,6 +8,9 @@ from pydantic import Field, model_validator
 
 from motionkit.config import Cli, Group
 
+FEW_FRAMES = 10_000
+"""Training frames below which much dropout pays; CMU's benchmark has 7,740."""
+
 Head = Literal["delta", "one-shot", "both"]
 Command = Literal["none", "path", "both"]
 
@@ -16,7 +19,7 @@ class PredictorSettings(Group):
     """Everything that fixes a predictor's network beside its skeleton."""
 
     head: Annotated[Head, Cli("--model.head")] = Field(
-        "delta",
+        "both",
         description="delta: the turn of each joint, frame by frame; one-shot: all frames at once; both: blended.",
     )
     width: Annotated[int, Cli("--model.width")] = Field(
@@ -31,7 +34,9 @@ class PredictorSettings(Group):
         max_length=16,
         description="Seconds back: the difference of the pose to each of these moments is read as well.",
     )
-    dropout: Annotated[float, Cli("--model.dropout")] = Field(0.3, ge=0, lt=1, description="Dropout while training.")
+    dropout: Annotated[float | None, Cli("--model.dropout")] = Field(
+        None, ge=0, lt=1, description="Dropout while training; default: 0.3 below 10,000 training frames, else 0.02."
+    )
     shot: float = Field(1.0, gt=0, le=60, description="Seconds that the one-shot head predicts at once.")
     shot_share: float = Field(0.75, ge=0, le=1, description="Share of the one-shot head where there are both.")
     cosines: int = Field(10, ge=1, le=1024, description="Cosines of time that the one-shot head gives for a feature.")
@@ -56,6 +61,12 @@ class PredictorSettings(Group):
             if min(times) <= 0 or max(times) > 10 or list(times) != sorted(times):
                 raise ValueError(f"{name} must rise and lie above 0 and within 10 seconds")
         return self
+
+    def for_frames(self, frames: int) -> Self:
+        """Return the settings for so many training frames: with a dropout, where none was set."""
+        if self.dropout is not None:
+            return self
+        return self.model_copy(update={"dropout": 0.3 if frames < FEW_FRAMES else 0.02})
 
     def lag_frames(self, fps: float) -> tuple[int, ...]:
         """Return `lags` in frames, at least one each."""

@@ -21,6 +21,18 @@ KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 Point = tuple[float, float, float]
 
 
+class EncoderRecord(BaseModel):
+    """Shape of the encoder among a predictor's tensors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    width: int = Field(ge=1, le=65_536)
+    layers: int = Field(ge=1, le=64)
+    history: int = Field(ge=1, le=64)
+    ahead: int = Field(ge=1, le=1000)
+    dropout: float = Field(ge=0, lt=1)
+
+
 class PredictorDocument(BaseModel):
     """Content of policy.json; unknown keys (of later versions) are ignored."""
 
@@ -28,6 +40,7 @@ class PredictorDocument(BaseModel):
 
     kind: Literal["mpl"]
     settings: PredictorSettings
+    encoder: EncoderRecord | None = None
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     parents: tuple[int, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from motionkit.encoders.mpl import PERIOD
 from motionkit.nn import Film, WindowAttention
 from motionkit.policies.mpl._features import reading_width, width_of
 from motionkit.policies.mpl._settings import PredictorSettings
@@ -22,12 +23,13 @@ class Trunk(nn.Module):
     Args:
         settings: Shape.
         joints: Joints J.
+        period: Whether the soft period of an encoder is read.
     """
 
-    def __init__(self, settings: PredictorSettings, joints: int) -> None:
+    def __init__(self, settings: PredictorSettings, joints: int, *, period: bool = False) -> None:
         super().__init__()
         width = settings.width
-        self.dropout = settings.dropout
+        self.dropout = settings.dropout or 0.0
         self.read = nn.Linear(reading_width(joints, len(settings.lags)), width)
         self.norm = nn.LayerNorm(width)
         self.attention: WindowAttention | None = None
@@ -37,7 +39,17 @@ class Trunk(nn.Module):
             )
             nn.init.zeros_(self.attention.out.weight)
         self.film = Film(POINT * len(settings.ahead) + 1, width) if settings.command != "none" else None
+        self.period = nn.Linear(PERIOD, width) if period else None
+        self.bridge = nn.Linear(width, PERIOD) if period else None
+        if self.period is not None:
+            nn.init.zeros_(self.period.weight)
+            nn.init.zeros_(self.period.bias)
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers))
+
+    def told_period(self, hidden: Tensor) -> Tensor:
+        """Return the soft period ``[N, F, 4]`` that a hidden state tells; latent_consistency compares it."""
+        assert self.bridge is not None, "a network without an encoder tells no period"
+        return torch.tanh(self.bridge(hidden))
 
     def masks(self, count: int) -> Masks | None:
         """Draw the dropout of one roll-out of `count` samples; None outside of training.
@@ -58,6 +70,7 @@ class Trunk(nn.Module):
         memory: tuple[Tensor, Tensor] | None,
         condition: Tensor | None,
         masks: Masks | None,
+        period: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return features ``[N, F, width]`` and attention ``[N, F, heads, W]`` (``[N, F, 1, 1]`` ones without any).
 
@@ -66,9 +79,12 @@ class Trunk(nn.Module):
             memory: Keys and values of all frames up to the last that was read.
             condition: ``[N, F, 4 K + 1]`` of the path ahead, zeros where there is none; None: zeros.
             masks: As `masks` drew them.
+            period: ``[N, F, 4]`` soft period of the frames, where there is an encoder.
         """
         hidden = _gelu(self.norm(self.read(read)))
         hidden = _masked(hidden, masks, 0)
+        if self.period is not None and period is not None:
+            hidden = hidden + self.period(period)
         weights = hidden.new_ones(*hidden.shape[:2], 1, 1)
         if self.attention is not None and memory is not None:
             found, weights = self.attention(hidden, *memory)

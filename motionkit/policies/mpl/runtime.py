@@ -47,10 +47,12 @@ class Predictor:
         self.past = max(lags) + 1
         self._ahead = np.array(ahead) if settings["command"] != "none" else None
         common = len(self.names), self.fps, lags, int(settings["heads"]), int(settings["window"])
-        parts = {name: _part(tensors, f"{name}.") for name in ("delta", "shot")}
         self._share = float(settings["shot_share"])
-        self._delta = _Delta(parts["delta"], *common) if parts["delta"] else None
-        self._shot = _Shot(parts["shot"], *common) if parts["shot"] else None
+        parts = {name: _part(tensors, f"{name}.") for name in ("delta", "shot", "encoder")}
+        encoder = _Encoder(parts["encoder"], int(document["encoder"]["history"])) if parts["encoder"] else None
+        self._delta = _Delta(parts["delta"], encoder, *common) if parts["delta"] else None
+        self._shot = _Shot(parts["shot"], encoder, *common) if parts["shot"] else None
+        self.past = max(self.past, 0 if encoder is None else max(2, encoder.history) + 1)
 
     @classmethod
     def open(cls, folder: str | Path) -> Predictor:
@@ -109,12 +111,50 @@ class _Course:
         return np.append(points.ravel(), 1.0).astype(np.float32)
 
 
+class _Encoder:
+    """The soft period of the last of some frames."""
+
+    def __init__(self, tensors: Mapping[str, Array], history: int) -> None:
+        self._t, self.history = tensors, history
+        self._layers = sorted(
+            (name.removesuffix(".weight") for name in tensors if name.startswith("body.") and name.endswith(".weight")),
+            key=lambda name: int(name.rpartition(".")[2]),
+        )
+
+    def period(self, rows: Array, joints: int, fps: float) -> Array:
+        """Return ``[4]`` for ``[T, D]`` rows as `_pack` makes them, the newest last."""
+        recent = rows[-max(2, self.history) :]
+        six = recent[:, : 6 * joints].reshape(len(recent), joints, 2, 3).swapaxes(-1, -2)
+        turned = _orthonormal(six[-2:, ..., 0], six[-2:, ..., 1])
+        velocity = _log(turned[1] @ turned[0].swapaxes(-1, -2)) * fps
+        poses = recent[::-1][: self.history, : 6 * joints]
+        at = _FEET + 3 * joints
+        mean, std = (
+            np.concatenate([values[:at], np.tile(values[at:], self.history)])
+            for values in (self._t["mean"], self._t["std"])
+        )
+        read = np.concatenate([recent[-1, -_FEET:], velocity.ravel(), poses.ravel()])
+        hidden = np.clip((read - mean) / std, -10, 10)
+        for name in self._layers:
+            hidden = _gelu(self._t[f"{name}.weight"] @ hidden + self._t[f"{name}.bias"])
+        said: Array = np.tanh(self._t["period_head.weight"] @ hidden + self._t["period_head.bias"])
+        return said
+
+
 class _Head:
     """What both heads read."""
 
     def __init__(
-        self, tensors: Mapping[str, Array], joints: int, fps: float, lags: Sequence[int], heads: int, window: int
+        self,
+        tensors: Mapping[str, Array],
+        encoder: _Encoder | None,
+        joints: int,
+        fps: float,
+        lags: Sequence[int],
+        heads: int,
+        window: int,
     ) -> None:
+        self._encoder = encoder
         self._t, self._joints, self._fps, self._heads, self._window = tensors, joints, fps, heads, window
         self._lags = np.array(lags)
         self._weights = (_SPEED * (self._lags / fps * 30.0) ** -0.75).astype(np.float32)[:, None]
@@ -137,6 +177,8 @@ class _Head:
         hidden = _gelu(
             _normed(self._linear(read, "trunk.read"), self._t["trunk.norm.weight"], self._t["trunk.norm.bias"])
         )
+        if self._encoder is not None:
+            hidden = hidden + self._linear(self._encoder.period(rows, self._joints, self._fps), "trunk.period")
         if memory is not None:
             hidden = hidden + self._attended(hidden, *memory)
         if "trunk.film.linear.weight" in self._t:
@@ -169,7 +211,7 @@ class _Delta(_Head):
 
     def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
         memory = self.keys(rows[-self._window :])
-        reach = int(self._lags.max()) + 1
+        reach = max(int(self._lags.max()) + 1, 2 if self._encoder is None else self._encoder.history)
         rows = rows[-reach:]
         place, yaw = np.zeros(2), 0.0
         made: list[tuple[Array, Array, Array, Array]] = []
@@ -256,6 +298,19 @@ def _orthonormal(first: Array, second: Array) -> Array:
     second = second - (first * second).sum(-1, keepdims=True) * first
     second = second / np.linalg.norm(second, axis=-1, keepdims=True)
     return np.stack([first, second, np.cross(first, second)], axis=-1)
+
+
+def _log(rotations: Array) -> Array:
+    """Return rotation vectors ``[..., 3]`` of matrices ``[..., 3, 3]`` that turn by less than half a turn."""
+    axis = np.stack([
+        rotations[..., 2, 1] - rotations[..., 1, 2],
+        rotations[..., 0, 2] - rotations[..., 2, 0],
+        rotations[..., 1, 0] - rotations[..., 0, 1],
+    ], axis=-1)  # fmt: skip
+    sine = np.linalg.norm(axis, axis=-1, keepdims=True)  # twice the sine
+    angle = np.arctan2(sine, np.trace(rotations, axis1=-2, axis2=-1)[..., None] - 1)
+    found: Array = axis * np.where(sine > 1e-6, angle / np.maximum(sine, 1e-6), 0.5)
+    return found
 
 
 def _follow(steps: Array) -> tuple[Array, Array]:

@@ -8,13 +8,30 @@ import torch
 from torch import Tensor
 
 from motionkit.evaluation.mpl import Body
-from motionkit.policies.mpl.api import Course, Delta, OneShot, Predicted, PredictorNetwork, roll_out, teach
+from motionkit.policies.mpl.api import (
+    Course,
+    Delta,
+    OneShot,
+    Predicted,
+    PredictorNetwork,
+    Trunk,
+    periods,
+    roll_out,
+    teach,
+)
 from motionkit.trainers._state import Parts
 from motionkit.trainers.train_mpl._adaptive import build_adaptive
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
 from motionkit.trainers.train_mpl._settings import GROUPS, TrainMplSettings
 from motionkit.trainers.train_mpl._values import Values, values_at
-from motionkit.trainers.train_mpl.losses import Frames, JointLoss, Skeleton, frame_weights, group_shares
+from motionkit.trainers.train_mpl.losses import (
+    Frames,
+    JointLoss,
+    Skeleton,
+    frame_weights,
+    group_shares,
+    latent_consistency,
+)
 
 _SHARES = "loss_group"
 
@@ -48,13 +65,16 @@ class Objective:
         self._adaptive.settle()
         return self._adaptive.metrics()
 
-    def backward(self, batch: WindowBatch, step: int, number: int, *, share: float) -> dict[str, float]:
+    def backward(
+        self, batch: WindowBatch, step: int, number: int, *, shots: WindowBatch | None, share: float
+    ) -> dict[str, float]:
         """Add the gradients of one batch.
 
         Args:
             batch: Windows.
             step: Number of the update, from 1.
             number: Number of the batch in the update.
+            shots: Windows of the one-shot head, where there is one.
             share: Part of the update that the batch is.
 
         Returns:
@@ -80,8 +100,8 @@ class Objective:
                 weighted["freerun"] = values.freerun_weight * total
                 metrics |= {} if weighted.keys() > {"freerun"} else _logged(free)
                 metrics["loss/freerun"] = float(total.detach())
-        if self._network.shot is not None:
-            shot = self._shot(self._network.shot, batch, values, generator)
+        if self._network.shot is not None and shots is not None:
+            shot = self._shot(self._network.shot, shots, values, generator)
             for name, value in shot.items():
                 weighted[name] = weighted.get(name, 0.0) + values.weights[name] * value
             metrics["loss/one_shot"] = float(_total(shot, values).detach())
@@ -117,7 +137,7 @@ class Objective:
                 network, part.known, part.truth.frames, course=course, truth=part.truth, forced=drawn < forced,
                 noise=noise,
             )  # fmt: skip
-        return self._losses(predicted, part, values, fade=self._settings.freerun.fade)
+        return self._losses(network.trunk, predicted, part, values, fade=self._settings.freerun.fade)
 
     def _shot(
         self, network: OneShot, batch: WindowBatch, values: Values, generator: torch.Generator
@@ -130,13 +150,23 @@ class Objective:
             here = part.truth.steps.new_zeros(len(start), 2)
             condition = course.at(here, here[:, 0], 0)
         predicted = network(part.known, condition, noise=self._settings.augmentation.noise_std)
-        return self._losses(predicted.first(part.truth.frames), part, values, fade=0.0)
+        return self._losses(network.trunk, predicted.first(part.truth.frames), part, values, fade=0.0)
 
-    def _losses(self, predicted: Predicted, part: WindowBatch, values: Values, *, fade: float) -> dict[str, Tensor]:
+    def _losses(
+        self, trunk: Trunk, predicted: Predicted, part: WindowBatch, values: Values, *, fade: float
+    ) -> dict[str, Tensor]:
         last = part.known.part(part.known.frames - 1)
         weights = frame_weights(part.mask(), fade)
         frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known)
-        return self._joint(frames, values.weights)
+        found = self._joint(frames, values.weights)
+        if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
+            with torch.no_grad():  # of the true frames, which the encoder reads as they are
+                period = periods(encoder, part.known.then(part.truth), part.known.frames)
+            away = latent_consistency(
+                trunk.told_period(predicted.hidden), period, cosine=self._settings.loss.latent_cosine
+            )  # fmt: skip
+            found["latent_consistency"] = frames.mean(away)
+        return found
 
     def _course(
         self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator

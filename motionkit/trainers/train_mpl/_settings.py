@@ -40,6 +40,9 @@ class WindowSettings(Group):
     final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
     val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
+    shot_batches: int = Field(
+        4, ge=1, le=64, description="Batches that the one-shot head sees per batch; one costs it a tenth of a free run."
+    )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
 
     @model_validator(mode="after")
@@ -157,8 +160,13 @@ class MplRunSettings(EpochRunSettings):
     """Where the run goes and how long it lasts."""
 
     epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
-        10, ge=1, le=1_000_000, description="Passes over the training windows."
-    )
+        0, ge=0, le=1_000_000,
+        description="Passes over the training windows; 0: those of the stages, else about 400 updates, 3 or more.",
+    )  # fmt: skip
+
+
+UPDATES, FEWEST_EPOCHS = 400, 3
+"""Updates that are made by default, and the fewest epochs."""
 
 
 class TrainMplSettings(TrainerSettings):
@@ -193,11 +201,17 @@ class TrainMplSettings(TrainerSettings):
     augmentation: AugmentationSettings = AugmentationSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, betas=(0.9, 0.99), warmup_steps=30)
 
+    def epochs(self, per_epoch: int) -> int:
+        """Return the number of epochs, given the updates in one."""
+        if self.run.epochs:
+            return self.run.epochs
+        return self.stages[-1].range[1] if self.stages else max(FEWEST_EPOCHS, -(-UPDATES // per_epoch))
+
     @field_validator("stages")
     @classmethod
     def _stages_follow(cls, stages: tuple[Stage, ...], others: ValidationInfo) -> tuple[Stage, ...]:
         if (run := others.data.get("run")) is not None:
-            refuse_gaps(stages, run.epochs)
+            refuse_gaps(stages, run.epochs or (stages[-1].range[1] if stages else 0))
         refuse_unknown_losses(stages, [name for name in GROUPS if name != "freerun"])
         return stages
 

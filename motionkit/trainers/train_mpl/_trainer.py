@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 import torch
 
+from motionkit.datasets.motions import ClipSet, cut_windows
+from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
 from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
 from motionkit.runs import Run
@@ -58,12 +61,15 @@ class TrainMpl:
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
             seed=settings.seed, device=self.device,
         )  # fmt: skip
-        steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
-        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        epochs = settings.epochs(self.batches.per_epoch)
+        steps = settings.run.num_steps or epochs * self.batches.per_epoch
+        lasts = {"epochs": epochs, "num_steps": steps}
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
-        self.predictor = _new_predictor(settings, self.data).to(self.device)
+        self._encoder, self._encoder_from = _open_encoder(settings.encoder, clips)
+        self.predictor = _new_predictor(settings, self.data, self._encoder).to(self.device)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -74,7 +80,10 @@ class TrainMpl:
             "clips": f"{len(train.offsets)} to train on, {0 if self.data.val is None else len(self.data.val.offsets)} "
             f"to validate, {len(self.predictor.names)} joints, {self.predictor.fps:g} fps",
             "windows": len(train),
+            "epochs": self.settings.run.epochs,
             "updates": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "dropout": self.predictor.settings.dropout,
+            "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self.data.notes),
         }
@@ -82,11 +91,14 @@ class TrainMpl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
-        for note in self.data.notes:
+        for note in (*self.data.notes, f"encoder: {self._encoder_from}."):
             _logger.info("%s", note)
         total = settings.run.num_steps
-        learner = Learner(self.predictor, settings.optim, self._rate(), ema=settings.train.ema)
-        objective = Objective(settings, self._body, self.predictor.network, self.batches)
+        network = self.predictor.network
+        learner = Learner(
+            self.predictor, settings.optim, self._rate(), ema=settings.train.ema, frozen=network.encoder
+        )  # fmt: skip
+        objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
         best, start = Best(), Kept()
         parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
@@ -115,7 +127,7 @@ class TrainMpl:
             final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}
         self.predictor.load_tensors(best.tensors or final)
         self.predictor.save(run.artifact(ARTIFACT))
-        return self._finish(start.values, best)
+        return self._finish(run, start.values, best)
 
     def _rate(self) -> Rate:
         """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
@@ -131,8 +143,11 @@ class TrainMpl:
         total: dict[str, float] = {}
         draws = self.batches.generator("augmentation", step)
         for number, batch in enumerate(batches):
-            changed = self._augment(batch, draws)
-            metrics = objective.backward(changed, step, number, share=1 / len(batches))
+            shots = self.batches.drawn(self.settings.train.shot_batches, draws) if self.predictor.network.shot else None
+            metrics = objective.backward(
+                self._augment(batch, draws), step, number,
+                shots=None if shots is None else self._augment(shots, draws), share=1 / len(batches),
+            )  # fmt: skip
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
         return total | objective.settle() | learner.descend(step - 1)
 
@@ -141,22 +156,27 @@ class TrainMpl:
         with learner.averaged():
             return validation.measure(self.predictor, command=self.settings.model.command == "path")
 
-    def _finish(self, before: Mapping[str, Any], best: Best) -> dict[str, object]:
-        """Measure the kept weights beside all baselines."""
+    def _finish(self, run: Run, before: Mapping[str, Any], best: Best) -> dict[str, object]:
+        """Measure the kept weights beside all baselines, and keep some predictions to look at."""
         windows = self.data.val
         if windows is None:
             return {"table": []}
         self.predictor.network.eval()
-        data = EvalData(self.data.clips, windows, self.data.train, self.data.notes)
+        # Baselines look as far ahead as the validation does, which may be further than training windows reach.
+        fitting = cut_windows(
+            self.data.clips.split("train"), past=windows.past, future=windows.future, stride=self.settings.train.stride
+        )
+        data = EvalData(self.data.clips, windows, fitting, self.data.notes)
         validation = Validation.of(self.data.clips, windows)
         command = self.settings.model.command == "path"
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
         found = evaluate(
-            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title
+            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
+            keep=lambda shown: shown.keep(run),
         )  # fmt: skip
         skill = sum(found["rows"]["model"]["skill"].values()) / len(validation.horizons.keys)
         _logger.info("%s", found["closing"][-1])
-        count = len(windows)
+        count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in found["rows"]["model"]["geo_deg"].items():
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
@@ -166,6 +186,8 @@ class TrainMpl:
             "table": found["table"],
             "rows": found["rows"],
             "free_teacher_ratio": found["free_teacher_ratio"],
+            "worst_clips": found["worst_clips"],
+            "best_baseline": found["best_baseline"],
             "verdict": found["closing"][-1],
             "best_step": best.step,
         }
@@ -175,17 +197,45 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
 
 
-def _new_predictor(settings: TrainMplSettings, data: TrainingData) -> MplPredictor:
+def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
     clips, windows = data.clips, data.train
     train = clips.split("train")
-    statistics = Statistics.of([clip.state for clip in train], clips.fps, settings.model.lag_frames(clips.fps))
+    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
     torch.manual_seed(settings.seed)
-    network = PredictorNetwork(settings.model, len(clips.names), clips.fps, statistics)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
         network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
     return MplPredictor(
-        settings.model, network, names=clips.names, parents=clips.parents,
+        model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),
     )  # fmt: skip
+
+
+def _open_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
+    """Open the encoder that ``--encoder`` names.
+
+    Returns:
+        The encoder, and where it is from, in words.
+
+    Raises:
+        MotionkitError: It was named, and is missing, damaged, or made for other clips.
+    """
+    if name == "none":
+        return None, "none"
+    if name != "auto":
+        encoder = open_encoder(name)
+        if why := encoder.misfit(clips.names, clips.fps):
+            raise MotionkitError(
+                f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
+            )
+        return encoder, name
+    newest = newest_encoder_run()
+    if newest is None:
+        return None, f"none: there is no finished run of {COMMAND} under ./runs"
+    encoder = open_encoder(newest)
+    if why := encoder.misfit(clips.names, clips.fps):
+        return None, f"none: the newest, {newest}, does not fit: {why}"
+    return encoder, f"{newest}, the newest finished run of {COMMAND}"

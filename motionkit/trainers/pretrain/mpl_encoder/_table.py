@@ -20,7 +20,7 @@ def probe_table(found: Mapping[str, float], title: str) -> dict[str, Any]:
         [label, f"{own:.3g}", f"{other:.3g}", words, _verdict(own, other, up=up)]
         for label, own, other, words, up in _found(found)
     ]
-    columns = ["held out", "encoder", "baseline", "what it says", "verdict"]
+    columns = ["held out", "encoder", "baseline", "what it says", "the encoder is"]
     return {"title": title, "columns": columns, "rows": rows, "numbers": [1, 2]}
 
 

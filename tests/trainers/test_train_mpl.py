@@ -1,0 +1,207 @@
+"""`train-mpl`: it learns, its control does not, it resumes to the bit, it writes what `eval mpl` opens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from motionkit.datasets.motions._starter import _motion
+from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales, save_encoder
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.mpl import find_predictor, open_predictor
+from motionkit.formats.mpl import write_mpl_npz
+from motionkit.motion import HUMANML, Clip
+from motionkit.policies.mpl.api import MplPredictor
+from motionkit.starter import Order, perform
+from motionkit.trainers.train_mpl import TrainMplSettings, _trainer
+from motionkit.trainers.train_mpl._trainer import TrainMpl
+
+from ..made.training import run_trainer
+
+NAMES = ("walk/normal", "wave/right", "run/normal", "limp/left")
+COMMAND = "train-mpl"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve clips of one skeleton, eight to train on; one is shorter than a window."""
+    out = tmp_path_factory.mktemp("mpl")
+    for number in range(12):
+        frames = 20 if number == 3 else 50
+        made = _motion(perform([Order(NAMES[number % 4], frames, number)], fps=30.0)[0])
+        write_mpl_npz(out / f"clip{number:02d}.npz", Clip(made, split="train" if number < 8 else "val"), source_hash="")
+    return out
+
+
+def settings(folder: Path, out: Path | None = None, **changes: Any) -> TrainMplSettings:
+    base: dict[str, Any] = {
+        "run": {"epochs": 3, "out": out},
+        "data": [str(folder)],
+        "encoder": "none",
+        "model": {"head": "both", "width": 32, "window": 4, "heads": 2, "shot": 0.3, "cosines": 4, "dropout": 0.1},
+        "train": {"batch_size": 16, "seq_len": 34, "known": 20, "stride": 4, "val_stride": 8},
+        "freerun": {"horizon": 4, "first_horizon": 2},
+        "teacher": {"frames": 3},
+        "optim": {"learning_rate": 3e-3, "warmup_steps": 2},
+        "threads": 1,
+    }
+    for name, value in changes.items():
+        base[name] = {**base[name], **value} if isinstance(value, dict) and name in base else value
+    return TrainMplSettings.model_validate(base)
+
+
+def train(folder: Path, out: Path | None, *, stop_after: int = 0, **changes: Any) -> tuple[TrainMpl, Mapping[str, Any]]:
+    made: tuple[TrainMpl, Mapping[str, Any]] = run_trainer(
+        TrainMpl, COMMAND, settings(folder, out, **changes), out, stop_after=stop_after
+    )
+    return made
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(out / "policy" / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    _, parts = train(folder, out)
+    return out, parts
+
+
+def test_it_says_who_wins(finished: tuple[Path, Mapping[str, Any]]) -> None:
+    out, parts = finished
+    assert parts["heldout"].keys() == {"skill", *(f"mpl/geo_deg/{ms}" for ms in (100, 200, 400, 1000))}
+    assert parts["rows"].keys() == {"model", "hold", "velocity", "damped", "ridge", "nearest"}
+    assert parts["verdict"].startswith(("a baseline is at least as good", "the model has a smaller"))
+    assert parts["free_teacher_ratio"] > 0
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    last = lines[-1]
+    assert sum(last[f"loss_group/{group}"] for group in ("core", "aux", "long")) == pytest.approx(1.0)
+    assert last["teacher/share"] == 0.0
+    assert lines[0]["teacher/share"] == 1.0
+    assert last["freerun/horizon"] == 4
+
+
+def test_eval_opens_the_run(finished: tuple[Path, Mapping[str, Any]]) -> None:
+    out, _ = finished
+    predictor = open_predictor(find_predictor(str(out)), None, device="cpu")
+    assert isinstance(predictor, MplPredictor)
+    assert predictor.names == HUMANML.joint_names
+
+
+def test_the_short_clip_is_named(folder: Path) -> None:
+    trainer = TrainMpl(settings(folder))
+    trainer.prepare()
+    plan = trainer.describe()
+    assert "clip03" in " ".join(plan["notes"])
+    assert plan["encoder"] == "none"
+
+
+@pytest.mark.parametrize("stop_after", [2, 5])
+def test_a_run_that_was_stopped_ends_in_the_same_bits(
+    folder: Path, finished: tuple[Path, Mapping[str, Any]], tmp_path: Path, stop_after: int
+) -> None:
+    whole, parts = finished
+    out = tmp_path / "stopped"
+    train(folder, out, stop_after=stop_after)
+    assert not (out / "policy" / "model.safetensors").exists()
+    _, rest = run_trainer(TrainMpl, COMMAND, settings(folder, run={"epochs": 3, "resume": out, "out": None}), None)
+    first, second = weights(whole), weights(out)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert rest["heldout"] == parts["heldout"]
+
+
+def test_adaptive_weights_resume_as_well(folder: Path, tmp_path: Path) -> None:
+    adaptive = {"method": "gradnorm", "terms": ["rot_local", "root", "freerun"]}
+    train(folder, tmp_path / "whole", adaptive=adaptive)
+    train(folder, tmp_path / "part", adaptive=adaptive, stop_after=4)
+    run_trainer(
+        TrainMpl,
+        COMMAND,
+        settings(folder, adaptive=adaptive, run={"epochs": 3, "resume": tmp_path / "part", "out": None}),
+        None,
+    )
+    first, second = weights(tmp_path / "whole"), weights(tmp_path / "part")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    line = json.loads((tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()[-1])
+    factors = [line[f"adaptive_loss/{name}/weight"] for name in adaptive["terms"]]
+    assert sum(factors) == pytest.approx(3.0, abs=1e-5)
+    assert factors != [1.0, 1.0, 1.0]
+
+
+LONGER = {
+    "run": {"epochs": 20}, "train": {"ema": 0.8, "val_every": 0}, "model": {"head": "delta", "dropout": 0.0},
+}  # fmt: skip
+
+
+def test_it_learns_and_with_the_truth_of_other_windows_it_does_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: with the futures of a batch exchanged there is nothing to learn but the mean pose.
+
+    That is of use after a second, and of none after a tenth of one.
+    """
+    true = train(folder, tmp_path / "true", **LONGER)[1]["heldout"]
+    assert true["skill"]["after"] > max(0.1, true["skill"]["before"] + 0.1)
+
+    class Exchanged(_trainer.WindowBatches):
+        def __call__(self, step: int) -> Any:
+            found = super().__call__(step)
+            return [replace(one, truth=one.truth.map(lambda values: values.roll(5, 0))) for one in found]
+
+    monkeypatch.setattr(_trainer, "WindowBatches", Exchanged)
+    false = train(folder, tmp_path / "false", **LONGER)[1]["heldout"]
+    near = "mpl/geo_deg/100"
+    assert true[near]["after"] < 0.9 * true[near]["before"]
+    assert true[near]["after"] < 0.9 * false[near]["after"]
+
+
+def test_an_encoder_is_used_and_stays_as_it_is(folder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    encoder = MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names, 30.0, Scales.neutral(22))
+    save_encoder(tmp_path / "encoder", encoder)
+    train(
+        folder, tmp_path / "run", encoder=str(tmp_path / "encoder"), loss={"latent_consistency": 0.1}, run={"epochs": 1}
+    )
+    saved = weights(tmp_path / "run")
+    for name, value in encoder.state_dict().items():
+        assert torch.equal(saved[f"encoder.{name}"], value), name
+    assert float(saved["delta.trunk.period.weight"].abs().max()) > 0
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line["loss/latent_consistency"] > 0
+    assert line["loss_group/long"] > 0
+
+
+@pytest.mark.parametrize(
+    ("encoder", "said"),
+    [
+        (MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names, 20.0, Scales.neutral(22)), "20 frames per second"),
+        (MotionEncoder(EncoderSizes(16, 2), HUMANML.joint_names[:5], 30.0, Scales.neutral(5)), "another skeleton"),
+    ],
+)
+def test_an_encoder_that_does_not_fit_is_refused(
+    folder: Path, tmp_path: Path, encoder: MotionEncoder, said: str
+) -> None:
+    save_encoder(tmp_path / "encoder", encoder)
+    with pytest.raises(MotionkitError) as refused:
+        TrainMpl(settings(folder, encoder=str(tmp_path / "encoder"))).prepare()
+    assert said in refused.value.why
+
+
+def test_without_clips_to_validate_the_last_weights_are_kept(folder: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    for number in range(3):
+        (few / f"clip0{number}.npz").write_bytes((folder / f"clip0{number}.npz").read_bytes())
+    out = tmp_path / "run"
+    _, parts = train(few, out, run={"epochs": 1})
+    assert "heldout" not in parts
+    assert (out / "policy" / "model.safetensors").exists()
