@@ -107,11 +107,11 @@ def test_without_a_baseline_the_runs_own_teacher_values_judge() -> None:
 
 
 def test_values_stay_within_their_bounds_and_never_fall() -> None:
-    rows = (("a", 1, 10, 0.79, 64), ("b", 11, 20, 0.9, 70))
+    rows = (("a", 1, 5, 0.7, 64), ("b", 6, 10, 0.79, 64), ("c", 11, 20, 0.9, 70))
     found = adjust(stages(rows), recorded(YawAbsDeg=99.0), {}, base=BASE, epochs=20)
-    assert [(one.stage, one.key, one.after) for one in found.changes] == [(0, "freerun_weight", 0.8)]
-    assert value_in(found.stages[1], "freerun_weight", BASE) == 0.9
-    assert "b: freerun_weight 0.9 is at its bound." in found.notes
+    assert [(one.stage, one.key, one.after) for one in found.changes] == [(1, "freerun_weight", 0.8)]
+    assert value_in(found.stages[2], "freerun_weight", BASE) == 0.9
+    assert "c: freerun_weight 0.9 is at its bound." in found.notes
     assert f"a: freerun_horizon {LONGEST} is at its bound." in found.notes
     short = adjust(stages(), recorded(YawAbsDeg=99.0), {}, base=BASE, epochs=30, longest=19)
     assert value_in(short.stages[2], "freerun_horizon", BASE) == 19
