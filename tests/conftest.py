@@ -136,6 +136,18 @@ def trainer(site: Site, sample: ModuleType) -> ModuleType:
 
 
 @pytest.fixture
+def tuned(site: Site, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module of tests/tuned_trainer.py, installed as trainers ``tuned`` and ``tuned-plain``, here and in children."""
+    site.install(
+        "tuned-trainer",
+        "[motionkit.trainers]\ntuned = tuned_trainer:component\ntuned-plain = tuned_trainer:plain\n",
+        tuned_trainer=(ROOT / "tests" / "tuned_trainer.py").read_text(),
+    )
+    monkeypatch.setenv("PYTHONPATH", str(site.folder))
+    return importlib.import_module("tuned_trainer")
+
+
+@pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run ``motionkit ARGUMENTS...`` in process, in an empty folder, without MOTIONKIT_* variables."""
     for name in list(os.environ):

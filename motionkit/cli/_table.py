@@ -28,10 +28,12 @@ class CommandRow:
 
 
 def _own(name: str, summary: str, panel: str) -> CommandRow:
-    return CommandRow(name, f"motionkit.cli.commands.{name}:register", summary, panel)
+    return CommandRow(name, f"motionkit.cli.commands.{name.replace('-', '_')}:register", summary, panel)
 
 
 ROWS = (
+    _own("tune", "Search a trainer's settings (--bayes).", TRAIN),
+    _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN),
     _own("generate", "Make motions from text with a policy.", MOTION),
     _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),
     _own("convert", "Convert motions between formats; build datasets.", MOTION),

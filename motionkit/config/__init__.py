@@ -5,6 +5,7 @@ from motionkit.config._foreign import Foreign, renamed
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, suggest
 from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
+from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,
     Decay,
@@ -13,6 +14,7 @@ from motionkit.config._shared import (
     LoraSettings,
     LoraTarget,
     OptimSettings,
+    PlaceSettings,
     PromptSettings,
     RunSettings,
     SamplerSettings,
@@ -27,6 +29,7 @@ __all__ = [
     "NOT_SETTINGS",
     "PREFIX",
     "CheckpointSettings",
+    "Choice",
     "Chosen",
     "Cli",
     "Decay",
@@ -40,15 +43,19 @@ __all__ = [
     "LoraSettings",
     "LoraTarget",
     "OptimSettings",
+    "PlaceSettings",
     "Preset",
     "Problem",
     "PromptSettings",
+    "Range",
     "Resolved",
     "RunSettings",
     "SamplerSettings",
+    "Search",
     "Settings",
     "SettingsError",
     "Slot",
+    "Space",
     "TrainerSettings",
     "cache_folder",
     "choose_one",

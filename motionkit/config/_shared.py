@@ -34,17 +34,14 @@ def split_commas(value: object) -> object:
     return tuple(part for index, part in enumerate(parts) if part not in parts[:index])
 
 
-class RunSettings(Group):
-    """Where the run goes and how long it lasts."""
+class PlaceSettings(Group):
+    """Where the run goes."""
 
     out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
         None, description="Run folder itself, instead of runs/<command>/<time>-<id>."
     )
     name: Annotated[str | None, Cli("--name", panel="Run")] = Field(
         None, description="Last part of the run folder: runs/<command>/<name>."
-    )
-    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        100, ge=1, description="Total training steps, including those before a resume."
     )
     overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
         False, description="Replace an existing run folder."
@@ -74,6 +71,14 @@ class RunSettings(Group):
         if value is not None and not re.fullmatch(r"[\w][\w.+=-]*", value):
             raise ValueError("must be a plain folder name (letters, digits, . + = - _); use --out for a path")
         return value
+
+
+class RunSettings(PlaceSettings):
+    """Where the run goes and how long it lasts."""
+
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        100, ge=1, description="Total training steps, including those before a resume."
+    )
 
 
 class EpochRunSettings(RunSettings):

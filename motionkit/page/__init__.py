@@ -10,6 +10,7 @@ from motionkit.page._curves import Curve, curves, hover_script
 from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
 from motionkit.page._histogram import histogram
 from motionkit.page._page import drawing, html_page, is_made_by
+from motionkit.page._parallel import parallel
 from motionkit.page._rose import rose
 from motionkit.page._rows import bars, shares, spans
 from motionkit.page._svg import WIDTH, ticks
@@ -47,6 +48,7 @@ __all__ = [
     "joined",
     "metres",
     "note",
+    "parallel",
     "plain",
     "rose",
     "share",

@@ -36,6 +36,8 @@ class Component:
             other judge is known; it is built with its default options.
         page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
             becomes ``report.html`` in the run folder.
+        search: ``"module:attribute"`` of what `motionkit tune --bayes` varies in a trainer's settings:
+            ``attribute(settings)`` returns a `motionkit.config.Search`, and imports no torch.
     """
 
     summary: str
@@ -49,6 +51,7 @@ class Component:
     gradient: bool = False
     twin: str = ""
     page: str = ""
+    search: str = ""
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
@@ -69,6 +72,17 @@ class Component:
             MotionkitError: As `load`.
         """
         return self._import(self.page)
+
+    def searched(self, settings: BaseModel) -> Any:
+        """Return what a search varies in these settings; None where the component names nothing.
+
+        Raises:
+            MotionkitError: As `load`.
+        """
+        if not self.search:
+            return None
+        with catching(self.search.partition(":")[0]):
+            return self._load(*self.search.split(":", 1))(settings)
 
     def exporter(self, to: str) -> Any:
         """Import and return the writer of a format in `exports`; None when there is no such format.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -205,8 +206,21 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether SIGINT or SIGTERM was received; the trainer then finishes its step, saves and returns."""
+        """Whether SIGINT or SIGTERM was received, or `stop` called; the trainer then finishes its step and returns."""
         return bool(self._signals.received)
+
+    @property
+    def stopped_by(self) -> int:
+        """The signal that asks the run to end, or 0."""
+        return self._signals.received
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Ask the trainer to end after its step, as a signal does.
+
+        Args:
+            number: The signal that the exit code tells.
+        """
+        self._signals.received = self._signals.received or number
 
     @property
     def exit_code(self) -> int:

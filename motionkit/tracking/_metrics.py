@@ -267,6 +267,8 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("time/reward", "s", "down", "Seconds of scoring."),
     ("time/update", "s", "down", "Seconds of forward, backward and optimiser."),
     ("data/epoch", "epochs", "none", "Passes over the training split so far."),
+    ("tune/value", "1", "none", "What the trial of a search reached; its study.json says whether higher is better."),
+    ("tune/best", "1", "none", "The best that a search has reached so far."),
 )
 
 

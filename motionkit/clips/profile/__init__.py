@@ -7,6 +7,7 @@ from motionkit.clips.profile._outliers import find_outliers, uncompared
 from motionkit.clips.profile._page import profile_page
 from motionkit.clips.profile._profile import Profile, profile_sources
 from motionkit.clips.profile._run import ProfileResult, check_outputs, run_profile
+from motionkit.clips.profile._settings_file import dump_settings, read_settings
 from motionkit.clips.profile._suggestion import Advisor, Suggestion
 from motionkit.clips.profile._tables import remarks
 
@@ -18,6 +19,7 @@ __all__ = [
     "ProfileResult",
     "Suggestion",
     "check_outputs",
+    "dump_settings",
     "find_outliers",
     "measure",
     "merge_settings",
@@ -25,6 +27,7 @@ __all__ = [
     "profile_page",
     "profile_sources",
     "profile_statistics",
+    "read_settings",
     "remarks",
     "run_profile",
     "uncompared",

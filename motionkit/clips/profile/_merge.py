@@ -65,7 +65,7 @@ def merge_settings(
     Args:
         path: The file; its ending decides the format.
         settings: Keys of the top level.
-        block: Statistics, for the key `BLOCK`; other keys in it stay.
+        block: Statistics, for the key `BLOCK`; other keys in it stay. Empty leaves the key alone.
         overwrite: Replace values that differ.
 
     Returns:
@@ -102,7 +102,7 @@ def merge_settings(
     known = {key: value for key, value in block.items() if value is not None}
     old = have.get(BLOCK)
     merged = {**(old if isinstance(old, dict) else {}), **known}
-    if merged != old:
+    if known and merged != old:
         changes[BLOCK] = merged
     wanted = {**have, **changes}
     result.text = _edited(format_, text or format_.empty, changes, wanted, str(path))

@@ -47,6 +47,15 @@ def read_settings(path: Path) -> tuple[str, dict[str, Any]]:
     return text, format_.parse(text.removeprefix("\ufeff"), str(path))
 
 
+def dump_settings(path: Path, table: Mapping[str, object]) -> str:
+    """Return settings as the text of a new file; its ending decides the format.
+
+    Raises:
+        MotionkitError: The ending is unknown.
+    """
+    return format_of(path).dump(table)
+
+
 def format_of(path: Path) -> SettingsFormat:
     """Return the format of a file's ending.
 

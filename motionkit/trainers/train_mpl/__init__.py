@@ -7,6 +7,7 @@ component = Component(
     summary="Train a motion predictor, from teacher forcing to free runs (MPL).",
     options=TrainMplSettings,
     factory="motionkit.trainers.train_mpl._trainer:TrainMpl",
+    search="motionkit.trainers.train_mpl._space:search",
 )
 
 __all__ = ["TrainMplSettings", "component"]

@@ -1,0 +1,229 @@
+"""What ``motionkit tune-bayes`` does: open, search, print."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from motionkit import plugins
+from motionkit.cli import output
+from motionkit.cli._errors import unreadable
+from motionkit.cli.commands._tune_settings import TuneBayesSettings
+from motionkit.cli.settings import show_plan
+from motionkit.config import Resolved
+from motionkit.errors import MotionkitError
+from motionkit.page import count, duration
+from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
+from motionkit.tuning import (
+    PLAN,
+    Base,
+    Finished,
+    Plan,
+    Result,
+    Worker,
+    default_jobs,
+    delete_studies,
+    diff_lines,
+    is_busy,
+    make_plan,
+    open_base,
+    open_study,
+    read_plan,
+    read_space,
+    save_plan,
+    search,
+    study_page,
+    write_config,
+)
+
+_COMMAND = "tune-bayes"
+
+
+def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: bool) -> None:
+    """Search and print the result.
+
+    Raises:
+        MotionkitError: As `motionkit.tuning.search`.
+        typer.Exit: With 130 or 143 when a signal stopped it.
+    """
+    settings = resolved.settings
+    begun = time.monotonic()
+    output.say(f"{_COMMAND}: loading the settings of {settings.trainer}, torch and data")
+    folder = _folder(settings)
+    base = _base(settings)
+    for note in base.notes:
+        output.say(note)
+    plan, base, notes = _plan(settings, base, folder)
+    for note in notes:
+        output.say(note)
+    if settings.write_config is not None:
+        _refuse_config(settings.write_config)
+    output.say(f"sampler {plan.sampler}, pruner {plan.pruner}: {plan.why}")
+    described = _prepare(base, plan)
+    output.say(f"{_COMMAND}: loaded in {time.monotonic() - begun:.1f} s")
+    jobs = settings.jobs or default_jobs(str(described.get("device", "")))
+    if dry_run:
+        facts = {
+            "trials": plan.trials, "jobs": jobs, "sampler": plan.sampler, "pruner": plan.pruner, "why": plan.why,
+            "value": plan.value, "watch": plan.watch, "space": plan.space, "trial": plan.trial,
+            **{f"{plan.trainer}: {key}": value for key, value in described.items()},
+        }  # fmt: skip
+        show_plan(_COMMAND, resolved, facts, as_json=as_json)
+        return
+    if is_busy(folder):
+        _join(plan, base, folder)
+        return
+    if plan.storage:  # before the study folder is made: it may be locked, or hold another study of that name
+        if settings.run.overwrite:
+            delete_studies(plan, folder)
+        open_study(plan, folder)
+    _search(resolved, plan, base, folder, jobs, as_json=as_json)
+
+
+def _folder(settings: TuneBayesSettings) -> Path:
+    place = settings.run
+    if place.resume is not None:
+        return place.resume
+    return folder_of("tune", "runs", place.out, place.name)
+
+
+def _base(settings: TuneBayesSettings) -> Base:
+    values: dict[str, Any] = {}
+    if settings.data:
+        values["data"] = list(settings.data)
+    if settings.device is not None:
+        values["device"] = settings.device
+    if settings.seed:
+        values["seed"] = settings.seed
+    return open_base(settings.trainer, settings.base, settings.base_set, values)
+
+
+def _plan(settings: TuneBayesSettings, base: Base, folder: Path) -> tuple[Plan, Base, list[str]]:
+    trial = base.typed(settings.trial_set)
+    if settings.trial_steps:
+        trial["run.num_steps"] = settings.trial_steps
+    known = (folder / PLAN).is_file() and not settings.run.overwrite
+    return make_plan(
+        base, study=read_plan(folder).study if known else settings.run.name or folder.name, trials=settings.trials,
+        space=read_space(settings.space) if settings.space is not None else None, value=settings.value,
+        watch=settings.watch, direction=settings.direction, trial=trial, seeds=settings.seeds, seed=settings.seed,
+        sampler=settings.sampler, pruner=settings.pruner, storage=settings.storage,
+    )  # fmt: skip
+
+
+def _prepare(base: Base, plan: Plan) -> dict[str, object]:
+    """Open the inputs once, so that what is wrong with them is said before anything is written."""
+    resolved = base.with_values({**plan.trial})
+    trainer = base.component.build(resolved.settings)
+    try:
+        with plugins.catching():
+            trainer.prepare()
+            return dict(trainer.describe())
+    except OSError as error:
+        raise unreadable(error) from error
+
+
+def _join(plan: Plan, base: Base, folder: Path) -> None:
+    """Help a search that another process of this machine, or of this disk, is at."""
+    if read_plan(folder).digest != plan.digest:
+        raise MotionkitError(
+            f"{folder} is searched by another process, with other settings.", fix="choose another --name"
+        )
+    output.say(f"{folder} is searched by another process; this one takes trials of it, and that one ends it")
+    worker = Worker(read_plan(folder), base, folder)
+    number = worker.search() or worker.repeat()
+    if number:
+        raise typer.Exit(128 + number)
+
+
+def _search(
+    resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, *, as_json: bool
+) -> None:
+    run = _open_run(resolved, folder)
+    result: Result | None = None
+    with run:
+        save_plan(run, plan)
+        many = count(jobs, "process", "processes")
+        output.say(f"{count(plan.trials, 'trial')} of {plan.trainer}, {len(plan.space)} settings, {many}: {folder}")
+        if plan.trial:
+            shown = ", ".join(f"{key} {value}" for key, value in plan.trial.items())
+            output.say(f"trials are shortened by {shown}; --trial-set changes that")
+        result = search(plan, base, run, jobs=jobs, tell=_tell, say=output.say)
+        parts: dict[str, Any] = {}
+        changes: list[tuple[str, Any, Any]] = []
+        closing: list[str] = []
+        if result is not None:
+            result.write()
+            write_bytes_atomic(run.artifact(PAGE), study_page(result).encode(errors="replace"))
+            parts = result.document()
+            if (target := resolved.settings.write_config) is not None:
+                changes, closing = write_config(target, result)
+                parts["written"] = {"path": str(target), "changes": [list(one) for one in changes]}
+            run.annotate(
+                tables=[{**one, "rows": [list(map(_plain, row)) for row in one["rows"]]} for one in result.tables()]
+            )
+        document = run.finish(parts)
+    with logging_into(folder):
+        if result is not None:
+            _show(result, plan, folder, changes, closing, as_json=as_json)
+    output.emit(document, json=as_json)
+    if run.exit_code:
+        raise typer.Exit(run.exit_code)
+
+
+def _open_run(resolved: Resolved[TuneBayesSettings], folder: Path) -> Run:
+    place = resolved.settings.run
+    exists = (folder / "run.json").is_file() and not place.overwrite
+    arguments: dict[str, Any] = {"argv": sys.argv, "origins": resolved.origins}
+    if place.resume is not None or exists:
+        return Run.resume(folder, resolved.snapshot(), command=_COMMAND, **arguments)
+    return Run.create(_COMMAND, resolved.snapshot(), out=folder, overwrite=place.overwrite, **arguments)
+
+
+def _tell(one: Finished) -> None:
+    value = f"{one.value:.4f}" if one.value is not None else "no value"
+    parts = [f"{one.done:>{len(str(one.total))}}/{one.total}", f"{one.what}: {value}"]
+    if one.note:
+        parts.append(one.note)
+    if one.seconds is not None:
+        parts.append(duration(one.seconds))
+    if one.left is not None:
+        parts.append(f"eta {duration(one.left)}")
+    output.say("  ".join(parts))
+
+
+def _show(
+    result: Result, plan: Plan, folder: Path, changes: list[tuple[str, Any, Any]], closing: list[str], *, as_json: bool
+) -> None:
+    if not as_json:
+        output.tables(result.tables())
+    output.say(result.verdict)
+    output.say(result.counts())
+    for line in closing:
+        output.say(line)
+    for line in diff_lines(changes):
+        output.say(f"  {line}", whole=True)
+    output.say(f"page: {folder / PAGE}")
+    command = plan.trainer.replace(".", " ").split()
+    target = folder / "best.toml"
+    more = ["motionkit", "tune-bayes", "--resume", str(folder), "--trials", str(2 * plan.trials)]
+    output.say(f"next: {shlex.join(['motionkit', *command, '--config', str(target)])}", whole=True)
+    output.say(f"      {shlex.join(more)}", whole=True)
+
+
+def _refuse_config(path: Path) -> None:
+    """Refuse a settings file that cannot be written, before anything is trained."""
+    from motionkit.clips.profile import read_settings
+    from motionkit.runs import require_writable
+
+    read_settings(path)
+    require_writable(path)
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, (int, float, str)) else str(value)

@@ -1,0 +1,114 @@
+"""What `motionkit tune --bayes` varies in the predictor's training: the guide's list, with its own limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel
+
+from motionkit.config import Range, Search
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
+from motionkit.trainers.train_mpl._stages import Stage
+
+_COMMON: Mapping[str, Range] = {
+    "optim.learning_rate": Range(1e-4, 4e-3, log=True),
+    "optim.weight_decay": Range(1e-4, 0.2, log=True),
+    "model.width": Range(128, 512, whole=True, step=64),
+    "loss.fk_pos": Range(0.0, 2.0),
+    "loss.rot_local": Range(0.0, 1.0),
+    "loss.rot_log": Range(0.0, 1.0),
+}
+"""Searched with and without stages."""
+
+_PLAIN: Mapping[str, Range] = {
+    "freerun.weight": Range(0.3, 3.0, log=True),
+    "freerun.horizon": Range(5, 30, whole=True),
+    "freerun.first_horizon": Range(1, 5, whole=True),
+}
+"""Searched without stages. Free runs of a second or more made every horizon worse where it was tried."""
+
+_WEIGHTS = ((0.05, 0.3), (0.3, 0.8))
+"""Free-run weight of the stages between and of the last: whatever is drawn rises, and ends with at least 0.3."""
+
+_STARTER = {"train.stride": 24, "train.val_stride": 50, "train.val_every": 3, "train.batch_size": 32}
+"""Trials on the starter's clips: every 24th window, so that fifty of them take minutes."""
+
+_STARTER_DROPOUT, _STARTER_EPOCHS = 0.02, 10
+"""What train-mpl takes by itself for all of the starter's clips."""
+
+_BEFORE_PRUNING = 3
+"""Epochs before a trial may be pruned."""
+
+
+def search(settings: BaseModel) -> Search:
+    """Return what is searched; see `motionkit.config.Search`.
+
+    With stages the free-run weight and horizon of each stage after the first are searched, in ranges that follow each
+    other, so that schedules only rise. Losses that the stages set are searched in the stages.
+    """
+    assert isinstance(settings, TrainMplSettings)
+    space = dict(_COMMON)
+    starter = settings.data == ("starter",)
+    fixed: dict[str, object] = {}
+    epochs = settings.run.epochs
+    if starter and not epochs:
+        epochs = fixed["run.epochs"] = _STARTER_EPOCHS
+    if starter and settings.model.dropout is None:
+        fixed["model.dropout"] = _STARTER_DROPOUT
+    if (
+        "model.dropout" in fixed or settings.model.dropout is not None
+    ):  # else it follows the size of the data, which is not known yet
+        space["model.dropout"] = Range(0.0, 0.5)
+    if settings.encoder != "none" and settings.loss.latent_consistency:
+        space["loss.latent_consistency"] = Range(0.0, 0.45)
+    if settings.teacher.mode == "epoch_linear" and epochs > 1:
+        space["teacher.end_epoch"] = Range(max(2, round(0.3 * epochs)), epochs, whole=True)
+        if not settings.teacher.end_epoch:
+            fixed["teacher.end_epoch"] = max(2, round(0.65 * epochs))
+    if settings.stages:
+        space = {key: one for key, one in space.items() if not _staged(key, settings.stages)}
+        space |= _of_stages(settings.stages)
+    else:
+        space |= _PLAIN
+    every = _STARTER["train.val_every"] if starter else settings.train.val_every or epochs or 1
+    return Search(
+        space,
+        value="heldout.skill.after",
+        watch="mpl/skill",
+        base=fixed,
+        trial={**_STARTER} if starter else {},
+        patience=max(1, round(_BEFORE_PRUNING / every)),
+    )
+
+
+def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
+    found: dict[str, Range] = {}
+    later = [place for place in range(len(stages)) if place > 0] or [0]
+    for order, place in enumerate(later):
+        stage, prefix = stages[place], f"stages.{place}"
+        final = order == len(later) - 1
+        if "freerun_weight" in stage.trainer:
+            low, high = _WEIGHTS[1] if final else _part(_WEIGHTS[0], order, len(later) - 1)
+            found[f"{prefix}.trainer.freerun_weight"] = Range(low, high)
+        if "freerun_horizon" in stage.trainer:
+            low, high = _part((6, 30), order, len(later))
+            found[f"{prefix}.trainer.freerun_horizon"] = Range(round(low), round(high), whole=True)
+        if "w_latent_consistency" in stage.trainer:
+            found[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
+        for group, weights in stage.loss_groups.items():
+            for name in ("w_fk_pos", "w_rot_local"):
+                if name in weights:
+                    found[f"{prefix}.loss_groups.{group}.{name}"] = Range(0.05, 0.8)
+    return found
+
+
+def _part(ends: tuple[float, float], order: int, parts: int) -> tuple[float, float]:
+    """Return one of equal parts of a range."""
+    low, high = ends
+    step = (high - low) / parts
+    return low + order * step, low + (order + 1) * step
+
+
+def _staged(key: str, stages: Sequence[Stage]) -> bool:
+    name = f"w_{key.removeprefix('loss.')}"
+    return any(name in weights for stage in stages for weights in stage.loss_groups.values())

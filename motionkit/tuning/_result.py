@@ -1,0 +1,237 @@
+"""What a search found: its document, its files, and the sentence about whether it was worth it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from motionkit.runs import write_bytes_atomic
+from motionkit.tuning._base import Base
+from motionkit.tuning._names import BEST_JSON, BEST_TOML, HISTORY
+from motionkit.tuning._plan import Plan
+from motionkit.tuning._sampler import make_pruner, make_sampler
+from motionkit.tuning._storage import open_study
+from motionkit.tuning._work import best_trial, counted
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of one group of settings with several seeds.
+
+    Attributes:
+        values: By seed; those that have one.
+    """
+
+    values: Mapping[int, float]
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return mean(self.values.values())
+
+    def document(self) -> dict[str, Any]:
+        """Return them as JSON."""
+        found = list(self.values.values())
+        return {"seeds": list(self.values), "values": found, "mean": self.mean, "range": [min(found), max(found)]}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found.
+
+    Attributes:
+        plan: The search.
+        base: Trainer and settings.
+        trials: All trials of the storage.
+        repeated: Values with other seeds, of ``base`` and ``best``, by seed.
+        folder: The study folder.
+    """
+
+    plan: Plan
+    base: Base
+    trials: list[FrozenTrial]
+    repeated: Mapping[str, Mapping[int, float | None]]
+    folder: Path
+
+    @cached_property
+    def best(self) -> FrozenTrial:
+        """The trial with the best value."""
+        found = best_trial(open_study(self.plan, self.folder), self.plan)
+        assert found is not None
+        return found
+
+    @property
+    def baseline(self) -> float | None:
+        """The value of trial 0, the base."""
+        return next((one.value for one in self.trials if one.params == self.plan.first and one.value is not None), None)
+
+    def spread(self, who: str) -> Spread | None:
+        """Return the values with other seeds; of ``best`` where the base is the best, those of the base."""
+        if who == "best" and self.best.params == self.plan.first:
+            who = "base"
+        found = {seed: value for seed, value in self.repeated.get(who, {}).items() if value is not None}
+        return Spread(found) if found else None
+
+    @cached_property
+    def outcome(self) -> str:
+        """``better``, ``no difference``, ``worse``, ``base`` (nothing beat it) or ``untested``."""
+        if self.best.params == self.plan.first:
+            return "base"
+        one, other = self.spread("best"), self.spread("base")
+        if one is None or other is None:
+            return "untested"
+        if not self.plan.better(one.mean, other.mean):
+            return "worse"
+        ends = (min, max) if self.plan.direction == "maximize" else (max, min)
+        apart = self.plan.better(ends[0](one.values.values()), ends[1](other.values.values()))
+        return "better" if apart else "no difference"
+
+    @property
+    def worth_it(self) -> bool:
+        """Whether the best settings are to replace the base's."""
+        return self.outcome in ("better", "no difference", "untested")
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        name = self.plan.value
+        if self.outcome == "base":
+            return f"Nothing beat the base settings: {name} {self.best.value:.4f}."
+        one, other = self.spread("best"), self.spread("base")
+        if one is None or other is None:
+            start = "" if self.baseline is None else f", the base {self.baseline:.4f}"
+            return f"The best trial reached {name} {self.best.value:.4f}{start}; one seed, so part of that is luck."
+        told = f"{name} {_ranged(one)} against the base's {_ranged(other)} on {len(one.values)} further seeds"
+        return {
+            "better": f"The best settings beat the base beyond the spread of seeds: {told}.",
+            "no difference": f"The best settings are ahead on average, but not beyond the spread of seeds: {told}.",
+            "worse": f"The best trial was luck: {told}. Keep the base.",
+        }[self.outcome]
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """How much each setting decides, by PED-ANOVA; empty with too few trials."""
+        done = [one for one in self.trials if one.state.name == "COMPLETE"]
+        if len(done) < 4 or len(self.plan.space) < 2:
+            return {}
+        import optuna
+
+        study = open_study(self.plan, self.folder)
+        study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan)
+        try:
+            found = optuna.importance.get_param_importances(study, normalize=True)
+        except (RuntimeError, ValueError, ZeroDivisionError):  # all values alike
+            return {}
+        return {key: float(value) for key, value in found.items()}
+
+    @property
+    def changes(self) -> list[tuple[str, Any, Any]]:
+        """Key, the base's value and the best one, for all that differ."""
+        first = self.plan.first
+        return [(key, first[key], value) for key, value in self.best.params.items() if value != first[key]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all trials as JSON."""
+        return [
+            {
+                "number": one.number,
+                "state": state_of(one),
+                "value": one.value if one.state.name == "COMPLETE" else None,
+                "params": one.params,
+                "seconds": None if one.duration is None else round(one.duration.total_seconds(), 3),
+                "watched": {str(step): value for step, value in one.intermediate_values.items()},
+                **({"reason": one.user_attrs["reason"]} if "reason" in one.user_attrs else {}),
+            }
+            for one in self.trials
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return the parts of the summary document."""
+        one, other = self.spread("best"), self.spread("base")
+        return {
+            "trials": self.rows(),
+            "best": {
+                "number": self.best.number, "value": self.best.value, "params": self.best.params,
+                "repeated": None if one is None else one.document(),
+            },
+            "baseline": {
+                "value": self.baseline, "params": self.plan.first,
+                "repeated": None if other is None else other.document(),
+            },
+            "trainer": self.plan.trainer, "value": self.plan.value, "direction": self.plan.direction,
+            "sampler": self.plan.sampler, "pruner": self.plan.pruner, "why": self.plan.why,
+            "storage": self.plan.storage or "journal", "study": self.plan.study,
+            "seeds": self.plan.seeds, "importances": self.importances, "outcome": self.outcome,
+            "verdict": self.verdict,
+        }  # fmt: skip
+
+    def write(self) -> None:
+        """Write history.json, best.json and best.toml into the study folder."""
+        from motionkit.clips.profile import dump_settings
+
+        table = self.base.changed(self.best.params if self.worth_it else {})
+        history = {"trainer": self.plan.trainer, "value": self.plan.value, "trials": self.rows()}
+        text = json.dumps(history, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_bytes_atomic(self.folder / HISTORY, text.encode())
+        for name in (BEST_JSON, BEST_TOML):
+            path = self.folder / name
+            write_bytes_atomic(path, dump_settings(path, table).encode())
+
+    def tables(self) -> list[dict[str, Any]]:
+        """Return the tables for people."""
+        found = []
+        rows: list[tuple[object, ...]] = [(name, each.mean, *_ends(each)) for name, each in self._groups()]
+        if rows:
+            columns = [f"{self.plan.value}, {self.plan.seeds} further seeds", "mean", "lowest", "highest"]
+            found.append({"title": "", "columns": columns, "rows": rows, "numbers": [1, 2, 3]})
+        if self.changes:
+            rows = [(key, _short(before), _short(after)) for key, before, after in self.changes]
+            title = f"What the best trial ({self.best.number}) changes"
+            found.append({"title": title, "columns": ["setting", "base", "best"], "rows": rows, "numbers": [1, 2]})
+        if self.importances:
+            rows = [(key, f"{100 * value:.0f} %") for key, value in self.importances.items() if value >= 0.005]
+            columns = ["setting", "share"]
+            title = "What decides the value (PED-ANOVA)"
+            found.append({"title": title, "columns": columns, "rows": rows, "numbers": [1]})
+        return found
+
+    def _groups(self) -> list[tuple[str, Spread]]:
+        groups = [("base", self.spread("base"))]
+        if self.best.params != self.plan.first:
+            groups.insert(0, ("best", self.spread("best")))
+        return [(name, each) for name, each in groups if each is not None]
+
+    def counts(self) -> str:
+        """Return how many trials ended how, in words."""
+        states = [state_of(one) for one in counted(self.trials)]
+        return ", ".join(f"{states.count(name)} {name}" for name in dict.fromkeys(states))
+
+
+def state_of(trial: FrozenTrial) -> str:
+    """Return how a trial ended: complete, pruned, diverged, failed, lost, running or waiting."""
+    if "lost" in trial.user_attrs:
+        return "lost"
+    if trial.user_attrs.get("ended") == "diverged":
+        return "diverged"
+    return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
+
+
+def _ranged(one: Spread) -> str:
+    low, high = _ends(one)
+    return f"{one.mean:.4f} ({low:.4f} to {high:.4f})"
+
+
+def _ends(one: Spread) -> tuple[float, float]:
+    return min(one.values.values()), max(one.values.values())
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

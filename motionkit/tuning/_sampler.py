@@ -1,0 +1,111 @@
+"""Optuna's samplers and pruners by name, and CMA-ES without pickles."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from motionkit.tuning._storage import quiet_optuna
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+
+    from motionkit.tuning._plan import Plan
+
+_STARTUP = 10
+
+
+def make_sampler(plan: Plan, number: int) -> BaseSampler:
+    """Return the sampler for one trial; its random numbers depend on the seed and the trial's number alone.
+
+    So a search that was stopped goes on with the trials that it would have had.
+    """
+    optuna = quiet_optuna()
+    seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{number}".encode(), digest_size=4).digest(), "little")
+    samplers = optuna.samplers
+    if plan.sampler == "gp":
+        found: BaseSampler = samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
+    elif plan.sampler == "tpe":
+        found = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
+    elif plan.sampler == "qmc":  # one sequence for all trials: its places come from the storage
+        found = samplers.QMCSampler(seed=plan.seed % 2**32, scramble=True, warn_independent_sampling=False)
+    elif plan.sampler == "cmaes":
+        found = _cma_class()(seed, plan.direction == "maximize")
+    else:
+        found = samplers.RandomSampler(seed=seed)
+    return found
+
+
+def make_pruner(plan: Plan) -> BasePruner:
+    """Return the pruner."""
+    pruners = quiet_optuna().pruners
+    if plan.pruner == "hyperband":
+        found: BasePruner = pruners.HyperbandPruner(min_resource=plan.patience, reduction_factor=3)
+    elif plan.pruner == "median":
+        found = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
+    else:
+        found = pruners.NopPruner()
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _cma_class() -> Any:
+    """Return the class of the CMA-ES sampler; its base class is Optuna's, which is imported here."""
+    import numpy as np
+    import optuna
+    from optuna.distributions import BaseDistribution
+    from optuna.search_space import IntersectionSearchSpace
+    from optuna.trial import FrozenTrial, TrialState
+
+    class ReplayedCma(optuna.samplers.BaseSampler):
+        """CMA-ES that is built anew for each trial from the trials that are there.
+
+        Optuna's own sampler keeps its optimiser as a pickle in the storage, which whoever can write the storage could
+        replace. Here every finished generation is told again: a few dozen vectors, in milliseconds.
+        """
+
+        def __init__(self, seed: int, maximize: bool) -> None:
+            self._seed, self._sign = seed, -1.0 if maximize else 1.0
+            self._independent = optuna.samplers.RandomSampler(seed=seed)
+
+        def infer_relative_search_space(self, study: Any, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+            return {
+                key: one
+                for key, one in IntersectionSearchSpace().calculate(study).items()
+                if not isinstance(one, optuna.distributions.CategoricalDistribution) and not one.single()
+            }
+
+        def sample_relative(
+            self, study: Any, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+        ) -> dict[str, Any]:
+            done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if len(search_space) < 2 or not done:
+                return {}
+            import cmaes
+            from optuna._transform import _SearchSpaceTransform
+
+            space = _SearchSpaceTransform(dict(search_space))
+            bounds = space.bounds
+            width = bounds[:, 1] - bounds[:, 0]
+            first = space.transform(done[0].params)
+            optimizer = cmaes.CMA(
+                mean=first, sigma=float(width.min() / 6), cov=np.diag((width / width.min()) ** 2), bounds=bounds,
+                seed=self._seed,
+            )  # fmt: skip
+            size = optimizer.population_size
+            for start in range(0, len(done) - size + 1, size):
+                generation: Sequence[FrozenTrial] = done[start : start + size]
+                told = [(space.transform(one.params), self._sign * float(one.value or 0.0)) for one in generation]
+                optimizer.tell(told)
+            found: dict[str, Any] = space.untransform(optimizer.ask())
+            return found
+
+        def sample_independent(
+            self, study: Any, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+        ) -> Any:
+            return self._independent.sample_independent(study, trial, param_name, param_distribution)
+
+    return ReplayedCma

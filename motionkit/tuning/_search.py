@@ -1,0 +1,209 @@
+"""A whole search: trials, the winner and the base with further seeds, the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import Run
+from motionkit.tuning._base import Base
+from motionkit.tuning._plan import Plan
+from motionkit.tuning._processes import run_processes
+from motionkit.tuning._result import Result
+from motionkit.tuning._storage import open_study
+from motionkit.tuning._work import (
+    LOST,
+    Worker,
+    best_trial,
+    counted,
+    hopeless,
+    list_seeds,
+    open_seeds,
+    recover,
+    seed_values,
+    tidy_trials,
+)
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+_ELSEWHERE = 3.0
+"""How many times as long as the longest trial one that runs elsewhere is waited for."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A trial that has ended, for the line that the user sees.
+
+    Attributes:
+        what: ``trial 7`` or ``best, seed 2``.
+        done: How many have ended.
+        total: How many there will be.
+        value: Its value; None without.
+        note: What else is to be said: why there is no value, or the best so far.
+        seconds: How long it took; None where that is unknown.
+        left: Seconds that are left, about; None where that is unknown.
+    """
+
+    what: str
+    done: int
+    total: int
+    value: float | None
+    note: str
+    seconds: float | None
+    left: float | None
+
+
+def search(
+    plan: Plan, base: Base, run: Run, *, jobs: int, tell: Callable[[Finished], None], say: Callable[[str], None]
+) -> Result | None:
+    """Search in the folder of an open run.
+
+    Args:
+        plan: What to do; study.json in the folder holds it.
+        base: Trainer and settings.
+        run: The run; its folder is the study folder.
+        jobs: Processes.
+        tell: Is told each trial that ends.
+        say: Is told what begins.
+
+    Returns:
+        The result; None when it was stopped, in which case it goes on by ``--resume``.
+
+    Raises:
+        MotionkitError: No trial succeeds, or the storage fails (exit code 1).
+    """
+    folder = run.directory
+    study = open_study(plan, folder)
+    lost = recover(study, folder)
+    if lost:
+        say(f"trials that were cut off are run again: {', '.join(map(str, lost))}")
+    if not study.get_trials(deepcopy=False):
+        study.enqueue_trial(plan.first)
+    teller = _Teller(plan, study, run, tell, jobs)
+    _phase(plan, base, run, "search", jobs, teller)
+    if run.stop_requested:
+        return None
+    _wait(study, run, say)
+    found = study.get_trials(deepcopy=False)
+    best = best_trial(study, plan)
+    if best is None:
+        reasons = list(dict.fromkeys(str(one.user_attrs.get("reason", "no reason given")) for one in counted(found)))
+        why = "; ".join(reasons[:3])
+        raise MotionkitError(
+            f"no trial of {len(counted(found))} succeeded.", why=why, fix=f"see {folder / 'trials'}", code=1
+        )
+    if hopeless(found):
+        raise MotionkitError("the first trials all failed.", why=str(found[0].user_attrs.get("reason")), code=1)
+    tidy_trials(plan, folder)
+    both = best.params != plan.first
+    list_seeds(plan, folder, both=both)
+    if plan.seeds:
+        names = "the best settings and the base" if both else "the base, which nothing beat,"
+        say(f"{names} with {plan.seeds} further seeds")
+        _phase(plan, base, run, "seeds", jobs, _Teller(plan, open_seeds(plan, folder), run, tell, jobs, seeds=True))
+        if run.stop_requested:
+            return None
+        _wait(open_seeds(plan, folder), run, say)
+    return Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+
+
+def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Teller) -> None:
+    folder = run.directory
+    if jobs > 1:
+
+        def look() -> bool:
+            recover(teller.study, folder)
+            return teller.look()
+
+        run_processes(folder, phase, jobs, stopped=lambda: run.stopped_by, look=look)
+        return
+    worker = Worker(plan, base, folder, alive=lambda: not run.stop_requested, told=teller.look)
+    number = worker.repeat() if phase == "seeds" else worker.search()
+    if number:
+        run.stop(number)
+
+
+def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:
+    """Wait for trials of other machines, not much longer than the longest one took."""
+    told = False
+    while not run.stop_requested:
+        trials = study.get_trials(deepcopy=False)
+        longest = max((one.duration.total_seconds() for one in trials if one.duration is not None), default=0.0)
+        limit = max(60.0, _ELSEWHERE * longest)
+        running = [one for one in trials if one.state.name == "RUNNING" and _age(one) < limit]
+        if not running:
+            return
+        if not told:
+            say(f"waiting for trials of other machines: {', '.join(str(one.number) for one in running)}")
+            told = True
+        time.sleep(0.5)
+
+
+def _age(trial: FrozenTrial) -> float:
+    from datetime import datetime
+
+    began = trial.datetime_start
+    return (datetime.now() - began).total_seconds() if began is not None else 0.0
+
+
+class _Teller:
+    """Tells the user, and metrics.jsonl, each trial that ended since it last looked."""
+
+    def __init__(
+        self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], jobs: int, *, seeds: bool = False
+    ) -> None:
+        self.study = study
+        self._plan, self._run, self._tell, self._jobs, self._seeds = plan, run, tell, jobs, seeds
+        ended = [one for one in counted(study.get_trials(deepcopy=False)) if one.state.is_finished()]
+        self._known = {one.number for one in ended}
+        self._done = 0
+        self._begun = time.monotonic()
+        for count, one in enumerate(ended, start=1):
+            self._log(count, one)
+
+    def look(self) -> bool:
+        """Tell what is new; returns whether anything is."""
+        found = False
+        for one in self.study.get_trials(deepcopy=False):
+            if one.number in self._known or not one.state.is_finished():
+                continue
+            self._known.add(one.number)
+            if LOST in one.user_attrs:
+                continue
+            found = True
+            self._done += 1
+            self._say(one)
+        return found
+
+    def _say(self, trial: FrozenTrial) -> None:
+        everything = self.study.get_trials(deepcopy=False)
+        done = sum(one.state.is_finished() for one in counted(everything))
+        total = len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+        rate = self._done / max(time.monotonic() - self._begun, 1e-6)
+        self._log(done, trial)
+        if self._seeds:
+            what, note = f"{trial.params.get('settings')}, seed {trial.params.get('seed')}", ""
+        else:
+            best = best_trial(self.study, self._plan)
+            what = "trial 0, the base" if trial.number == 0 else f"trial {trial.number}"
+            note = f"best {best.value:.4f} (trial {best.number})" if best is not None else ""
+        if reason := trial.user_attrs.get("reason"):
+            note = f"{reason}  {note}".rstrip()
+        seconds = trial.duration.total_seconds() if trial.duration is not None else None
+        left = (total - done) / rate if done < total else None
+        value = trial.value if trial.state.name == "COMPLETE" else None
+        self._tell(Finished(what, done, total, value, note, seconds, left))
+
+    def _log(self, count: int, trial: FrozenTrial) -> None:
+        if self._seeds or trial.state.name != "COMPLETE" or trial.value is None:
+            return
+        best = best_trial(self.study, self._plan)
+        values = {"tune/value": trial.value}
+        if best is not None and best.value is not None:
+            values["tune/best"] = best.value
+        self._run.log(count, values)

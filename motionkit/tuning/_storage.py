@@ -1,0 +1,190 @@
+"""Where trials are kept: a journal in the study folder, or any storage of Optuna's."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motionkit.errors import MotionkitError
+from motionkit.tuning._names import JOURNAL
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.storages import BaseStorage
+
+    from motionkit.tuning._plan import Plan
+
+WAIT = 30.0
+"""Seconds that a locked storage is waited for."""
+
+
+def quiet_optuna() -> Any:
+    """Import optuna; its own lines do not reach the user."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseStorage:
+    """Open the storage of a study.
+
+    Args:
+        url: Of any Optuna storage; empty for the journal in `folder`.
+        folder: The study folder.
+        wait: Seconds to wait for a lock.
+
+    Raises:
+        MotionkitError: It is locked, cannot be reached, or needs a driver that is not installed.
+    """
+    optuna = quiet_optuna()
+    wait = WAIT if wait is None else wait
+    with storage_errors(url or str(folder / JOURNAL)):
+        if url:
+            options = {"connect_args": {"timeout": wait}} if url.startswith("sqlite") else {}
+            found: BaseStorage = (
+                optuna.storages.RDBStorage(url, engine_kwargs=options)
+                if not url.startswith("redis")
+                else optuna.storages.get_storage(url)
+            )
+            return found
+        path = folder / JOURNAL
+        mend(path, wait)
+        from optuna.storages.journal import JournalFileBackend
+
+        journal: BaseStorage = optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=_lock(path, wait)))
+        return journal
+
+
+def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None = None) -> Study:
+    """Open or make a study of a plan.
+
+    Raises:
+        MotionkitError: As `open_storage`; or the storage has a study of that name with another plan.
+    """
+    optuna = quiet_optuna()
+    name = name or plan.study
+    storage = open_storage(plan.storage, folder, wait=wait)
+    with storage_errors(plan.storage or str(folder / JOURNAL)):
+        study: Study = optuna.create_study(
+            study_name=name, storage=storage, direction=plan.direction, load_if_exists=True
+        )
+        known = study.user_attrs.get("plan")
+        if known is None:
+            study.set_user_attr("plan", plan.digest)
+        elif known != plan.digest:
+            raise MotionkitError(
+                f"study {name!r} is there already, with other settings, space or value.",
+                why="its trials would not be comparable.",
+                fix="choose another --name, or run it with the settings that it was begun with.",
+            )
+    return study
+
+
+def delete_studies(plan: Plan, folder: Path) -> None:
+    """Delete the studies of a plan from a storage of its own."""
+    optuna = quiet_optuna()
+    with storage_errors(plan.storage):
+        storage = open_storage(plan.storage, folder)
+        names = [one.study_name for one in optuna.get_all_study_summaries(storage)]
+        for name in (plan.study, seeds_of(plan)):
+            if name in names:
+                optuna.delete_study(study_name=name, storage=storage)
+
+
+def seeds_of(plan: Plan) -> str:
+    """Return the name of the second study, that of further seeds."""
+    return f"{plan.study} (seeds)"
+
+
+@contextmanager
+def storage_errors(where: str) -> Iterator[None]:
+    """Turn what a storage raises into an error that a user understands."""
+    try:
+        yield
+    except MotionkitError:
+        raise
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        raise _unusable(where, error) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("sqlalchemy", "optuna", "redis", "grpc", "filelock"):
+            raise
+        raise _unusable(where, error) from error
+
+
+def _unusable(where: str, error: Exception) -> MotionkitError:
+    text = " ".join(str(error).split())
+    shown = _without_password(where)
+    if "locked" in text.lower():
+        return MotionkitError(
+            f"the storage {shown} is locked by another process.",
+            why=f"it stayed so for {WAIT:g} s.",
+            fix="wait for that process or end it, then run the same command again; nothing is lost.",
+        )
+    if isinstance(error, ImportError):
+        return MotionkitError(f"the storage {shown} needs a driver.", why=text, fix="pip install it, such as psycopg2")
+    return MotionkitError(
+        f"the storage {shown} cannot be used.", why=text[:300], fix="check the URL: sqlite:///tune.db, or leave it out."
+    )
+
+
+def _without_password(url: str) -> str:
+    scheme, marks, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}{marks}{user.partition(':')[0]}{at}{place}" if marks and at else url
+
+
+def mend(path: Path, wait: float) -> None:
+    """Cut the half line off that a killed process left at the end of a journal: the next line would join it."""
+    if not path.exists():
+        return
+    lock = _lock(path, wait)
+    lock.acquire()
+    try:
+        with path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            end = size
+            while end:
+                start = max(0, end - 65536)
+                file.seek(start)
+                place = file.read(end - start).rfind(b"\n")
+                if place >= 0:
+                    end = start + place + 1
+                    break
+                end = start
+            if end < size:
+                logging.getLogger("motionkit.tuning").warning("%s ended in half a line, which is cut off", path)
+                file.truncate(end)
+    finally:
+        lock.release()
+
+
+class _KernelLock:
+    """A lock that the system frees when its process dies; Optuna's own ones stay behind."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        from filelock import FileLock
+
+        self._lock = FileLock(f"{path}.lock", timeout=wait)
+
+    def acquire(self) -> bool:
+        """Wait for the lock; RuntimeError when it does not come."""
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise RuntimeError("the journal is locked") from error
+        return True
+
+    def release(self) -> None:
+        """Let it go."""
+        self._lock.release()
+
+
+def _lock(path: Path, wait: float) -> Any:
+    return _KernelLock(path, wait)

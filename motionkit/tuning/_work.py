@@ -1,0 +1,284 @@
+"""What every process of a search does: take the next trial, train, tell the storage, until there is none left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import hold
+from motionkit.tuning._base import Base
+from motionkit.tuning._names import SEEDS, TRIALS, WORKERS
+from motionkit.tuning._plan import Plan
+from motionkit.tuning._sampler import make_pruner, make_sampler
+from motionkit.tuning._space import distributions
+from motionkit.tuning._storage import open_study, seeds_of, storage_errors
+from motionkit.tuning._trial import Ended, run_trial, tidy
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.trial import FrozenTrial, Trial
+
+LOST = "lost"
+"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
+
+KILLED = "its process was killed"
+
+_UNNAMED = 60.0
+"""Seconds after which a trial that belongs to nobody is lost."""
+
+_WHO, _SEED = "settings", "seed"
+_HOPELESS = 5
+"""Trials that fail before any succeeds, after which the search gives up."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process at work.
+
+    Attributes:
+        plan: The search.
+        base: Trainer and settings.
+        folder: The study folder.
+        alive: Whether anyone still wants the results.
+        told: Called after each trial.
+    """
+
+    plan: Plan
+    base: Base
+    folder: Path
+    alive: Callable[[], bool] = lambda: True
+    told: Callable[[], object] = lambda: None
+
+    def search(self) -> int:
+        """Run trials until there are enough; returns the signal that stopped it, or 0.
+
+        Raises:
+            MotionkitError: The storage fails (exit code 1).
+        """
+        return self._work(open_study(self.plan, self.folder), self._claim, self._do)
+
+    def repeat(self) -> int:
+        """Train what the second study lists: the winner and the base with other seeds; as `search`."""
+        return self._work(open_seeds(self.plan, self.folder), self._claim_seed, self._do_seed)
+
+    def _work(self, study: Study, claim: Callable[[Study], Trial | None], do: Callable[[Trial], Ended]) -> int:
+        with _present(self.folder) as name:
+            while self.alive():
+                with storage_errors(self.plan.storage or str(self.folder)), _alone(self.folder):
+                    trial = claim(study)
+                    if trial is not None:
+                        trial.set_user_attr("worker", name)
+                if trial is None:
+                    return 0
+                ended = do(trial)
+                with _late(), storage_errors(self.plan.storage or str(self.folder)):
+                    tell(study, trial, ended)
+                self.told()
+                if ended.state == "interrupted":
+                    return ended.signal or 15
+        return 15
+
+    def _claim(self, study: Study) -> Trial | None:
+        found = study.get_trials(deepcopy=False)
+        if len(counted(found)) >= self.plan.trials or hopeless(found):
+            return None
+        study.sampler, study.pruner = make_sampler(self.plan, len(found)), make_pruner(self.plan)
+        return study.ask(distributions(self.plan.dimensions))
+
+    def _do(self, trial: Trial) -> Ended:
+        def report(number: int, value: float) -> bool:
+            trial.report(value, number)
+            return not trial.should_prune()
+
+        sign = self.plan
+        ended = run_trial(
+            self.base, {**sign.trial, **trial.params}, self.folder / TRIALS / f"trial-{trial.number:05d}",
+            value=sign.value, watch=sign.watch, report=report, alive=self.alive,
+        )  # fmt: skip
+        return ended
+
+    def _claim_seed(self, study: Study) -> Trial | None:
+        from optuna.trial import TrialState
+
+        if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            return None
+        return study.ask(seed_space(self.plan))
+
+    def _do_seed(self, trial: Trial) -> Ended:
+        who, seed = trial.params[_WHO], trial.params[_SEED]
+        best = best_trial(open_study(self.plan, self.folder), self.plan)
+        values = best.params if who == "best" and best is not None else self.plan.first
+        return run_trial(
+            self.base, {**self.plan.trial, **values, "seed": seed}, self.folder / SEEDS / f"{who}-seed-{seed}",
+            value=self.plan.value, watch=self.plan.watch, alive=self.alive,
+        )  # fmt: skip
+
+
+def open_seeds(plan: Plan, folder: Path) -> Study:
+    """Open the study of further seeds."""
+    return open_study(plan, folder, seeds_of(plan))
+
+
+def seed_space(plan: Plan) -> dict[str, Any]:
+    """Return Optuna's distributions of what is repeated: which settings, and which seed."""
+    from optuna.distributions import CategoricalDistribution
+
+    first = int(plan.base.get("seed", 0))
+    seeds = tuple(range(first + 1, first + 1 + max(plan.seeds, 1)))
+    return {_WHO: CategoricalDistribution(("best", "base")), _SEED: CategoricalDistribution(seeds)}
+
+
+def list_seeds(plan: Plan, folder: Path, *, both: bool) -> None:
+    """Put what is to be repeated into the queue, unless it is there already."""
+    study = open_seeds(plan, folder)
+    known = [one.system_attrs.get("fixed_params") for one in study.get_trials(deepcopy=False)]
+    for seed in seed_space(plan)[_SEED].choices if plan.seeds else ():
+        for who in ("base", "best") if both else ("base",):
+            wanted = {_WHO: who, _SEED: seed}
+            if wanted not in known:
+                study.enqueue_trial(wanted)
+
+
+def seed_values(plan: Plan, folder: Path) -> dict[str, dict[int, float | None]]:
+    """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None where it failed."""
+    found: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
+    for one in open_seeds(plan, folder).get_trials(deepcopy=False):
+        if one.state.is_finished() and LOST not in one.user_attrs:
+            found[one.params[_WHO]][one.params[_SEED]] = one.value
+    return found
+
+
+def tell(study: Study, trial: Trial, ended: Ended) -> None:
+    """Record how a trial ended; one that was interrupted goes back into the queue."""
+    from optuna.trial import TrialState
+
+    if ended.state == "interrupted":
+        requeue(study, study.trials[trial.number], ended.reason)
+        return
+    if ended.reason:
+        trial.set_user_attr("reason", ended.reason[:2000])
+    if ended.state == "complete":
+        study.tell(trial, ended.value)
+    elif ended.state in ("pruned", "diverged"):
+        trial.set_user_attr("ended", ended.state)
+        study.tell(trial, state=TrialState.PRUNED)
+    else:
+        study.tell(trial, state=TrialState.FAIL)
+
+
+def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
+    """Mark a running trial as lost and put its settings back into the queue.
+
+    The queue comes first: after a kill in between, the trial is found again and queued once, by its number. Settings
+    whose process dies a second time have failed: they may be what kills it.
+    """
+    from optuna.trial import TrialState
+
+    if "again" in trial.user_attrs and reason == KILLED:
+        study._storage.set_trial_user_attr(trial._trial_id, "reason", f"{reason}, twice with these settings")
+        study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+        return
+    queued = [one.user_attrs.get("again") for one in study.get_trials(deepcopy=False)]
+    if trial.number not in queued:
+        study.enqueue_trial(trial.params, user_attrs={"again": trial.number})
+    study._storage.set_trial_user_attr(trial._trial_id, LOST, reason or "its process ended")
+    study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+
+
+def recover(study: Study, folder: Path) -> list[int]:
+    """Queue again the running trials whose processes on this disk are dead; returns their numbers."""
+    from optuna.trial import TrialState
+
+    lost = []
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        name = trial.user_attrs.get("worker")
+        place = folder / WORKERS / str(name)
+        if name is None:  # killed before it could say whose it is
+            began = trial.datetime_start
+            dead = began is not None and (datetime.now() - began).total_seconds() > _UNNAMED
+        else:
+            dead = isinstance(name, str) and "/" not in name and place.is_dir() and not _is_held(place)
+        if dead:
+            requeue(study, trial, KILLED)
+            lost.append(trial.number)
+    return lost
+
+
+def counted(trials: list[FrozenTrial]) -> list[FrozenTrial]:
+    """Return the trials that count: all but those that are lost or wait."""
+    return [one for one in trials if LOST not in one.user_attrs and one.state.name != "WAITING"]
+
+
+def hopeless(trials: list[FrozenTrial]) -> bool:
+    """Whether the search has failed from its beginning."""
+    ended = [one for one in counted(trials) if one.state.is_finished()]
+    return len(ended) >= _HOPELESS and all(one.state.name == "FAIL" for one in ended)
+
+
+def best_trial(study: Study, plan: Plan) -> FrozenTrial | None:
+    """Return the finished trial with the best value, the earlier one of two."""
+    done = [one for one in study.get_trials(deepcopy=False) if one.state.name == "COMPLETE"]
+    sign = 1.0 if plan.direction == "maximize" else -1.0
+    return max(done, key=lambda one: (sign * float(one.value or 0.0), -one.number), default=None)
+
+
+def tidy_trials(plan: Plan, folder: Path) -> None:
+    """Delete the models of all ended trials but the best."""
+    study = open_study(plan, folder)
+    best = best_trial(study, plan)
+    for one in study.get_trials(deepcopy=False):
+        if one.state.is_finished() and (best is None or one.number != best.number):
+            tidy(folder / TRIALS / f"trial-{one.number:05d}", keep_model=False)
+
+
+@contextmanager
+def _present(folder: Path) -> Iterator[str]:
+    """Hold a lock that tells the others that this process lives; yields its name."""
+    import secrets
+    import shutil
+
+    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    place = folder / WORKERS / name
+    place.mkdir(parents=True)
+    lock = hold(place)
+    try:
+        yield name
+    finally:
+        lock.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def is_busy(folder: Path) -> bool:
+    """Whether another process holds the run folder of a study."""
+    return (folder / "run.json").is_file() and _is_held(folder)
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        hold(folder).close()
+    except MotionkitError:
+        return True
+    return False
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process of this folder at a time take a trial, so that there is not one too many."""
+    from filelock import FileLock
+
+    with FileLock(str(folder / WORKERS / "ask.lock")):
+        yield
+
+
+@contextmanager
+def _late() -> Iterator[None]:
+    try:
+        yield
+    except MotionkitError as error:
+        raise error.as_late() from error

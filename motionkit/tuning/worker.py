@@ -1,0 +1,42 @@
+"""A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds``.
+
+`motionkit.tuning.search` starts it. It ends with the process that started it, so that a search that is killed leaves
+nothing behind that trains on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+from motionkit.tuning._base import Base
+from motionkit.tuning._plan import Plan, read_plan
+from motionkit.tuning._work import Worker
+
+
+def base_of(plan: Plan) -> Base:
+    """Return the trainer and the settings of a plan."""
+    from motionkit import plugins
+
+    return Base(plan.trainer, plugins.get("trainers", plan.trainer), plan.base)
+
+
+def main(folder: Path, phase: str) -> int:
+    """Work until nothing is left; returns the exit code."""
+    parent = os.getppid()
+    logging.getLogger("motionkit").addHandler(logging.StreamHandler())
+    try:
+        plan = read_plan(folder)
+        worker = Worker(plan, base_of(plan), folder, alive=lambda: os.getppid() == parent)
+        signal = worker.repeat() if phase == "seeds" else worker.search()
+    except MotionkitError as error:
+        logging.getLogger("motionkit.tuning").error("%s", error.sentence())
+        return error.code
+    return 128 + signal if signal else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
