@@ -27,6 +27,7 @@ class _Chart:
     zero: bool = False
     shares: bool = False  # in percent of the sum of all its metrics
     steps: bool = False  # a setting: as it is, never smoothed
+    alone: bool = False  # on the page of one run only
 
 
 _HORIZONS = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
@@ -66,10 +67,11 @@ _CHARTS = (
         zero=True,
     ),
     _Chart(
-        "GeoDeg with teacher forcing, by ms ahead, degrees",
+        "GeoDeg, teacher forcing, degrees",
         {f"{ms}": f"mpl/teacher_geo_deg/{ms}" for ms in _HORIZONS},
         "The same frames, each predicted from the true frames before it.",
         zero=True,
+        alone=True,
     ),
     _Chart(
         "Loss groups, % of the loss",
@@ -77,6 +79,7 @@ _CHARTS = (
         "Aim: core 65, aux 5, long 30. Out of balance: core above 80, aux above 15, long below 15.",
         zero=True,
         shares=True,
+        alone=True,
     ),
     _Chart(
         "Schedule: share and weight",
@@ -84,6 +87,7 @@ _CHARTS = (
         "Share of frames predicted from the true frame before, and weight of the free run's loss.",
         zero=True,
         steps=True,
+        alone=True,
     ),
     _Chart(
         "Schedule: free run, frames",
@@ -91,6 +95,7 @@ _CHARTS = (
         "Frames of the free run whose loss is minimised.",
         zero=True,
         steps=True,
+        alone=True,
     ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
@@ -133,7 +138,7 @@ def charts(lines: Lines) -> str:
 def compared(runs: Mapping[str, Lines]) -> str:
     """Return charts with a curve for each run, by its name."""
     figures = []
-    for chart in _CHARTS:
+    for chart in (one for one in _CHARTS if not one.alone):
         every = {run: _points(chart, lines) for run, lines in runs.items()}
         for label, name in chart.metrics.items():
             found = {run: points[label] for run, points in every.items() if label in points}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 
 from motionkit.runs._listing import RunInfo
 from motionkit.runs._resume import resume_line
@@ -41,12 +40,11 @@ def _after_predictor(info: RunInfo) -> list[str]:
     one.
     """
     folder = str(info.directory)
-    place = info.config.get("run")
-    epochs = place.get("epochs") if isinstance(place, Mapping) else None
     again = ["--config", f"{folder}/config.json"]
     lines = [["eval", "mpl", folder], ["predict", folder, "motion.html"]]
-    if isinstance(epochs, int) and epochs > 0:
-        lines.append([_PREDICTOR, *again, "--epochs", str(2 * epochs)])
+    epochs = info.last().get("data/epoch")
+    if isinstance(epochs, (int, float)) and epochs >= 1:
+        lines.append([_PREDICTOR, *again, "--epochs", str(2 * round(epochs))])
     lines += [["tune-bayes", *again], ["report", folder]]
     return [shlex.join(["motionkit", *line]) for line in lines]
 

@@ -56,7 +56,10 @@ def make(out: Path, *, better: float = 0.0, epochs: int = 4) -> Path:
         for step in range(1, 61):
             point = {"mpl/skill": better + step / 100, "mpl/geo_deg/100": 3.0 - better, "mpl/geo_deg/1000": 8.0}
             schedule = {"teacher/share": float(step <= 30), "freerun/horizon": 3.0 + step // 10, "freerun/weight": 1.0}
-            run.log(step, {"loss/total": 1.0, **schedule, **(point if step % 20 == 0 else {})})
+            run.log(
+                step,
+                {"loss/total": 1.0, "data/epoch": epochs * step / 60, **schedule, **(point if step % 20 == 0 else {})},
+            )
         change = {"before": 0.0, "after": 0.2, "delta": 0.2, "n": 144}
         heldout = {"skill": change, "mpl/geo_deg/400": {**change, "before": 7.0, "after": 5.0, "delta": -2.0}}
         run.finish({"heldout": heldout, "rows": ROWS, "worst_clips": WORST, "verdict": "ridge wins at 100 ms."})
@@ -191,6 +194,7 @@ def test_a_comparison_of_predictors_has_their_curves(tmp_path: Path) -> None:
     assert ends(page, "GeoDeg by ms ahead, degrees: 100") == {"a": 3.0, "b": 2.0}
     assert ends(page, "Skill while training") == {"a": 0.6, "b": 1.6}
     assert "GeoDeg at 400 ms (°)" in words
+    assert "Schedule" not in words
 
 
 def test_what_to_type_after_it(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_what_to_type_after_it(tmp_path: Path) -> None:
         f"motionkit tune-bayes --config {out}/config.json",
         f"motionkit report {out}",
     ]
-    (out / "config.json").write_text("{}")
+    (out / "metrics.jsonl").write_text('{"step": 60, "data/epoch": 0.4}\n')
     assert not any("--epochs" in line for line in next_commands(peek(out)))
 
 

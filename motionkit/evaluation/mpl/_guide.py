@@ -12,7 +12,7 @@ from motionkit.datasets.motions import ClipSet, Windows, cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl._figures import Body, window_terms
 from motionkit.evaluation.mpl._horizons import Horizons
-from motionkit.evaluation.mpl._measure import BATCH, Measured, checked
+from motionkit.evaluation.mpl._measure import BATCH, Measured, predict_checked
 from motionkit.policies.base import Predictor
 
 GUIDE_NAMES: Mapping[str, str] = {
@@ -170,7 +170,7 @@ def _figures(predictor: Predictor, windows: Windows, body: Body, frames: int, *,
     for index in torch.arange(len(windows)).split(BATCH):
         known = windows.known(index)
         truth = windows.following(index)
-        predicted = checked(predictor, known, frames, truth.steps if command else None)
+        predicted = predict_checked(predictor, known, frames, truth.steps if command else None)
         clip = windows.clip[index]
         terms = window_terms(
             predicted, truth.part(0, frames), known, offsets=windows.offsets[clip],

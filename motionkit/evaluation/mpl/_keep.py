@@ -9,7 +9,7 @@ from motionkit.datasets.motions import ClipSet, Windows
 from motionkit.evaluation.mpl._by_clip import by_error, by_key, chosen, clip_errors
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._kept import Floats, KeptClip, Predictions
-from motionkit.evaluation.mpl._measure import BATCH, Row, checked
+from motionkit.evaluation.mpl._measure import BATCH, Row, predict_checked
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion.prediction import MotionState, state_positions
 from motionkit.policies.base import Predictor
@@ -72,7 +72,7 @@ def _furthest(errors: Tensor, horizons: Horizons) -> int:
 def _run(predictor: Predictor, windows: Windows, index: Tensor, command: bool) -> tuple[MotionState, MotionState]:
     truth = windows.following(index)
     known = windows.known(index)
-    return truth, checked(predictor, known, windows.future, truth.steps if command else None)
+    return truth, predict_checked(predictor, known, windows.future, truth.steps if command else None)
 
 
 def _window_errors(predictor: Predictor, windows: Windows, index: Tensor, horizons: Horizons, command: bool) -> Tensor:

@@ -174,7 +174,7 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
         "optim.learning_rate": settings.optim.learning_rate,
         "train.batch_size": float(settings.train.batch_size),
         "train.seq_len": float(settings.train.seq_len),
-        "model.dropout": guide["model.dropout"] if settings.model.dropout is None else settings.model.dropout,
+        "model.dropout": settings.model.for_frames(facts.frames).dropout or 0.0,
         "optim.weight_decay": settings.optim.weight_decay,
     }
     limits = {"optim.learning_rate": 4.0, "train.batch_size": 8.0, "train.seq_len": 2.5}

@@ -41,7 +41,7 @@ class WindowSettings(Group):
     val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
     val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
     shot_batches: int = Field(
-        4, ge=1, le=64, description="Batches that the one-shot head sees per batch; one costs it a tenth of a free run."
+        6, ge=1, le=64, description="Batches that the one-shot head sees per batch; one costs it a tenth of a free run."
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
 
@@ -161,11 +161,11 @@ class MplRunSettings(EpochRunSettings):
 
     epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
         0, ge=0, le=1_000_000,
-        description="Passes over the training windows; 0: those of the stages, else about 400 updates, 3 or more.",
+        description="Passes over the training windows; 0: those of the stages, else about 400 updates, 2 or more.",
     )  # fmt: skip
 
 
-UPDATES, FEWEST_EPOCHS = 400, 3
+UPDATES, FEWEST_EPOCHS = 400, 2
 """Updates that are made by default, and the fewest epochs."""
 
 
