@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from typer.testing import Result
 
 Cli = Callable[..., Result]

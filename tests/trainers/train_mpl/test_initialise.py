@@ -55,7 +55,7 @@ def test_weights_of_the_guides_own_code_do_not_fit(tmp_path: Path) -> None:
     torch.save({"model_state_dict": {"motion_head.0.weight": torch.zeros(512, 512)}}, file)
     mine = network()
     before = {key: value.clone() for key, value in mine.state_dict().items()}
-    with pytest.raises(MotionkitError, match="nothing in .* fits") as caught:
+    with pytest.raises(MotionkitError, match=r"nothing in .* fits") as caught:
         initialise(mine, file)
     assert caught.value.code == 2
     assert "motion_head.0.weight [512, 512]" in caught.value.why
