@@ -317,12 +317,12 @@ def test_commands_of_the_predictors_guide(typed: tuple[str, ...], found: str, cl
 @pytest.mark.parametrize(
     ("command", "typed", "found"),
     [
-        ("tune-bayes", "--bayes-opt --trials 50", "tune-bayes --config a.json --write-config a.json --trials 50"),
-        ("tune", "--metrics-root m --tune", "tune --config a.json --write-config a.json --metrics m"),
+        ("tune-bayes", "--bayes-opt --trials 50", "tune-bayes --base a.json --write-config a.json --trials 50"),
+        ("tune", "--metrics-root m --tune", "tune --base a.json --write-config a.json --metrics m"),
     ],
 )
 def test_the_guides_one_script_for_tuning_is_two_commands(command: str, typed: str, found: str) -> None:
-    options = dict.fromkeys(("--config", "--write-config", "--trials", "--metrics"), True)
+    options = dict.fromkeys(("--base", "--write-config", "--trials", "--metrics"), True)
     draft = translate(command, [*CONFIGURE[2:], *typed.split()], options, script=True)
     assert sorted(draft.words()) == sorted(found.split())
     assert draft.dropped == []

@@ -19,6 +19,7 @@ _BALANCE = 20.0
 """Largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5."""
 
 _LISTED = 4
+_EPOCHS = 20
 
 
 class Check(NamedTuple):
@@ -71,6 +72,9 @@ def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
         >>> [line.text for line in lines if not line.ok]
         []
     """
+    if not settings.run.epochs:  # a trainer knows them; until then any number shows how values go
+        epochs = settings.stages[-1].range[1] if settings.stages else _EPOCHS
+        settings = settings.model_copy(update={"run": settings.run.model_copy(update={"epochs": epochs})})
     return [*_losses(settings), *_generality(settings, facts), *_strategy(settings, facts)]
 
 

@@ -176,7 +176,7 @@ def test_paths_count_from_where_the_data_are(tmp_path: Path, monkeypatch: pytest
 
 def test_null_means_not_given(tmp_path: Path) -> None:
     found = read(tmp_path / "a.json", '{"epochs": null, "encoder": null, "data": ["starter"], "lr": 1e-3}')
-    assert (found.settings.run.epochs, found.settings.encoder) == (10, "auto")
+    assert (found.settings.run.epochs, found.settings.encoder) == (0, "auto")
 
 
 def test_the_guides_own_example_is_read(shared: Path, tmp_path: Path) -> None:
