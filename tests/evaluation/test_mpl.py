@@ -353,3 +353,16 @@ def test_hold_and_ridge_have_the_recorded_errors_on_cmu(shared: Path) -> None:
     for name, (_, degrees, millimetres) in recorded.items():
         assert values[name]["geo_deg"].tolist() == pytest.approx(degrees, abs=0.05)
         assert values[name]["mpjpe_mm"].tolist() == pytest.approx(millimetres, abs=0.4)
+
+
+def test_joints_in_another_order_are_the_same_motion(data: EvalData) -> None:
+    clips = data.clips
+    names = tuple(reversed(clips.names[1:]))
+    other = clips.in_order((clips.names[0], *names))
+    assert set(other.parents) == set(clips.parents)
+    for joint, parent in enumerate(other.parents):
+        old = clips.names.index(other.names[joint])
+        assert parent < 0 or other.names[parent] == clips.names[clips.parents[old]]
+        assert torch.equal(other.clips[0].state.rotations[:, joint], clips.clips[0].state.rotations[:, old])
+        assert torch.equal(other.clips[0].offsets[joint], clips.clips[0].offsets[old])
+    assert clips.in_order(("a", "b")) is clips

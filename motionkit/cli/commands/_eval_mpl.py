@@ -51,6 +51,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         future=future,
         stride=settings.stride,
         train_stride=settings.train_stride,
+        joints=() if predictor is None else predictor.names,
     )
     if found is not None:
         tell_test_split(settings.split, [found])

@@ -69,7 +69,7 @@ def register(app: typer.Typer) -> None:
         say("predict: loading torch, model and clip")
         predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
         assert predictor is not None
-        clips, clip = _start(settings, predictor.fps)
+        clips, clip = _start(settings, predictor.fps, predictor.names)
         path = None
         if settings.path and settings.path != _OWN:
             path = read_path(Path(settings.path), predictor.fps)
@@ -91,11 +91,11 @@ def register(app: typer.Typer) -> None:
         }  # fmt: skip
 
 
-def _start(settings: PredictSettings, fps: float) -> Any:
+def _start(settings: PredictSettings, fps: float, names: tuple[str, ...]) -> Any:
     """Return the set of clips and the clip that is continued."""
     from motionkit.datasets.motions import open_clip_set
 
-    clips = open_clip_set([settings.start], fps, ("val",))
+    clips = open_clip_set([settings.start], fps, ("val",)).in_order(names)
     if settings.clip:
         chosen = [clip for clip in clips.clips if clip.key == settings.clip]
         if not chosen:

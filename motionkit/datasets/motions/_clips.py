@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -64,6 +64,26 @@ class ClipSet:
     fps: float
     clips: tuple[StateClip, ...]
     notes: tuple[str, ...] = ()
+
+    def in_order(self, names: Sequence[str]) -> ClipSet:
+        """Return the set with its joints in the order of `names`, where these are the same joints; else itself.
+
+        Files of one body differ in the order: a BVH file goes through it limb by limb.
+        """
+        if sorted(names) != sorted(self.names) or tuple(names) == self.names:
+            return self
+        order = [self.names.index(name) for name in names]
+        place = {joint: row for row, joint in enumerate(order)}
+        clips = tuple(
+            replace(
+                clip,
+                state=replace(clip.state, rotations=clip.state.rotations[..., order, :, :]),
+                offsets=clip.offsets[order],
+            )
+            for clip in self.clips
+        )
+        parents = tuple(place.get(self.parents[joint], -1) for joint in order)
+        return replace(self, names=tuple(names), parents=parents, clips=clips)
 
     def split(self, split: Split) -> tuple[StateClip, ...]:
         """Return the clips of a split.

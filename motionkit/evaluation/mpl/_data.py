@@ -41,6 +41,7 @@ def open_eval_data(
     future: int,
     stride: int,
     train_stride: int,
+    joints: Sequence[str] = (),
 ) -> EvalData:
     """Read clips and cut them into windows.
 
@@ -52,11 +53,12 @@ def open_eval_data(
         future: Frames to predict.
         stride: Frames between windows to measure on.
         train_stride: Frames between windows that baselines are fitted to.
+        joints: Joint names of the predictor, in its order.
 
     Raises:
         MotionkitError: As `open_clip_set`; the split has no clip.
     """
-    clips = open_clip_set(names, fps, ("train", split) if split != "train" else ("train",))
+    clips = open_clip_set(names, fps, ("train", split) if split != "train" else ("train",)).in_order(joints)
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None

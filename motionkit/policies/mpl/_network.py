@@ -29,6 +29,7 @@ class PredictorNetwork(nn.Module):
         encoder: An encoder whose soft period the heads read; it is frozen here.
 
     Attributes:
+        statistics: The scales that it was made with.
         encoder: The encoder; None without.
         delta: The head that goes frame by frame; None without.
         shot: The head that gives all frames at once; None without.
@@ -47,6 +48,7 @@ class PredictorNetwork(nn.Module):
         super().__init__()
         self.encoder = None if encoder is None else encoder.requires_grad_(False).eval()
         self.settings, self.joints, self.fps = settings, joints, fps
+        self.statistics = statistics
         self.register_buffer("pose_std", statistics.pose_std.clone())
         own = settings, joints, fps, statistics, encoder
         self.delta = Delta(*own) if settings.head != "one-shot" else None

@@ -166,7 +166,8 @@ def _row(clip: MotionState, fps: float) -> Tensor:
 
 def _tanh_scale(values: Tensor) -> Tensor:
     low, high = _quantiles(values, (0.025, 0.975))
-    return ((high - low) / 2).clamp_min(_FLOOR)
+    half: Tensor = (high - low) / 2
+    return half.clamp_min(_FLOOR)
 
 
 def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:

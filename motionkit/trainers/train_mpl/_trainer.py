@@ -6,13 +6,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import torch
-
-from motionkit.datasets.motions import ClipSet, cut_windows
-from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
-from motionkit.errors import MotionkitError
+from motionkit.datasets.motions import cut_windows
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
-from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
+from motionkit.policies.mpl.api import ARTIFACT
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -22,9 +18,12 @@ from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._checklist import as_lines, checklist
-from motionkit.trainers.train_mpl._data import TrainingData, open_data
+from motionkit.trainers.train_mpl._data import open_data
 from motionkit.trainers.train_mpl._facts import data_facts
 from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
+from motionkit.trainers.train_mpl._model import find_encoder, new_predictor
+from motionkit.trainers.train_mpl._norm_template import FILE as TEMPLATE
+from motionkit.trainers.train_mpl._norm_template import write_template
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
@@ -45,8 +44,8 @@ class TrainMpl:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "data", "fps", "encoder", "init", "model", "train", "teacher", "freerun", "stages", "loss", "adaptive",
-        "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
+        "data", "fps", "encoder", "init", "bundle", "model", "train", "teacher", "freerun", "stages", "loss",
+        "adaptive", "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
 
     def __init__(self, settings: TrainMplSettings) -> None:
@@ -72,8 +71,10 @@ class TrainMpl:
         clips = self.data.clips
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
-        self._encoder, self._encoder_from = _open_encoder(settings.encoder, clips)
-        self.predictor = _new_predictor(settings, self.data, self._encoder).to(self.device)
+        encoder, self._encoder_from = find_encoder(settings.encoder, clips)
+        self.predictor, said = new_predictor(self.settings, self.data, encoder)
+        self.predictor.to(self.device)
+        self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *said]
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -89,15 +90,19 @@ class TrainMpl:
             "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
-            "notes": list(self.data.notes),
+            "notes": list(self._notes),
             "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, self._encoder_from))),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
-        for note in (*self.data.notes, f"encoder: {self._encoder_from}."):
+        for note in self._notes:
             _logger.info("%s", note)
+        write_template(
+            run.artifact(TEMPLATE), [clip.state for clip in self.data.clips.split("train")], self.predictor.names,
+            self.predictor.fps, self.predictor.network.statistics,
+        )  # fmt: skip
         total = settings.run.num_steps
         network = self.predictor.network
         learner = Learner(
@@ -231,47 +236,3 @@ def _group(metrics: Mapping[str, float], group: str) -> dict[str, float]:
 
 def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
-
-
-def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
-    clips, windows = data.clips, data.train
-    train = clips.split("train")
-    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
-    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
-    torch.manual_seed(settings.seed)
-    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
-    if network.shot is not None:
-        whole = windows.whole()
-        chosen = whole if len(whole) else torch.arange(len(windows))
-        network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
-    return MplPredictor(
-        model, network, names=clips.names, parents=clips.parents,
-        offsets=torch.stack([clip.offsets for clip in train]).mean(0),
-    )  # fmt: skip
-
-
-def _open_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
-    """Open the encoder that ``--encoder`` names.
-
-    Returns:
-        The encoder, and where it is from, in words.
-
-    Raises:
-        MotionkitError: It was named, and is missing, damaged, or made for other clips.
-    """
-    if name == "none":
-        return None, "none"
-    if name != "auto":
-        encoder = open_encoder(name)
-        if why := encoder.misfit(clips.names, clips.fps):
-            raise MotionkitError(
-                f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
-            )
-        return encoder, name
-    newest = newest_encoder_run()
-    if newest is None:
-        return None, f"none: there is no finished run of {COMMAND} under ./runs"
-    encoder = open_encoder(newest)
-    if why := encoder.misfit(clips.names, clips.fps):
-        return None, f"none: the newest, {newest}, does not fit: {why}"
-    return encoder, f"{newest}, the newest finished run of {COMMAND}"

@@ -1,0 +1,78 @@
+"""The predictor that is trained: its statistics, its encoder, and where its weights begin."""
+
+from __future__ import annotations
+
+import torch
+
+from motionkit.datasets.motions import ClipSet
+from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
+from motionkit.errors import MotionkitError
+from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.trainers.train_mpl._data import TrainingData
+from motionkit.trainers.train_mpl._initialise import initialise
+from motionkit.trainers.train_mpl._norm_template import read_template, take_turn_scale
+from motionkit.trainers.train_mpl._settings import TrainMplSettings
+
+
+def new_predictor(
+    settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
+) -> tuple[MplPredictor, list[str]]:
+    """Build a predictor for clips.
+
+    Args:
+        settings: All settings.
+        data: Clips and windows, whose statistics it takes.
+        encoder: Frozen encoder whose soft period it reads.
+
+    Returns:
+        The predictor, and what a person should know of it, a sentence each.
+
+    Raises:
+        MotionkitError: The settings' ``bundle`` or ``init`` cannot be read or does not fit.
+    """
+    clips, windows = data.clips, data.train
+    train = clips.split("train")
+    model = settings.model.for_frames(sum(clip.state.frames for clip in train))
+    statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
+    said = []
+    if settings.bundle is not None:
+        statistics, what = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
+        said.append(what)
+    torch.manual_seed(settings.seed)
+    network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
+    if network.shot is not None:
+        whole = windows.whole()
+        chosen = whole if len(whole) else torch.arange(len(windows))
+        network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
+    if settings.init is not None:
+        said.append(initialise(network, settings.init).sentence())
+    offsets = torch.stack([clip.offsets for clip in train]).mean(0)
+    predictor = MplPredictor(model, network, names=clips.names, parents=clips.parents, offsets=offsets)
+    return predictor, said
+
+
+def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
+    """Open the encoder that ``--encoder`` names.
+
+    Returns:
+        The encoder, and where it is from, in words.
+
+    Raises:
+        MotionkitError: It was named, and is missing, damaged, or made for other clips.
+    """
+    if name == "none":
+        return None, "none"
+    if name != "auto":
+        encoder = open_encoder(name)
+        if why := encoder.misfit(clips.names, clips.fps):
+            raise MotionkitError(
+                f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
+            )
+        return encoder, name
+    newest = newest_encoder_run()
+    if newest is None:
+        return None, f"none: there is no finished run of {COMMAND} under ./runs"
+    encoder = open_encoder(newest)
+    if why := encoder.misfit(clips.names, clips.fps):
+        return None, f"none: the newest, {newest}, does not fit: {why}"
+    return encoder, f"{newest}, the newest finished run of {COMMAND}"

@@ -1,0 +1,72 @@
+"""Paths of a commanded motion, and states as motions."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.motion.prediction import MotionState, follow, motion_of, read_path, steps_of
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "path.csv"
+    path.write_text(text)
+    return path
+
+
+def test_steps_are_the_inverse_of_following_them() -> None:
+    steps = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)).double() * 0.2
+    place, yaw = follow(steps)
+    start = torch.zeros(1, 2, dtype=torch.float64)
+    back = steps_of(torch.cat([start, place]), torch.cat([start[:, 0], yaw]))
+    assert torch.allclose(back, steps, atol=1e-9)
+
+
+def test_a_straight_path_and_a_turn(tmp_path: Path) -> None:
+    """One metre ahead in a second, then one to the left in another: it faces where it goes."""
+    steps = read_path(written(tmp_path, "seconds,x,z\n1,0,1\n2,1,1\n"), 10.0)
+    place, yaw = follow(steps)
+    assert len(steps) == 20
+    assert place[9].tolist() == pytest.approx([0.0, 1.0], abs=1e-9)
+    assert place[-1].tolist() == pytest.approx([1.0, 1.0], abs=1e-9)
+    assert float(yaw[-1]) == pytest.approx(math.pi / 2)
+
+
+def test_headings_of_the_file_win(tmp_path: Path) -> None:
+    steps = read_path(written(tmp_path, "seconds,x,z,yaw\n0,0,0,0\n1,0,1,170\n2,0,2,190\n"), 10.0)
+    _, yaw = follow(steps)
+    assert float(yaw[9]) == pytest.approx(math.radians(170))
+    assert float(yaw[-1]) == pytest.approx(math.radians(190))
+    assert float(yaw.diff().abs().max()) < math.radians(20)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("time,x,z\n0,0,0\n", "is no path"),
+        ("", "is no path"),
+        ("seconds,x,z\n0,0,zero\n", "no number"),
+        ("seconds,x,z\n0,0,nan\n1,0,1\n", "be finite"),
+        ("seconds,x,z\n1,0,0\n1,0,1\n", "must rise"),
+        ("seconds,x,z\n0,0,0\n", "lasts 0 seconds"),
+    ],
+)
+def test_what_is_no_path_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(MotionkitError, match=said):
+        read_path(written(tmp_path, text), 30.0)
+
+
+def test_a_state_as_a_motion_begins_at_the_origin() -> None:
+    state = MotionState(
+        torch.eye(3).expand(4, 2, 3, 3), torch.tensor([0.0, 0.5, 0.0]).expand(4, 3), torch.ones(4), torch.zeros(4, 2)
+    )
+    offsets = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.3, 0.0]])
+    motion = motion_of(state, names=("hips", "head"), parents=(-1, 0), offsets=offsets, fps=30.0)
+    joints = motion.positions()
+    assert joints[0, 0].tolist() == [0.0, 1.0, 0.0]
+    assert joints[3, 0].tolist() == pytest.approx([0.0, 1.0, 1.5])
+    assert joints[3, 1].tolist() == pytest.approx([0.0, 1.3, 1.5])
