@@ -359,7 +359,7 @@ def test_joints_in_another_order_are_the_same_motion(data: EvalData) -> None:
     clips = data.clips
     names = tuple(reversed(clips.names[1:]))
     other = clips.in_order((clips.names[0], *names))
-    assert set(other.parents) == set(clips.parents)
+    assert sorted(other.names) == sorted(clips.names)
     for joint, parent in enumerate(other.parents):
         old = clips.names.index(other.names[joint])
         assert parent < 0 or other.names[parent] == clips.names[clips.parents[old]]
