@@ -21,10 +21,12 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
-from motionkit.trainers.train_mpl._checklist import as_lines, checklist
+from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
 from motionkit.trainers.train_mpl._data import TrainingData, open_data
 from motionkit.trainers.train_mpl._facts import data_facts
+from motionkit.trainers.train_mpl._initialise import initialise
 from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
+from motionkit.trainers.train_mpl._norm_template import FILE, read_template, take_turn_scale, write_template
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
@@ -45,8 +47,8 @@ class TrainMpl:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "data", "fps", "encoder", "init", "model", "train", "teacher", "freerun", "stages", "loss", "adaptive",
-        "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
+        "data", "fps", "encoder", "init", "bundle", "model", "train", "teacher", "freerun", "stages", "loss",
+        "adaptive", "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
 
     def __init__(self, settings: TrainMplSettings) -> None:
@@ -73,7 +75,11 @@ class TrainMpl:
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         self._encoder, self._encoder_from = _open_encoder(settings.encoder, clips)
-        self.predictor = _new_predictor(settings, self.data, self._encoder).to(self.device)
+        self.predictor, self._statistics, noted = _new_predictor(settings, self.data, self._encoder)
+        self._notes = [*self.data.notes, *noted]
+        if settings.init is not None and settings.run.resume is None:  # a resumed run has its own weights
+            self._notes.append(initialise(self.predictor.network, settings.init).sentence())
+        self.predictor.to(self.device)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -89,15 +95,22 @@ class TrainMpl:
             "dropout": self.predictor.settings.dropout,
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
-            "notes": list(self.data.notes),
-            "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, self._encoder_from))),
+            "notes": self._notes,
+            "checklist": as_lines(checklist(self.settings, self._facts())),
         }
+
+    def _facts(self) -> DataFacts:
+        return data_facts(self.data.clips, "" if self._encoder is None else self._encoder_from)
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
-        for note in (*self.data.notes, f"encoder: {self._encoder_from}."):
+        for note in (*self._notes, f"encoder: {self._encoder_from}."):
             _logger.info("%s", note)
+        if not (template := run.artifact(FILE)).exists():
+            clips = self.data.clips
+            states = [clip.state for clip in clips.split("train")]
+            write_template(template, states, clips.names, clips.fps, self._statistics.turn_std)
         total = settings.run.num_steps
         network = self.predictor.network
         learner = Learner(
@@ -233,21 +246,29 @@ def _change(before: float, after: float, count: int) -> dict[str, float | int]:
     return {"before": before, "after": after, "delta": after - before, "n": count}
 
 
-def _new_predictor(settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None) -> MplPredictor:
+def _new_predictor(
+    settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
+) -> tuple[MplPredictor, Statistics, list[str]]:
+    """Return a predictor, the statistics of the training clips, and what the user should know of them."""
     clips, windows = data.clips, data.train
     train = clips.split("train")
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
     statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
+    notes = []
+    if settings.bundle is not None and settings.run.resume is None:
+        statistics, note = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
+        notes.append(note)
     torch.manual_seed(settings.seed)
     network = PredictorNetwork(model, len(clips.names), clips.fps, statistics, encoder)
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
         network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
-    return MplPredictor(
+    predictor = MplPredictor(
         model, network, names=clips.names, parents=clips.parents,
         offsets=torch.stack([clip.offsets for clip in train]).mean(0),
     )  # fmt: skip
+    return predictor, statistics, notes
 
 
 def _open_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
