@@ -143,7 +143,8 @@ def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as
     for key, value, origin in rows:
         output.write(f"{key:<{width}} = {show(value)}  ({origin})")
     for key, value in plan.items():
-        output.write(f"plan: {key} = {show(value)}")
+        for line in value if isinstance(value, list) and value else [value]:
+            output.write(f"plan: {key} = {show(line)}")
 
 
 def show(value: Any) -> str:

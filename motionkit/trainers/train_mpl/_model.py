@@ -35,7 +35,8 @@ def new_predictor(
     model = settings.model.for_frames(sum(clip.state.frames for clip in train))
     statistics = Statistics.of([clip.state for clip in train], clips.fps, model.lag_frames(clips.fps))
     said = []
-    if settings.bundle is not None:
+    fresh = settings.run.resume is None  # a resumed run has its own weights and statistics
+    if settings.bundle is not None and fresh:
         statistics, what = take_turn_scale(statistics, read_template(settings.bundle), len(clips.names))
         said.append(what)
     torch.manual_seed(settings.seed)
@@ -44,7 +45,7 @@ def new_predictor(
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
         network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
-    if settings.init is not None:
+    if settings.init is not None and fresh:
         said.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)
     predictor = MplPredictor(model, network, names=clips.names, parents=clips.parents, offsets=offsets)

@@ -51,9 +51,7 @@ class NormTemplate:
         return len(self.turn_std) // 6
 
 
-def template_of(
-    clips: Sequence[MotionState], names: Sequence[str], fps: float, statistics: Statistics
-) -> dict[str, Any]:
+def template_of(clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor) -> dict[str, Any]:
     """Return the template of training clips, in the guide's layout.
 
     ``MuX`` and ``StdX`` (6 + 9 J: root position in metres, velocity in m/s of the heading frame, yaw / pi, 6D
@@ -66,7 +64,7 @@ def template_of(
         clips: Training clips, ``[T, ...]`` each.
         names: Joint names.
         fps: Frames per second.
-        statistics: The network's statistics.
+        turn_std: ``[6 J]`` of the network's statistics.
     """
     joints = len(names)
     rows = [_row(clip, fps) for clip in clips if clip.frames > 1]
@@ -87,12 +85,12 @@ def template_of(
         "MuX": middle.tolist(),
         "StdX": spread.tolist(),
         "MuY": [0.0] * (6 * joints),
-        "StdY": statistics.turn_std.double().tolist(),
+        "StdY": turn_std.double().tolist(),
         "tanh_scales_rootvel": scales["rootvel"].tolist(),
         "tanh_scales_angvel": scales["angvel"].tolist(),
         "group_priors_rot6d": {"groups": list(names), "prior_per_dim": prior.tolist()},
         "s_eff_X": spread.tolist(),
-        "s_eff_Y": statistics.turn_std.double().tolist(),
+        "s_eff_Y": turn_std.double().tolist(),
         "meta": {
             "made_by": "motionkit", "fps": fps, "bone_names": list(names), "axes": "Y up, Z forward",
             "rot6d_columns": ["X", "Y"], "StdY": "root mean square of turns per frame minus the identity",
@@ -101,10 +99,10 @@ def template_of(
 
 
 def write_template(
-    path: Path, clips: Sequence[MotionState], names: Sequence[str], fps: float, statistics: Statistics
+    path: Path, clips: Sequence[MotionState], names: Sequence[str], fps: float, turn_std: Tensor
 ) -> None:
     """Write `template_of` as a file."""
-    document = template_of(clips, names, fps, statistics)
+    document = template_of(clips, names, fps, turn_std)
     write_bytes_atomic(path, (json.dumps(document) + "\n").encode())
 
 
@@ -166,8 +164,8 @@ def _row(clip: MotionState, fps: float) -> Tensor:
 
 def _tanh_scale(values: Tensor) -> Tensor:
     low, high = _quantiles(values, (0.025, 0.975))
-    half: Tensor = (high - low) / 2
-    return half.clamp_min(_FLOOR)
+    scale: Tensor = ((high - low) / 2).clamp_min(_FLOOR)
+    return scale
 
 
 def _quantiles(values: Tensor, parts: tuple[float, ...]) -> Tensor:

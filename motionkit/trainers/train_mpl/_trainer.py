@@ -17,7 +17,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
-from motionkit.trainers.train_mpl._checklist import as_lines, checklist
+from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
 from motionkit.trainers.train_mpl._data import open_data
 from motionkit.trainers.train_mpl._facts import data_facts
 from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
@@ -91,18 +91,22 @@ class TrainMpl:
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self._notes),
-            "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, self._encoder_from))),
+            "checklist": as_lines(checklist(self.settings, self._facts())),
         }
+
+    def _facts(self) -> DataFacts:
+        encoder = "" if self.predictor.network.encoder is None else self._encoder_from
+        return data_facts(self.data.clips, encoder)
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
         for note in self._notes:
             _logger.info("%s", note)
-        write_template(
-            run.artifact(TEMPLATE), [clip.state for clip in self.data.clips.split("train")], self.predictor.names,
-            self.predictor.fps, self.predictor.network.statistics,
-        )  # fmt: skip
+        if not (template := run.artifact(TEMPLATE)).exists():
+            clips = self.data.clips
+            turns = self.predictor.network.statistics.turn_std
+            write_template(template, [clip.state for clip in clips.split("train")], clips.names, clips.fps, turns)
         total = settings.run.num_steps
         network = self.predictor.network
         learner = Learner(

@@ -37,7 +37,7 @@ def statistics(clips: list[MotionState]) -> Statistics:
 
 def test_the_layout_is_the_guides_and_the_numbers_are_the_clips() -> None:
     own = statistics([clip()])
-    found = template_of([clip()], NAMES, FPS, own)
+    found = template_of([clip()], NAMES, FPS, own.turn_std)
     assert [len(found[key]) for key in ("MuX", "StdX", "MuY", "StdY")] == [24, 24, 12, 12]
     assert (len(found["tanh_scales_rootvel"]), len(found["tanh_scales_angvel"])) == (2, 6)
     assert found["bundle_version"] == 2
@@ -54,7 +54,7 @@ def test_the_layout_is_the_guides_and_the_numbers_are_the_clips() -> None:
 
 def test_what_is_written_is_read_back_and_its_scale_of_turns_is_taken(tmp_path: Path) -> None:
     fast, slow = statistics([clip(rate=0.02)]), statistics([clip(rate=0.01)])
-    write_template(tmp_path / "norm_template.json", [clip(rate=0.02)], NAMES, FPS, fast)
+    write_template(tmp_path / "norm_template.json", [clip(rate=0.02)], NAMES, FPS, fast.turn_std)
     template = read_template(tmp_path / "norm_template.json")
     assert template.joints == 2
     taken, note = take_turn_scale(slow, template, 2)
