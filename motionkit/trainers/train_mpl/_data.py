@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
+from motionkit.policies.mpl import PredictorSettings
 from motionkit.trainers.train_mpl._settings import WindowSettings
 
 
@@ -26,13 +27,16 @@ class TrainingData:
     notes: tuple[str, ...]
 
 
-def open_data(names: Sequence[str], fps: float, windows: WindowSettings, *, furthest: float) -> TrainingData:
+def open_data(
+    names: Sequence[str], fps: float, windows: WindowSettings, model: PredictorSettings, *, furthest: float
+) -> TrainingData:
     """Read clips and cut them into windows.
 
     Args:
         names: Files and folders, or ``starter`` alone.
         fps: Frames per second to bring the clips to; 0 keeps their own.
-        windows: Sizes.
+        windows: Sizes. Where the network looks further back than the known frames, more are known.
+        model: The network's settings.
         furthest: Seconds that validation looks ahead.
 
     Raises:
@@ -40,19 +44,24 @@ def open_data(names: Sequence[str], fps: float, windows: WindowSettings, *, furt
     """
     clips = open_clip_set(names, fps, ("train", "val"))
     notes = [*clips.notes]
-    train = cut_windows(
-        clips.split("train"), past=windows.known, future=windows.seq_len - windows.known, stride=windows.stride
-    )
+    future = windows.seq_len - windows.known
+    past = max(windows.known, max(model.lag_frames(clips.fps)) + 1)
+    if past > windows.known:
+        notes.append(
+            f"windows have {past} known frames, not {windows.known}: the network looks {max(model.lags):.3g} s back, "
+            f"at {clips.fps:g} fps; {future} are predicted as before."
+        )
+    train = cut_windows(clips.split("train"), past=past, future=future, stride=windows.stride)
     val = None
     if any(clip.split == "val" for clip in clips.clips):
-        future = max(1, round(furthest * clips.fps))
-        val = cut_windows(clips.split("val"), past=windows.known, future=future, stride=windows.val_stride)
+        further = max(1, round(furthest * clips.fps))
+        val = cut_windows(clips.split("val"), past=past, future=further, stride=windows.val_stride)
     else:
         notes.append("no clip is for validation: the last weights are kept, not the best ones.")
     if train.short:
         listed = ", ".join(train.short[:3])
         notes.append(
-            f"{len(train.short)} of {len(train.offsets)} training clips are shorter than a window ({windows.seq_len} "
+            f"{len(train.short)} of {len(train.offsets)} training clips are shorter than a window ({past + future} "
             f"frames) and were filled up: {listed}; what is filled up does not count."
         )
     if train.left_out:

@@ -59,7 +59,9 @@ class TrainMpl:
         """
         settings = self.settings
         self.device = set_up(settings)
-        self.data = open_data(settings.data, settings.fps, settings.train, furthest=MILLISECONDS[-1] / 1000)
+        self.data = open_data(
+            settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000
+        )
         self.batches = WindowBatches(
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
             seed=settings.seed, device=self.device,
@@ -214,11 +216,15 @@ class TrainMpl:
             data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
             keep=lambda shown: shown.keep(run),
         )  # fmt: skip
-        skill = sum(found["rows"]["model"]["skill"].values()) / len(validation.horizons.keys)
+        # A horizon that no clip reaches has no figure.
+        skills = [value for value in found["rows"]["model"]["skill"].values() if value is not None]
+        skill = sum(skills) / len(skills) if skills else 0.0
         _logger.info("%s", found["closing"][-1])
         count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in found["rows"]["model"]["geo_deg"].items():
+            if value is None:
+                continue
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
         return {
             "heldout": heldout,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -62,4 +63,5 @@ def logged(measured: Measured) -> Mapping[str, float]:
         found |= {
             f"mpl/{figure}/{key}": float(value) for key, value in zip(measured.horizons.keys, values, strict=True)
         }
-    return found
+    # A horizon that no clip reaches has no figure.
+    return {name: value for name, value in found.items() if math.isfinite(value)}
