@@ -188,6 +188,10 @@ def _profile(draft: Draft) -> None:
         draft.dropped.append(f"--base-config {base}: copy it to {output} first, --write-config adds to the file")
 
 
+def _tune_bayes(draft: Draft) -> None:
+    _drop(draft, ("--bayes_opt",), "")
+
+
 def _evaluation(draft: Draft) -> None:
     """Name what the guides take for granted: the test split, and an evaluator in the working folder."""
     if path := draft.old.pop("--model_path", ""):
@@ -230,6 +234,7 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "grpo": (_algorithm, _dataset, _lora, _sizes, _rewards, _tracker),
     "compose": (_compose,),
     "profile": (_profile,),
+    "tune-bayes": (_tune_bayes,),
     "eval text-to-motion": (_dataset, _evaluation),
     "train-mpl": (_encoder,),
 }
