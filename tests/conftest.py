@@ -137,7 +137,7 @@ def trainer(site: Site, sample: ModuleType) -> ModuleType:
 
 @pytest.fixture
 def tuned(site: Site, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module of tests/tuned_trainer.py, installed as trainers ``tuned``, ``tuned-plain``."""
+    """The module of tests/tuned_trainer.py, installed as trainers ``tuned`` and ``tuned-plain``, in children too."""
     site.install(
         "tuned-trainer",
         "[motionkit.trainers]\ntuned = tuned_trainer:component\ntuned-plain = tuned_trainer:plain\n",

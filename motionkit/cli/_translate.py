@@ -16,7 +16,7 @@ SWITCHES = frozenset(
     f"--{name}"
     for name in (
         "use_dense_reward", "use_physics_reward", "use_lora", "disable_random_crop", "use_composite_dataset",
-        "compute_b_matrix", "profile", "bayes_opt",
+        "compute_b_matrix", "profile", "bayes_opt", "tune",
     )
 )  # fmt: skip
 """Options of the guides that take no value."""

@@ -188,8 +188,18 @@ def _profile(draft: Draft) -> None:
         draft.dropped.append(f"--base-config {base}: copy it to {output} first, --write-config adds to the file")
 
 
-def _tune_bayes(draft: Draft) -> None:
-    _drop(draft, ("--bayes_opt",), "")
+def _resumed(draft: Draft) -> None:
+    """Name the run in place of one of its files: here a run goes on after its newest checkpoint."""
+    for place, (key, words) in enumerate(draft.flags):
+        folder, slash, file = words[-1].rpartition("/")
+        if draft.whole and key == "resume" and file.endswith(".pt"):
+            draft.flags[place] = (key, (words[0], folder if slash else "RUN"))
+            draft.dropped.append(f"{file}: a run goes on after its newest checkpoint; --init acts with old weights")
+
+
+def _search(draft: Draft) -> None:
+    """Leave out the words that choose between the guide's one script and the commands here."""
+    _drop(draft, ("--bayes_opt", "--tune"), "")
 
 
 def _evaluation(draft: Draft) -> None:
@@ -234,8 +244,9 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "grpo": (_algorithm, _dataset, _lora, _sizes, _rewards, _tracker),
     "compose": (_compose,),
     "profile": (_profile,),
-    "tune-bayes": (_tune_bayes,),
+    "tune-bayes": (_search,),
+    "tune": (_search,),
     "eval text-to-motion": (_dataset, _evaluation),
-    "train-mpl": (_encoder,),
+    "train-mpl": (_encoder, _resumed),
 }
 """The rules of each command; what they leave is translated by the table."""

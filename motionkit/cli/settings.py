@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,6 +20,7 @@ S = TypeVar("S", bound=Group)
 Handler = Callable[..., Mapping[str, Any] | None]
 
 _ELSEWHERE = "Settings from elsewhere"
+_WEIGHTS = (".pt", ".pth", ".ckpt", ".tar", ".safetensors")
 
 
 models: dict[str, type[Group]] = {}
@@ -166,7 +168,10 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
             chosen[name,] = words if slot.many else words[-1]
     files = [Path(item) for item in typed.get("--config", ())]
     try:
-        files[:0] = [_config_of(Path(resumed), command) for resumed in typed.get("--resume", ())[-1:]]
+        files[:0] = [
+            _config_of(Path(resumed), command, init="init" in model.model_fields)
+            for resumed in typed.get("--resume", ())[-1:]
+        ]
         layers = read_layers(model, Given(chosen, typed.get("--set", ()), files))
     except MotionkitError as error:
         return Draft(model, read_layers(model, Given(chosen))), error
@@ -185,14 +190,27 @@ def _typed(raw: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _config_of(path: Path, command: str) -> Path:
+def _config_of(path: Path, command: str, *, init: bool) -> Path:
     """Return the settings of the run that is to be resumed: the lowest file, so that flags and files still win.
+
+    Args:
+        path: What is to be resumed.
+        command: Name of the command.
+        init: Whether the command can start from the weights in a file.
 
     Raises:
         MotionkitError: There is no run to resume, or it is another command's.
     """
     from motionkit.runs import locate, refuse_command
 
+    if path.suffix.lower() in _WEIGHTS and path.is_file():
+        raise MotionkitError(
+            f"{path} is a file of weights, which cannot be resumed.",
+            why="a run goes on with its optimiser, learning rate, step and random numbers; the file lacks them.",
+            fix=f"--init {shlex.quote(str(path))} starts from what fits of it, --resume RUN continues a run."
+            if init
+            else "--resume RUN continues a run.",
+        )
     directory, _, record, _ = locate(str(path))
     refuse_command(record, command, directory)
     return directory / "config.json"

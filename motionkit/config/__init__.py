@@ -1,6 +1,7 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
 from motionkit.config._choose import installed, owners_of, typed_flags
+from motionkit.config._foreign import Foreign, renamed
 from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, suggest
 from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
@@ -34,6 +35,7 @@ __all__ = [
     "Decay",
     "Draft",
     "EpochRunSettings",
+    "Foreign",
     "Given",
     "Group",
     "Leaf",
@@ -62,6 +64,7 @@ __all__ = [
     "leaves",
     "owners_of",
     "read_layers",
+    "renamed",
     "resolve",
     "slot",
     "slots",

@@ -15,6 +15,7 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 from motionkit import plugins
 from motionkit.config._choose import choose, owners_of, split_choice
 from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
+from motionkit.config._foreign import Foreign
 from motionkit.config._group import Group
 from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
 from motionkit.config._slots import Chosen, slots_of
@@ -70,6 +71,22 @@ class Settings(Group):
 
         Raises:
             MotionkitError: A preset was asked for that cannot be used here.
+        """
+        return None
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what a settings file means that was written for another tool.
+
+        Args:
+            table: What the file holds.
+            path: The file.
+
+        Returns:
+            Its values by their names here; None for a file of motionkit's own.
+
+        Raises:
+            MotionkitError: The file has a setting that cannot be kept, or one that is unknown.
         """
         return None
 
@@ -131,7 +148,7 @@ def read_layers(model: type[Group], given: Given) -> list[Layer]:
     Raises:
         MotionkitError: A file cannot be read, or ``--set`` is not key=value.
     """
-    files = [read_file(path) for path in given.files]
+    files = [_read(model, path) for path in given.files]
     sets: dict[tuple[str, ...], str] = {}
     for text in given.sets:
         key, separator, value = text.partition("=")
@@ -140,6 +157,12 @@ def read_layers(model: type[Group], given: Given) -> list[Layer]:
         sets[tuple(key.strip().split("."))] = value
     typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
     return [*files, read_environment(model), *typed]
+
+
+def _read(model: type[Group], path: Path) -> Layer:
+    layer = read_file(path)
+    foreign = model.translate(layer.table, path) if issubclass(model, Settings) else None
+    return layer if foreign is None else foreign.layer()
 
 
 class Draft(Generic[S]):
@@ -180,7 +203,8 @@ class Draft(Generic[S]):
         self.layers[-1] = Layer("command line", nested(self.declared, flags))
         settings = cast(S, self.declared.model_construct(**self.values(flags, command)))
         warnings = (*(text for layer in self.layers for text in layer.warnings), *self.picks.warnings)
-        return Resolved(settings, self._origins, warnings, tuple(self.picks.notes))
+        notes = (*(text for layer in self.layers for text in layer.notes), *self.picks.notes)
+        return Resolved(settings, self._origins, warnings, notes)
 
     def values(self, flags: Collection[tuple[str, ...]] = (), command: str = "") -> dict[str, Any]:
         """Return the values of the declared model's fields; errors as in `resolve`."""

@@ -54,6 +54,13 @@ class PlaceSettings(Group):
     @classmethod
     def _in_its_own_folder(cls, value: Path | None, others: ValidationInfo) -> Path | None:
         given = [f"--{name}" for name in ("out", "name", "overwrite") if others.data.get(name)]
+        out = others.data.get("out")
+        if (
+            value is not None
+            and out is not None
+            and out.absolute() in (value.absolute(), value.absolute().parent.parent)
+        ):
+            given.remove("--out")  # it is the same folder: a settings file may name it for both
         if value is not None and given:
             raise ValueError(f"a run continues in its own folder; leave out {' and '.join(given)}")
         return value

@@ -31,6 +31,7 @@ class Layer:
             variables only set its options; and no code runs because a file names it.
         origin: Turns the path of a value into its origin; the layer's name by default.
         warnings: What is odd about the place without being wrong.
+        notes: How it was read, where that is worth a line.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Layer:
     from_file: bool = False
     origin: Callable[[tuple[str, ...]], str] | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def origin_of(self, path: tuple[str, ...]) -> str:
         """Return where the value at `path` came from."""

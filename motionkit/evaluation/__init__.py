@@ -26,6 +26,7 @@ from motionkit.evaluation._retrieval import (
     retrieval_protocols,
 )
 from motionkit.evaluation._shown import Shown
+from motionkit.evaluation.mpl import FreeRunSettings, evaluate_freerun, evaluate_teacher
 from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "PATIENCE",
     "Calibration",
     "FoundModel",
+    "FreeRunSettings",
     "HeldOut",
     "Measured",
     "Paired",
@@ -49,6 +51,8 @@ __all__ = [
     "dataset_for",
     "describe_shared",
     "drift_alarms",
+    "evaluate_freerun",
+    "evaluate_teacher",
     "export_model",
     "generate",
     "judge_ratio",

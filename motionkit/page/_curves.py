@@ -95,7 +95,7 @@ def curves(
     for curve in shown:
         parts.append(_drawn(curve, kinds.get(curve.name, "c0"), across, up))
     if above:
-        parts.append(_names_above(named, kinds))
+        parts.append(_names_above(named, kinds, width))
     else:
         parts.append(text(_LEFT, _TOP - 2, y_label, "start", "axis"))
         places = _apart([up(curve.points[-1][1]) for curve in named], floor)
@@ -142,13 +142,16 @@ def _drawn(curve: Curve, kind: str, across: Callable[[float], float], up: Callab
     return line_ + "".join(f'<circle class="dot {kind}" cx="{x}" cy="{y}" r="2.6"/>' for x, y in marks)
 
 
-def _names_above(named: Sequence[Curve], kinds: dict[str, str]) -> str:
-    """Return a line of names with their last values, each with a mark in its colour."""
+def _names_above(named: Sequence[Curve], kinds: dict[str, str], width: int) -> str:
+    """Return a line of names with their last values, each with a mark in its colour; closer where they are many."""
     parts, at = [], 2.0
-    for curve in named:
-        words = f"{curve.name} {curve.points[-1][1]:.3g}"
-        parts += [line(f"curve {kinds[curve.name]}", at, 8, at + 14, 8), text(at + 19, 12, words)]
-        at += 19 + _LETTER * len(words) + 14
+    shown = [f"{curve.name} {curve.points[-1][1]:.3g}" for curve in named]
+    mark, gap = 14, 14
+    if sum(mark + 5 + _LETTER * len(words) + gap for words in shown) - gap > width:
+        mark, gap = 8, 6
+    for curve, words in zip(named, shown, strict=True):
+        parts += [line(f"curve {kinds[curve.name]}", at, 8, at + mark, 8), text(at + mark + 5, 12, words)]
+        at += mark + 5 + _LETTER * len(words) + gap
     return "".join(parts)
 
 

@@ -61,8 +61,9 @@ def player_fragment(
         tracks: What to show.
         title: Its heading; any text.
         assets: Put `player_assets` in front. One time per page is enough, more do no harm.
-        attributes: Of the element: ``autoplay``; ``page`` when it is alone; ``theme="dark"`` or ``theme="light"``
-            against the system's choice.
+        attributes: Of the element: ``autoplay``; ``overlay`` to begin with all motions in one picture; ``page`` when
+            it is alone; ``theme="dark"`` or ``theme="light"`` against the system's choice; ``time="1.5"``, the second
+            that it begins at.
 
     Raises:
         MotionkitError: There is no track.

@@ -18,6 +18,7 @@ class MotionkitPlayer extends HTMLElement {
     this.scale = scoreScale(this.tracks);
     this.whole = this.hasAttribute('page');
     this.state = { time: 0, playing: false, speed: 1, loop: true, follow: true, overlay: false };
+    this.state.overlay = this.hasAttribute('overlay') && this.tracks.length > 1;
     this.order = this.tracks.map((_, i) => i).slice(0, FIRST).reverse(); // the longest shown first
     this.attachShadow({ mode: 'open' }).innerHTML = UI;
     this.find = (selector) => this.shadowRoot.querySelector(selector);
@@ -27,7 +28,8 @@ class MotionkitPlayer extends HTMLElement {
     this.resetView();
     this.theme();
     const asked = this.whole && /[#&]t=([\d.]+)/.exec(window.location.hash);
-    if (asked) this.state.time = clamp(Number(asked[1]) || 0, [0, this.duration]);
+    const begin = asked ? asked[1] : this.getAttribute('time');
+    if (begin) this.state.time = clamp(Number(begin) || 0, [0, this.lastFrame()]);
     const calm = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
     this.play(this.hasAttribute('autoplay') && !asked && !calm);
     this.arrange();

@@ -25,7 +25,12 @@ class _Chart:
     metrics: Mapping[str, str]  # by the name of the curve
     caption: str
     zero: bool = False
+    shares: bool = False  # in percent of the sum of all its metrics
+    steps: bool = False  # a setting: as it is, never smoothed
+    alone: bool = False  # on the page of one run only
 
+
+_HORIZONS = (100, 200, 400, 1000)  # milliseconds at which a predictor is validated
 
 _CHARTS = (
     _Chart(
@@ -49,6 +54,49 @@ _CHARTS = (
         {"train": "physics/jerk", "held out": "heldout/physics/jerk"},
         "Roughness of the motion: far above the start it trembles, far below it has all but stopped.",
     ),
+    _Chart(
+        "Skill while training",
+        {"skill": "mpl/skill"},
+        "Free runs on validation clips, mean over the horizons; 0 is no better than holding the last pose.",
+        zero=True,
+    ),
+    _Chart(
+        "GeoDeg by ms ahead, degrees",
+        {f"{ms}": f"mpl/geo_deg/{ms}" for ms in _HORIZONS},
+        "Error of free runs on validation clips, 100 to 1000 ms ahead.",
+        zero=True,
+    ),
+    _Chart(
+        "GeoDeg, teacher forcing, degrees",
+        {f"{ms}": f"mpl/teacher_geo_deg/{ms}" for ms in _HORIZONS},
+        "The same frames, each predicted from the true frames before it.",
+        zero=True,
+        alone=True,
+    ),
+    _Chart(
+        "Loss groups, % of the loss",
+        {group: f"loss_group/{group}" for group in ("core", "aux", "long")},
+        "Aim: core 65, aux 5, long 30. Out of balance: core above 80, aux above 15, long below 15.",
+        zero=True,
+        shares=True,
+        alone=True,
+    ),
+    _Chart(
+        "Schedule: share and weight",
+        {"teacher forcing": "teacher/share", "free-run weight": "freerun/weight"},
+        "Share of frames predicted from the true frame before, and weight of the free run's loss.",
+        zero=True,
+        steps=True,
+        alone=True,
+    ),
+    _Chart(
+        "Schedule: free run, frames",
+        {"horizon": "freerun/horizon"},
+        "Frames of the free run whose loss is minimised.",
+        zero=True,
+        steps=True,
+        alone=True,
+    ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
     _Chart("Gradient norm", {"norm": "grad/norm"}, "Before clipping.", zero=True),
@@ -70,10 +118,10 @@ def charts(lines: Lines) -> str:
     names = list(dict.fromkeys(name for line in lines for name in line if name not in ("step", "seconds")))
     first, used = [], set[str]()
     for chart in _CHARTS:
-        found = {label: points for label, name in chart.metrics.items() if (points := series(lines, name))}
+        found = _points(chart, lines)
         used |= {chart.metrics[label] for label in found}
         if found and any(len(points) > 1 for points in found.values()):
-            first.append(_figure(chart.title, found, chart.caption, zero=chart.zero))
+            first.append(_figure(chart.title, found, chart.caption, zero=chart.zero, smooth=not chart.steps))
     rest = []
     for name in [name for name in names if name not in used][:_MOST]:
         points = series(lines, name)
@@ -90,13 +138,30 @@ def charts(lines: Lines) -> str:
 def compared(runs: Mapping[str, Lines]) -> str:
     """Return charts with a curve for each run, by its name."""
     figures = []
-    for chart in _CHARTS:
+    for chart in (one for one in _CHARTS if not one.alone):
+        every = {run: _points(chart, lines) for run, lines in runs.items()}
         for label, name in chart.metrics.items():
-            found = {run: points for run, lines in runs.items() if (points := series(lines, name))}
+            found = {run: points[label] for run, points in every.items() if label in points}
             if len(found) > 1 and any(len(points) > 1 for points in found.values()):
                 title = chart.title if len(chart.metrics) == 1 else f"{chart.title}: {label}"
-                figures.append(_figure(title, found, definition(name).meaning, zero=chart.zero, raw=False))
+                figures.append(
+                    _figure(title, found, _defined(name).meaning, zero=chart.zero, raw=False, smooth=not chart.steps)
+                )
     return f"<h2>Curves</h2>{grid(figures)}" if figures else ""
+
+
+def _points(chart: _Chart, lines: Lines) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of each curve that has any."""
+    if not chart.shares:
+        return {label: points for label, name in chart.metrics.items() if (points := series(lines, name))}
+    parts: dict[str, list[tuple[float, float]]] = {label: [] for label in chart.metrics}
+    for line in lines:
+        values = {label: line.get(name) for label, name in chart.metrics.items()}
+        given = {label: float(value) for label, value in values.items() if value is not None}
+        if (whole := sum(given.values())) > 0:
+            for label, value in given.items():
+                parts[label].append((float(line["step"]), 100 * value / whole))
+    return {label: points for label, points in parts.items() if points}
 
 
 def _figure(
@@ -106,11 +171,12 @@ def _figure(
     *,
     zero: bool = False,
     raw: bool = True,
+    smooth: bool = True,
 ) -> str:
     shown = []
     for label, points in found.items():
-        if len(points) < _FEW:
-            shown.append(Curve(label, points, dots=len(points) < 15))
+        if len(points) < _FEW or not smooth:
+            shown.append(Curve(label, binned(points, _POINTS), dots=len(points) < 15))
             continue
         if raw:
             shown.append(Curve(label, binned(points, _POINTS), faint=True))

@@ -11,6 +11,9 @@ from motionkit.page import details, duration, note, table, tiles
 from motionkit.report._source import Source
 from motionkit.tracking import Result, headline, result_table, results, series
 
+_NARROW = 4
+"""Columns of figures that fit beside each other on a telephone."""
+
 
 def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
@@ -20,7 +23,7 @@ def head(source: Source) -> str:
     line = " ".join(f"<span>{escape(word)}</span>" for word in words.split(" "))
     code = f"<code>{line}</code><br>" if words else ""
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
-    sentence = headline(source.results) or _so_far(source)
+    sentence = " ".join(filter(None, (headline(source.results) or _so_far(source), _verdict(source))))
     return (
         f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
         f'<p class="sub">{code}{escape(when)}{escape(info.status)}</p></header>'
@@ -52,10 +55,15 @@ def result_tables(source: Source) -> str:
     others = [one for one in source.info.tables if "verdict" not in one["columns"]]
     more += "".join(
         f"<h3>{escape(str(one.get('title', '')))}</h3>"
-        + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind="plain result")
+        + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind=_kind(one["columns"]))
         for one in others
     )
     return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{more}"
+
+
+def _kind(columns: Sequence[str]) -> str:
+    """Return how a table is shown: one of many columns is a list on a telephone."""
+    return "plain result" if len(columns) <= _NARROW else "cards"
 
 
 def _measured_on(source: Source) -> str:
@@ -159,6 +167,12 @@ def _so_far(source: Source) -> str:
         return ""
     (_, start), (step, now) = points[0], points[-1]
     return f"So far: the held-out reward went from {start:.3f} to {now:.3f} ({now - start:+.3f}) by step {step:.0f}."
+
+
+def _verdict(source: Source) -> str:
+    """Return what a motion predictor's run says of the baselines."""
+    words = source.info.summary.get("verdict")
+    return words[:1].upper() + words[1:] if isinstance(words, str) else ""
 
 
 def _last_seconds(source: Source) -> float:

@@ -9,6 +9,7 @@ from motionkit.page import hover_script, html_page
 from motionkit.report import _facts as facts
 from motionkit.report._charts import charts
 from motionkit.report._motions import motions
+from motionkit.report._predictor import predictor
 from motionkit.report._source import read_source
 from motionkit.runs import next_commands
 
@@ -31,6 +32,7 @@ def run_page(folder: Path) -> str:
             facts.gaps(source),
             facts.figures(source),
             facts.result_tables(source),
+            predictor(source),
             motions(source),
             charts(source.lines),
             facts.alarms(source),

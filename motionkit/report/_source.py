@@ -9,6 +9,7 @@ from typing import Any
 
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Shown
+from motionkit.evaluation.mpl import FILE, Predictions
 from motionkit.runs import RunInfo, peek
 from motionkit.tracking import Result, results
 
@@ -26,6 +27,7 @@ class Source:
         warnings: Warnings of log.txt, each once.
         before: Held-out motions before training, or None.
         after: The same prompts after it, or None.
+        predictions: Of a motion predictor, or None.
         missing: What a reader would expect and is not there, in sentences.
     """
 
@@ -34,6 +36,7 @@ class Source:
     warnings: list[str]
     before: Shown | None
     after: Shown | None
+    predictions: Predictions | None
     missing: list[str]
 
     @property
@@ -71,16 +74,29 @@ def read_source(path: str | Path) -> Source:
     shown: dict[str, Shown | None] = {}
     listed = info.record is not None and "heldout" in info.record.artifacts
     paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
+    predicts = "rows" in info.summary
     for name in ("before", "after"):
         file = info.directory / "heldout" / f"{name}.npz"
         shown[name] = None
-        if file.exists() or (listed and (paired if name == "before" else info.status == "done")):
+        expected = listed and not predicts and (paired if name == "before" else info.status == "done")
+        if file.exists() or expected:
             try:
                 shown[name] = Shown.load(file)
             except MotionkitError:
-                what = "is damaged" if file.exists() else "is missing"
-                missing.append(f"heldout/{name}.npz {what}, so its motions are not shown.")
-    return Source(info, lines, _warnings(info.directory / "log.txt"), shown["before"], shown["after"], missing)
+                missing.append(_lost(file))
+    predictions, file = None, info.directory / "heldout" / FILE
+    if file.exists() or (listed and predicts):
+        try:
+            predictions = Predictions.load(file)
+        except MotionkitError:
+            missing.append(_lost(file))
+    warnings = _warnings(info.directory / "log.txt")
+    return Source(info, lines, warnings, shown["before"], shown["after"], predictions, missing)
+
+
+def _lost(file: Path) -> str:
+    what = "is damaged" if file.exists() else "is missing"
+    return f"heldout/{file.name} {what}, so its motions are not shown."
 
 
 def _lost_lines(path: Path, read: int) -> list[str]:

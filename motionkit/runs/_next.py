@@ -8,12 +8,15 @@ from motionkit.runs._listing import RunInfo
 from motionkit.runs._resume import resume_line
 
 _EXAMPLE = "a person walks | a person waves"
+_PREDICTOR = "train-mpl"
 
 
 def next_commands(info: RunInfo) -> list[str]:
     """Return shell lines that make sense after a run: use its model, train on, look at it again."""
     folder = str(info.directory)
     lines = []
+    if info.command == _PREDICTOR and info.status == "done":
+        return _after_predictor(info)
     if (info.directory / "policy").is_dir() and info.status == "done":
         lines.append(shlex.join(["motionkit", "generate", _EXAMPLE, "motions", "--policy.checkpoint", folder]))
     for part, reward in (("tmr", "tmr-dense"), ("evaluator", "mdm-dense")):
@@ -28,6 +31,22 @@ def next_commands(info: RunInfo) -> list[str]:
     if not shape and info.steps:
         lines.append(f"{resume} --num-steps {2 * info.steps}")
     return [*lines, shlex.join(["motionkit", "runs", "show", folder])]
+
+
+def _after_predictor(info: RunInfo) -> list[str]:
+    """Return lines for a motion predictor.
+
+    Its schedules span the epochs of the run, so that a longer one is a new run with the same settings, not a resumed
+    one.
+    """
+    folder = str(info.directory)
+    again = ["--config", f"{folder}/config.json"]
+    lines = [["eval", "mpl", folder], ["predict", folder, "motion.html"]]
+    epochs = info.last().get("data/epoch")
+    if isinstance(epochs, (int, float)) and epochs >= 1:
+        lines.append([_PREDICTOR, *again, "--epochs", str(2 * round(epochs))])
+    lines += [["tune-bayes", *again], ["report", folder]]
+    return [shlex.join(["motionkit", *line]) for line in lines]
 
 
 def _same_clips(info: RunInfo) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from motionkit.tracking._metrics import METRICS, Direction, Metric
+from motionkit.tracking._metrics import METRICS, Direction, Metric, definition
 
 FEWEST = 5
 """Prompts from which an interval says something."""
@@ -26,6 +27,7 @@ _LABELS = {
     "encoder/gait_balanced": "balanced gait accuracy",
     "encoder/pose_deg": "error of the pose ahead",
 }
+_AT_HORIZON = re.compile(r"mpl/geo_deg/([\d.]+)")
 _SUPERSCRIPT = str.maketrans({"^": "", "2": "²", "3": "³"})
 
 
@@ -55,6 +57,8 @@ class Result:
     def unit(self) -> str:
         """Its unit as people write it; empty for a pure number."""
         unit = self.metric.unit
+        if unit == "deg":
+            return "°"
         return "" if unit == "1" else unit.translate(_SUPERSCRIPT) if "^" in unit else unit
 
     @property
@@ -64,6 +68,8 @@ class Result:
 
     @property
     def _named(self) -> str:
+        if found := _AT_HORIZON.fullmatch(self.name):
+            return f"GeoDeg at {found[1]} ms"
         return _LABELS.get(self.name, self.name)
 
     @property
@@ -244,9 +250,13 @@ def _read(name: str, block: object) -> Result | None:
 
 
 def _metric(name: str) -> Metric:
-    for key in (name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}"):
+    for key in (
+        name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}", f"mpl/{name}",
+    ):  # fmt: skip
         if key in METRICS:
             return METRICS[key]
+    if _AT_HORIZON.fullmatch(name):
+        return definition(name)
     return Metric(name, "1", "none", f"{name}.")
 
 

@@ -86,6 +86,32 @@ def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: 
     assert "the model" in shown.stderr
 
 
+def test_a_folder_gets_the_figures_and_a_page(folder: Path, cli: Cli) -> None:
+    Path("half.py").write_text(PREDICTOR)
+    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--device", "cpu", "--horizons", "100,200")
+    done = cli(*words, "--policy", "./half.py:component", "--out", "deep/out", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    out = Path("deep/out")
+    assert document["page"] == "deep/out/evaluation.html"
+    assert {file.name for file in out.iterdir()} == {"evaluation.html", "evaluation.json", "predictions.npz"}
+    assert json.loads((out / "evaluation.json").read_text())["result"]["rows"] == document["rows"]
+    page = (out / "evaluation.html").read_text()
+    for part in ("the model", "at 200 ms, or over the time until then", "Error against horizon", "Worst clips"):
+        assert part in page
+    assert page.count("<motionkit-player ") == 5
+    again = cli(*words, "--out", out)
+    assert again.exit_code == 2
+    assert "holds a finished evaluation" in again.stderr
+    replaced = cli(*words, "--out", out, "--overwrite")
+    assert replaced.exit_code == 0, replaced.stderr
+    assert f"page: {out}/evaluation.html" in replaced.stderr
+    assert "eval mpl: baselines" in (out / "evaluation.html").read_text()
+    Path("taken").touch()
+    assert cli(*words, "--out", "taken").exit_code == 2
+    assert cli(*words, "--out", ".").exit_code == 2
+
+
 def test_a_run_of_a_predictor_is_measured_and_its_test_split_noted(folder: Path, cli: Cli, site) -> None:
     site.install("half-policy", "[motionkit.policies]\nhalf = half_policy:component\n", half_policy=PREDICTOR)
     run = Path("trained")

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from motionkit.cli._guide_answer import old_options, translate
 from motionkit.cli._lazy import built_in, command_names, options_of
 from motionkit.cli._translate import read
 from motionkit.config import leaves
+from motionkit.trainers.train_mpl._guide_keys import KEYS, reason_left_out
 
 Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
@@ -74,6 +76,7 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             continue
         fix = words_of(error["fix"])
         assert "left out" not in error["why"] or "acts with" in error["why"], error["why"]
+        _place_files(fix)
         path = parses(dry, fix[1:])
         seen[path] = seen.get(path, 0) + 1
         assert "not built yet: the reward" not in error["why"]
@@ -84,9 +87,32 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             assert "t2m/text_mot_match/model/finest.tar" in fix
     assert seen["motionkit grpo"] > 20
     assert set(seen) == {
-        f"motionkit {name}" for name in ("grpo", "compose", "convert", "profile", "eval text-to-motion")
+        f"motionkit {name}"
+        for name in (
+            "grpo",
+            "compose",
+            "convert",
+            "profile",
+            "eval text-to-motion",
+            "train-mpl",
+            "pretrain mpl-encoder",
+        )
     }
     assert not Path("runs").exists()
+
+
+def _place_files(words: list[str]) -> None:
+    """Make the settings file and the run that a command of guide 003 names."""
+    pairs = dict(pairwise(words))
+    if name := pairs.get("--config"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text('{"epochs": 30, "batch": 8, "out": "./models/a"} // the guide\'s')
+    if name := pairs.get("--resume"):
+        run = Path(name)
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "run.json").write_text(json.dumps({"schema": 1, "command": "train-mpl", "status": "interrupted"}))
+        (run / "config.json").write_text("{}")
+        Path(pairs["--config"]).write_text(json.dumps({"epochs": 30, "out": name}))
 
 
 def test_what_is_not_built_is_really_not_there() -> None:
@@ -261,6 +287,60 @@ def test_new_names_beside_old_ones_are_kept_and_no_value_is_added(cli: Cli) -> N
     one = cli("grpo", "--batch_size", 4)
     assert "  why  that is an old name, from the training guides.\n  fix  motionkit grpo --batch-size 4\n" in one.stderr
     assert "fix  motionkit grpo --policy.checkpoint PATH --seed 1\n" in cli("grpo", "--seed", 1, "--model_path").stderr
+
+
+TRAIN = ("python", "training_MPL.py", "--config_json", "../config/exp.json")
+CONFIGURE = ("python", "train_configurator.py", "--base-config", "a.json", "--output", "a.json")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ((*TRAIN, "--resume", "../models/a/checkpoint_epoch_10.pt"),
+         "train-mpl --resume ../models/a --config ../config/exp.json"),
+        ((*TRAIN, "--encoder", "../models/b/best_encoder.pt"),
+         "train-mpl --encoder ../models/b --config ../config/exp.json"),
+        ((*TRAIN, "--adaptive_loss_method", "dwa", "--adaptive_loss_terms", "fk_pos,rot_local",
+          "--adaptive_loss_temperature", "2.0"),
+         "train-mpl --config ../config/exp.json --adaptive-loss dwa --adaptive-terms fk_pos,rot_local "
+         "--adaptive-temperature 2.0"),
+        (("train-mpl", "--config_json", "a.json", "--adaptive_loss_alpha", "1.5"),
+         "train-mpl --config a.json --adaptive-alpha 1.5"),
+    ],
+)  # fmt: skip
+def test_commands_of_the_predictors_guide(typed: tuple[str, ...], found: str, cli: Cli) -> None:
+    words = fix_of(cli(*typed, "--json"))
+    words.remove("--json")
+    assert words == found.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "found"),
+    [
+        ("tune-bayes", "--bayes-opt --trials 50", "tune-bayes --base a.json --write-config a.json --trials 50"),
+        ("tune", "--metrics-root m --tune", "tune --base a.json --write-config a.json --metrics m"),
+    ],
+)
+def test_the_guides_one_script_for_tuning_is_two_commands(command: str, typed: str, found: str) -> None:
+    options = dict.fromkeys(("--base", "--write-config", "--trials", "--metrics"), True)
+    draft = translate(command, [*CONFIGURE[2:], *typed.split()], options, script=True)
+    assert sorted(draft.words()) == sorted(found.split())
+    assert draft.dropped == []
+
+
+def test_a_checkpoint_of_the_guide_is_said_to_be_left_out(cli: Cli) -> None:
+    said = " ".join(cli(*TRAIN, "--resume", "../models/a/checkpoint_epoch_10.pt").stderr.split())
+    assert "left out: checkpoint_epoch_10.pt: a run goes on after its newest checkpoint" in said
+
+
+def test_every_key_of_the_guides_config_is_in_the_table() -> None:
+    """Those of later versions of its code are read as well, but not listed."""
+    table = {name: row.key for row in guide_options() for name in row.guide if not name.startswith("--")}
+    for name, key in table.items():
+        if key and key != "augmentation":
+            assert KEYS[name] == key
+        elif not key:
+            assert reason_left_out(name) or name.startswith("w_foot_")
 
 
 def test_variables_of_the_shell_are_kept(cli: Cli) -> None:

@@ -223,3 +223,16 @@ def test_settings_come_from_files_too(cli: Run, folder: Path) -> None:
     wrong = cli("convert", folder, "out", "--set", "read.clips=0", "--units", "yards")
     assert wrong.exit_code == 2
     assert "2 invalid settings" in wrong.stderr
+
+
+def test_the_written_config_is_one_that_train_mpl_reads(cli: Run, folder: Path) -> None:
+    assert cli("profile", folder, "--write-config", "exp.json").exit_code == 0
+    result = cli("train-mpl", "--config", "exp.json", "--data", folder, "--dry-run", "--json")
+    assert result.exit_code == 0, result.stderr
+    settings, suggested = json.loads(result.stdout)["settings"], json.loads(Path("exp.json").read_text())
+    assert settings["run"]["epochs"] == suggested["epochs"]
+    assert settings["train"]["seq_len"] == suggested["seq_len"]
+    assert [stage["range"] for stage in settings["stages"]] == [
+        stage["range"] for stage in suggested["freerun_stage_schedule"]
+    ]
+    assert "dataset_profile: statistics" in result.stderr

@@ -193,6 +193,16 @@ def test_a_damaged_folder_is_refused(change: dict[str, object], said: str, tmp_p
     assert said in f"{caught.value.message} {caught.value.why}"
 
 
+@pytest.mark.parametrize(("name", "value"), [("std", 0.0), ("mean", float("nan")), ("period_head.bias", float("inf"))])
+def test_numbers_that_no_training_gives_are_refused(name: str, value: float, tmp_path: Path) -> None:
+    made = encoder()
+    made.state_dict()[name][0] = value
+    save_encoder(tmp_path, made)
+    with pytest.raises(MotionkitError, match="is damaged") as caught:
+        load_encoder(tmp_path)
+    assert name in caught.value.why
+
+
 def test_what_is_no_encoder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()

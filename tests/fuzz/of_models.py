@@ -1,4 +1,4 @@
-"""Readers of policies, released MDM checkpoints, TMR models and text-to-motion evaluators."""
+"""Readers of policies, released MDM checkpoints, TMR models, text-to-motion evaluators and motion encoders."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales, open_encoder, save_encoder
 from motionkit.encoders.t2m import EvaluatorSizes, WordTable, load_evaluator, new_evaluator, save_evaluator
 from motionkit.encoders.tmr import ActorSizes, load_tmr, new_tmr, save_tmr
 from motionkit.encoders.tmr import read_stats as read_tmr_stats
@@ -134,6 +135,18 @@ def _read_evaluator(folder: Path) -> None:
     load_evaluator(folder)
 
 
+def _make_encoders(scratch: Path) -> None:
+    for layers, names in ((1, ("hips", "head")), (2, ("hips",))):
+        sizes = EncoderSizes(width=4, layers=layers, history=2)
+        encoder = MotionEncoder(sizes, names, 30.0, Scales.neutral(len(names)))
+        save_encoder(scratch / f"layers{layers}", encoder)
+
+
+def _read_encoder(folder: Path) -> None:
+    encoder = open_encoder(folder)
+    encoder.period(encoder(torch.zeros(1, encoder.inputs)))
+
+
 def _make_stats(scratch: Path) -> None:
     for name in ("f4", ">f8"):
         (scratch / name).mkdir()
@@ -152,5 +165,6 @@ READERS = (
     Reader("released-mdm", _make_released, _export_policy),
     Reader("tmr", _make_tmrs, _read_tmr),
     Reader("evaluator", _make_evaluators, _read_evaluator),
+    Reader("mpl-encoder", _make_encoders, _read_encoder),
     Reader("statistics", _make_stats, _read_stats),
 )

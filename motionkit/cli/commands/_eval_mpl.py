@@ -1,4 +1,4 @@
-"""What ``motionkit eval mpl`` does: open, measure, print."""
+"""What ``motionkit eval mpl`` does: open, measure, print, and write a folder where one is asked for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_run import tell_test_split
 from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import Horizons, evaluate, find_predictor, open_eval_data, open_predictor
+from motionkit.evaluation.mpl import (
+    Horizons,
+    Predictions,
+    claim,
+    evaluate,
+    find_predictor,
+    open_eval_data,
+    open_predictor,
+)
 from motionkit.policies.device import resolve_device
+from motionkit.report import write_evaluation
 
 _FPS = 30.0
 _ROWS = 5
@@ -18,6 +27,8 @@ _ROWS = 5
 
 def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
     """Measure a predictor or the baselines alone; returns the ``--json`` document with its tables."""
+    if settings.out is not None:
+        claim(settings.out, overwrite=settings.overwrite)
     found = find_predictor(model) if model else None
     predictor = open_predictor(found, settings.policy, device=resolve_device(settings.device))
     fps = settings.fps or (_FPS if predictor is None else predictor.fps)
@@ -47,6 +58,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
     title = (
         f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"
     )
+    kept: list[Predictions] = []
     with working("eval mpl", rows * len(data.windows)) as step:
         result = evaluate(
             data,
@@ -56,6 +68,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
             seed=settings.seed,
             title=title,
             progress=step,
+            keep=None if settings.out is None else kept.append,
         )
     what = {
         "model": model or (settings.policy.label if settings.policy is not None else None),
@@ -66,4 +79,8 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         "horizon": future,
         "future_command": settings.command,
     }
-    return {**what, **result}
+    if settings.out is None:
+        return {**what, **result}
+    document = {**what, **result}
+    page = write_evaluation(settings.out, document, kept[0])
+    return {**document, "page": str(page), "closing": [*result["closing"], f"page: {page}"]}

@@ -146,6 +146,12 @@ class MplSettings(Settings):
         5, ge=1, le=10_000, description="Frames between windows that are measured."
     )
     train_stride: int = Field(2, ge=1, le=10_000, description="Frames between windows that baselines are fitted to.")
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Folder for the result, its page evaluation.html and predictions to look at; default: none."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an evaluation in that folder."
+    )
     seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
 

@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         Without PATH it looks at the starter's own clips. Nothing is written unless --html or --write-config is given.
         """
         from motionkit.clips.profile import remarks, run_profile
-        from motionkit.trainers.train_mpl import PredictorAdvisor
+        from motionkit.trainers.train_mpl.api import PredictorAdvisor
 
         names = paths or [STARTER]
         rows = open_table(settings.captions)

@@ -22,6 +22,7 @@ class Windows:
 
     Attributes:
         frames: All clips one after the other, those of short clips filled up: ``[sum T, ...]``.
+        keys: Id of each of the C clips.
         offsets: ``[C, J, 3]`` of each clip.
         contacts_known: ``[C]`` bool.
         starts: ``[N]`` int64, first frame of each window.
@@ -34,6 +35,7 @@ class Windows:
     """
 
     frames: MotionState
+    keys: tuple[str, ...]
     offsets: Tensor
     contacts_known: Tensor
     starts: Tensor
@@ -100,7 +102,7 @@ def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: i
     if not used:
         raise MotionkitError("no clip has two frames or more.", fix="give longer clips.")
     return Windows(
-        _joined(states), torch.stack([clip.offsets for clip in used]),
+        _joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
         torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
         past, future, tuple(short), tuple(left_out),
     )  # fmt: skip

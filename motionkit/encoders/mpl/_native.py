@@ -94,7 +94,7 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
         tensors: Its weights, where they are not in the folder: those of a run's checkpoint.
 
     Raises:
-        MotionkitError: It is missing, damaged, or the weights do not fit the document.
+        MotionkitError: It is missing, damaged, not finite, or the weights do not fit the document.
     """
     document = _read(folder / DOCUMENT)
     path = tensors or folder / TENSORS
@@ -104,6 +104,11 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
     encoder = weights.build(
         lambda: MotionEncoder(sizes, document.names, document.fps, neutral), weights.read(path), str(path)
     )
+    numbers = encoder.state_dict()
+    odd = [name for name, values in numbers.items() if not bool(values.isfinite().all())]
+    odd += [name for name in ("std", "turn_std") if not bool((numbers[name] > 0).all())]
+    if odd:
+        raise MotionkitError(f"{path} is damaged.", why=f"{odd[0]} is not finite, or a deviation is not above 0.")
     return encoder.eval()
 
 

@@ -124,7 +124,7 @@ def measure_row(
     scored = torch.zeros(2, len(horizons.frames), len(windows.offsets), LEVELS, dtype=torch.float64)
     for index in torch.arange(len(windows)).split(BATCH):
         known, truth = windows.known(index), windows.following(index)
-        predicted = _predict(predictor, known, windows.future, truth.steps if command else None)
+        predicted = predict_checked(predictor, known, windows.future, truth.steps if command else None)
         valid, sure = windows.valid[index], windows.contacts_known[windows.clip[index]]
         offsets = windows.offsets[windows.clip[index]]
         terms = window_terms(
@@ -168,7 +168,12 @@ def measure(rows: Mapping[str, Row], clips: int, horizons: Horizons, *, seed: in
     return Measured(values, intervals, horizons)
 
 
-def _predict(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
+def predict_checked(predictor: Predictor, known: MotionState, frames: int, command: Tensor | None) -> MotionState:
+    """Return what a predictor says, float64; refuse what is no motion of as many frames.
+
+    Raises:
+        MotionkitError: It returned another number of frames, or values that are not finite.
+    """
     predicted = predictor.predict(known, frames, command=command)
     if predicted.rotations.shape[1] != frames or predicted.rotations.shape[2:] != known.rotations.shape[2:]:
         raise MotionkitError(
@@ -191,7 +196,7 @@ def _teacher(
         path = None
         if command:  # as long as any other; the window may end before, and the path then goes straight on
             path = torch.cat([truth.steps, truth.steps[:, -1:].expand(-1, frame - 1, -1)], dim=1)
-        predicted = _predict(predictor, known, 1, path)
+        predicted = predict_checked(predictor, known, 1, path)
         turned = geodesic_degrees(predicted.rotations[:, 0, 1:], truth.rotations[:, 0, 1:]).mean(-1)
         inside = windows.valid[index] >= frame
         above.append(torch.where(inside, turned, 0.0))

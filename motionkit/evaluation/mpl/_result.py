@@ -11,7 +11,7 @@ from torch import Tensor
 from motionkit.evaluation.mpl._figures import TRUTH_SKATE
 from motionkit.evaluation.mpl._measure import Measured
 
-MODEL = "model"
+MODEL, HOLD = "model", "hold"
 _SHOWN = {
     "mpjpe_mm": ("MPJPE mm", 1), "yaw_abs_deg": ("yaw °", 1), "root_vel_mae": ("root m/s", 3),
     "input_rot_geo_deg": ("input °", 2), "npss": ("NPSS", 3), "contact_f1": ("contact F1", 3),

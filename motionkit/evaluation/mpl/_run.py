@@ -6,11 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from motionkit.evaluation.mpl._by_clip import worst_document
 from motionkit.evaluation.mpl._data import EvalData, require_fit
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl._horizons import Horizons
+from motionkit.evaluation.mpl._keep import keep_predictions
+from motionkit.evaluation.mpl._kept import Predictions
 from motionkit.evaluation.mpl._measure import fit_baselines, measure, measure_row
 from motionkit.evaluation.mpl._result import (
+    HOLD,
     MODEL,
     best_baselines,
     intervals_document,
@@ -35,6 +39,7 @@ def evaluate(
     seed: int = 0,
     title: str = "",
     progress: Callable[..., None] = _quiet,
+    keep: Callable[[Predictions], object] | None = None,
 ) -> dict[str, Any]:
     """Measure a predictor and every baseline on the same windows.
 
@@ -46,6 +51,7 @@ def evaluate(
         seed: Seed of the bootstrap.
         title: Of the table.
         progress: Called with windows done, and the row they belong to.
+        keep: Called with predictions of a few clips to look at: the model's, else those of the best baseline.
 
     Returns:
         The ``--json`` document without the command's own part, with ``table`` and ``closing``.
@@ -67,12 +73,20 @@ def evaluate(
     documents = rows_document(measured)
     best = best_baselines(measured)
     last = horizons.keys[horizons.frames.index(horizons.last)]
+    shown = MODEL if predictor is not None else best[last]
+    if keep is not None:
+        keep(
+            keep_predictions(predictors[shown], shown, rows[shown], clips, data.windows, horizons, command=command)
+        )  # fmt: skip
     return {
         "rows": documents,
         "ci95": intervals_document(measured),
         "truth": truth_document(measured),
         "best_baseline": best,
-        "free_teacher_ratio": documents[MODEL if predictor is not None else best[last]]["free_teacher_ratio"][last],
+        "free_teacher_ratio": documents[shown]["free_teacher_ratio"][last],
+        "worst_clips": worst_document(
+            rows, shown, best[last] if predictor is not None else HOLD, data.windows, horizons
+        ),
         "clips": len(data.windows.offsets),
         "windows": len(data.windows),
         "notes": list(data.notes),

@@ -1,8 +1,6 @@
-"""`motionkit train-mpl`: staged training of a motion predictor, and advice for its settings."""
+"""`motionkit train-mpl`: staged training of a motion predictor. Light half, imports no torch."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.train_mpl._advice import PredictorAdvisor, suggest
-from motionkit.trainers.train_mpl._schedule import schedule_problems
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 
 component = Component(
@@ -12,4 +10,4 @@ component = Component(
     search="motionkit.trainers.train_mpl._space:search",
 )
 
-__all__ = ["PredictorAdvisor", "TrainMplSettings", "component", "schedule_problems", "suggest"]
+__all__ = ["TrainMplSettings", "component"]

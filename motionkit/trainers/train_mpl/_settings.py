@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, TrainerSettings, split_commas
+from motionkit.config import Cli, EpochRunSettings, Foreign, Group, OptimSettings, Preset, TrainerSettings, split_commas
 from motionkit.policies.mpl import PredictorSettings
+from motionkit.trainers.train_mpl._guide_config import translate
+from motionkit.trainers.train_mpl._preset import Size, find_preset
 from motionkit.trainers.train_mpl._stages import Stage, refuse_gaps, refuse_unknown_losses
 
 Weight = Annotated[float, Field(ge=0, le=1e6)]
@@ -39,7 +41,7 @@ class WindowSettings(Group):
     val_every: int = Field(1, ge=0, description="Epochs between free runs on the validation clips; 0: at the end only.")
     val_stride: int = Field(5, ge=1, description="Frames between the windows that are measured.")
     shot_batches: int = Field(
-        4, ge=1, le=64, description="Batches that the one-shot head sees per batch; one costs it a tenth of a free run."
+        6, ge=1, le=64, description="Batches that the one-shot head sees per batch; one costs it a tenth of a free run."
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
 
@@ -159,11 +161,11 @@ class MplRunSettings(EpochRunSettings):
 
     epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
         0, ge=0, le=1_000_000,
-        description="Passes over the training windows; 0: those of the stages, else about 400 updates, 3 or more.",
+        description="Passes over the training windows; 0: those of the stages, else about 400 updates, 2 or more.",
     )  # fmt: skip
 
 
-UPDATES, FEWEST_EPOCHS = 400, 3
+UPDATES, FEWEST_EPOCHS = 400, 2
 """Updates that are made by default, and the fewest epochs."""
 
 
@@ -183,6 +185,12 @@ class TrainMplSettings(TrainerSettings):
     init: Annotated[Path | None, Cli("--init")] = Field(
         None, description="Run, checkpoint or file whose weights are taken where they fit."
     )
+    bundle: Path | None = Field(
+        None, description="The guide's norm_template.json: compared with the clips; its scale of turns is taken."
+    )
+    preset: Annotated[Size | None, Cli("--preset")] = Field(
+        None, description="The guide's sizes: small below 1000 frames, medium to 10000, large above."
+    )
     model: PredictorSettings = PredictorSettings()
     train: WindowSettings = WindowSettings()
     teacher: TeacherSettings = TeacherSettings()
@@ -199,8 +207,20 @@ class TrainMplSettings(TrainerSettings):
             return self.run.epochs
         return self.stages[-1].range[1] if self.stages else max(FEWEST_EPOCHS, -(-UPDATES // per_epoch))
 
-    @model_validator(mode="after")
-    def _stages_follow(self) -> Self:
-        refuse_gaps(self.stages, self.run.epochs or (self.stages[-1].range[1] if self.stages else 0))
-        refuse_unknown_losses(self.stages, [name for name in GROUPS if name != "freerun"])
-        return self
+    @field_validator("stages")
+    @classmethod
+    def _stages_follow(cls, stages: tuple[Stage, ...], others: ValidationInfo) -> tuple[Stage, ...]:
+        if (run := others.data.get("run")) is not None:
+            refuse_gaps(stages, run.epochs or (stages[-1].range[1] if stages else 0))
+        refuse_unknown_losses(stages, [name for name in GROUPS if name != "freerun"])
+        return stages
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return one of the guide's sizes where it is asked for; see `Settings.preset_of`."""
+        return find_preset(given.get("preset"))
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``exp_phase_mpl.json`` means; see `Settings.translate`."""
+        return translate(table, path, cls.model_fields)

@@ -59,7 +59,11 @@ def refuse_gaps(stages: Sequence[Stage], epochs: int) -> None:
             raise ValueError(f"{label} begins with epoch {stage.range[0]} and {kind}; epoch {expected} is next")
         expected = stage.range[1] + 1
     if stages and expected != epochs + 1:
-        raise ValueError(f"the stages end with epoch {expected - 1}, the training with epoch {epochs}")
+        last = stages[-1].label or f"stage {len(stages)}"
+        raise ValueError(
+            f"the stages end with epoch {expected - 1}, the training with epoch {epochs}; set run.epochs (--epochs) to "
+            f"{expected - 1}, or the end of {last} to {epochs}"
+        )
 
 
 def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None:

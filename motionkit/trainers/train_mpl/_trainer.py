@@ -11,7 +11,7 @@ import torch
 from motionkit.datasets.motions import ClipSet, cut_windows
 from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate
+from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
 from motionkit.policies.mpl.api import ARTIFACT, MplPredictor, PredictorNetwork, Statistics
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
@@ -21,11 +21,15 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
+from motionkit.trainers.train_mpl._checklist import as_lines, checklist
 from motionkit.trainers.train_mpl._data import TrainingData, open_data
+from motionkit.trainers.train_mpl._facts import data_facts
+from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
 from motionkit.trainers.train_mpl._objective import Objective
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 from motionkit.trainers.train_mpl._validate import MILLISECONDS, Validation, logged, skill_of
 from motionkit.trainers.train_mpl._values import values_at
+from motionkit.trainers.train_mpl.losses import share_warnings
 
 _logger = logging.getLogger("motionkit.train_mpl")
 
@@ -86,6 +90,7 @@ class TrainMpl:
             "encoder": self._encoder_from,
             "device": describe_device(self.device),
             "notes": list(self.data.notes),
+            "checklist": as_lines(checklist(self.settings, data_facts(self.data.clips, self._encoder_from))),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
@@ -104,6 +109,7 @@ class TrainMpl:
         parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
+            cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
         elif validation is not None:
             start.values = dict(logged(self._measure(validation, learner)))
         self.predictor.save(run.artifact(ARTIFACT), tensors=False)
@@ -116,18 +122,29 @@ class TrainMpl:
             if last and validation is not None and (step == total or (every and epoch % every == 0)):
                 measured = self._measure(validation, learner)
                 metrics |= logged(measured)
+                self._write_epoch(run, learner, epoch, measured, metrics)
                 with learner.averaged():
                     if best.offer(skill_of(measured), step, self.predictor.tensors()):
                         _logger.info("epoch %d: skill %.3f, the best so far", epoch, best.value)
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        shares: dict[str, float] = {}
+
+        def step_and_keep(step: int) -> Mapping[str, float]:
+            nonlocal shares
+            metrics = step_fn(step)
+            shares = _group(metrics, "loss_group")
+            return metrics
+
+        if not run_steps(run, settings, step_and_keep, parts):
             return {}
+        for warning in share_warnings(shares) if shares else ():
+            _logger.warning("%s", warning)
         with learner.averaged():
             final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}
         self.predictor.load_tensors(best.tensors or final)
         self.predictor.save(run.artifact(ARTIFACT))
-        return self._finish(start.values, best)
+        return self._finish(run, start.values, best)
 
     def _rate(self) -> Rate:
         """Return the learning rate by update: warm-up and cosine, times what a stage sets."""
@@ -156,8 +173,22 @@ class TrainMpl:
         with learner.averaged():
             return validation.measure(self.predictor, command=self.settings.model.command == "path")
 
-    def _finish(self, before: Mapping[str, Any], best: Best) -> dict[str, object]:
-        """Measure the kept weights beside all baselines."""
+    def _write_epoch(
+        self, run: Run, learner: Learner, epoch: int, measured: Measured, metrics: Mapping[str, float]
+    ) -> None:
+        """Write the guide's files of an epoch into ``RUN/metrics``."""
+        if self.data.val is None:
+            return
+        command = self.settings.model.command == "path"
+        with learner.averaged():
+            taught = evaluate_teacher(self.predictor, self.data.val, body=self._body, command=command)
+        write_epoch(
+            run.artifact("metrics"), epoch, teacher=taught, free=free_figures(measured),
+            shares=_group(metrics, "loss_group"), adaptive=_group(metrics, "adaptive_loss"),
+        )  # fmt: skip
+
+    def _finish(self, run: Run, before: Mapping[str, Any], best: Best) -> dict[str, object]:
+        """Measure the kept weights beside all baselines, and keep some predictions to look at."""
         windows = self.data.val
         if windows is None:
             return {"table": []}
@@ -171,11 +202,12 @@ class TrainMpl:
         command = self.settings.model.command == "path"
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
         found = evaluate(
-            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title
+            data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
+            keep=lambda shown: shown.keep(run),
         )  # fmt: skip
         skill = sum(found["rows"]["model"]["skill"].values()) / len(validation.horizons.keys)
         _logger.info("%s", found["closing"][-1])
-        count = len(windows)
+        count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in found["rows"]["model"]["geo_deg"].items():
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
@@ -185,9 +217,16 @@ class TrainMpl:
             "table": found["table"],
             "rows": found["rows"],
             "free_teacher_ratio": found["free_teacher_ratio"],
+            "worst_clips": found["worst_clips"],
+            "best_baseline": found["best_baseline"],
             "verdict": found["closing"][-1],
             "best_step": best.step,
         }
+
+
+def _group(metrics: Mapping[str, float], group: str) -> dict[str, float]:
+    """Return the metrics below a name, without it."""
+    return {name.removeprefix(f"{group}/"): value for name, value in metrics.items() if name.startswith(f"{group}/")}
 
 
 def _change(before: float, after: float, count: int) -> dict[str, float | int]:

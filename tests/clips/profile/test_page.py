@@ -12,7 +12,7 @@ import torch
 
 from motionkit.clips.profile import ClipRow, Profile, find_outliers, profile_page, uncompared
 from motionkit.clips.profile._page_bins import bin_lengths, bin_values
-from motionkit.trainers.train_mpl import suggest
+from motionkit.trainers.train_mpl.api import suggest
 
 from .sets import joints_only, profile_clips, walk
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from motionkit.clips.profile import ClipRow, Profile, profile_statistics
 from motionkit.clips.profile._moments import Moments
 from motionkit.errors import MotionkitError
-from motionkit.trainers.train_mpl import schedule_problems, suggest
+from motionkit.trainers.train_mpl.api import schedule_problems, suggest
 
 ROW = ClipRow("a", "a", "", "", "BVH", 60.0, 75, 1.25, 1.0, 0.0, 0.5, 0.0, 0.0, 0, ())
 

@@ -1,0 +1,190 @@
+"""What a motion predictor comes to: error against horizon, predictions over the truth, and the worst clips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.mpl import KeptClip, Predictions
+from motionkit.page import Curve, curves, details, figure, grid, note, table
+from motionkit.player import PlayerTrack, player_assets, player_fragment
+from motionkit.report._source import Source
+
+_MODEL = "model"
+_OPENED = 2
+"""Players that are open; the others are drawn when they are opened."""
+
+_BAD = {1: "Worst", 2: "Second worst", 3: "Third worst"}
+
+_ROOM = 1.5
+"""Times the error of the last pose held that the charts reach to."""
+
+_FIGURES = (
+    ("geo_deg", "GeoDeg", "degrees", "Angle between predicted and true rotations so far ahead, mean over joints."),
+    ("mpjpe_mm", "MPJPE", "mm", "Distance of predicted to true joints, root at the origin and unturned."),
+    ("skill", "Skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
+)
+
+
+def predictor(source: Source) -> str:
+    """Return the sections of a motion predictor's run; empty for any other run."""
+    summary = source.info.summary
+    return predictor_sections(summary.get("rows"), summary.get("worst_clips"), source.predictions)
+
+
+def predictor_sections(rows: object, worst: object, predictions: Predictions | None) -> str:
+    """Return error against horizon, predictions in the player, and the worst clips; what is not there is left out.
+
+    Args:
+        rows: ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything.
+        worst: Its ``worst_clips``.
+        predictions: What was kept to be looked at.
+    """
+    return error_curves(rows) + players(predictions) + worst_table(worst)
+
+
+def error_curves(rows: object) -> str:
+    """Return charts of errors against the horizon, a curve for the model and for each baseline."""
+    if not isinstance(rows, Mapping):
+        return ""
+    far = _far_off(rows)
+    near = {row: values for row, values in rows.items() if row not in far}
+    shown = [found for name, title, unit, caption in _FIGURES if (found := _figure(name, title, unit, caption, near))]
+    if not shown:
+        return ""
+    left = ", ".join(f"{row} ({value:.1f}°)" for row, value in far.items())
+    words = f"Beyond these charts: {left} at the furthest horizon; the table has it." if left else ""
+    return f"<h2>Error against horizon</h2>{grid(shown)}{note(words)}"
+
+
+def players(predictions: Predictions | None) -> str:
+    """Return players with truth and prediction in one picture, the worst clips first."""
+    if predictions is None:
+        return ""
+    drawn = [(one, _player(one, predictions)) for one in predictions.clips]
+    good = [(one, player) for one, player in drawn if player]
+    if not good:
+        return f"<h2>Predictions</h2>{note('The predictions that were kept cannot be drawn.')}"
+    whose = "the model" if predictions.predictor == _MODEL else predictions.predictor
+    seconds = predictions.known / predictions.fps
+    words = (
+        f"Prediction of {whose} over the clip itself, after {seconds:.2g} s that are known: "
+        "the timeline shows where the prediction begins. Of each clip the window whose error is nearest to the clip's "
+        "mean. They stand at the end; the button Overlay puts them side by side, space plays."
+    )
+    parts = [_head(one, predictions) + player for one, player in good[:_OPENED]]
+    rest = "".join(
+        details(f"{_place(one, predictions)}: {_errors(one.errors)}  {one.key}", player)
+        for one, player in good[_OPENED:]
+    )
+    return f"<h2>Predictions</h2>{note(words)}{player_assets()}{''.join(parts)}{rest}"
+
+
+def worst_table(worst: object) -> str:
+    """Return the table of the clips with the largest GeoDeg."""
+    if not isinstance(worst, Mapping) or not isinstance(clips := worst.get("clips"), list):
+        return ""
+    clips = [one for one in clips if isinstance(one, Mapping) and isinstance(one.get("geo_deg"), Mapping)]
+    if not clips:
+        return ""
+    keys = list(dict.fromkeys(str(key) for one in clips for key in one["geo_deg"]))
+    far = max(keys, key=_milliseconds)
+    beside = str(worst.get("beside", "baseline"))
+    columns = ("clip", "windows", *(f"{key} ms" for key in keys), f"{beside}, {far} ms")
+    rows = []
+    for one in clips:
+        other = one.get("beside")
+        other = other if isinstance(other, Mapping) else {}
+        values = [_degrees(one["geo_deg"].get(key)) for key in keys]
+        rows.append((one.get("clip", ""), one.get("windows", ""), *values, _degrees(other.get(far))))
+    words = f"The clips with the largest GeoDeg of {worst.get('of', _MODEL)} at {far} ms, degrees; the last column: "
+    words += f"{beside} on the same clip. Where both are large, the clip is hard; where one is, look at the model."
+    return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
+
+
+def _figure(name: str, title: str, unit: str, caption: str, rows: Mapping[Any, Any]) -> str:
+    shown = [Curve(str(row), points, dots=True) for row, values in rows.items() if (points := _points(values, name))]
+    if not any(len(curve.points) > 1 for curve in shown):
+        return ""
+    drawn = curves(shown, x_label="ms ahead", y_label=unit, height=240)
+    return figure(drawn, caption, title=title)
+
+
+def _far_off(rows: Mapping[Any, Any]) -> dict[str, float]:
+    """Return the baselines whose error would leave no room for the others, with that error at the furthest horizon."""
+    last = {row: points[-1][1] for row, values in rows.items() if (points := _points(values, "geo_deg"))}
+    limit = _ROOM * last.get("hold", math.inf)
+    return {row: value for row, value in last.items() if row != _MODEL and value > limit}
+
+
+def _points(values: object, name: str) -> list[tuple[float, float]]:
+    by_time = values.get(name) if isinstance(values, Mapping) else None
+    if not isinstance(by_time, Mapping):
+        return []
+    pairs = [(_milliseconds(str(key)), value) for key, value in by_time.items()]
+    return sorted((ms, float(value)) for ms, value in pairs if _finite(value) and math.isfinite(ms))
+
+
+def _milliseconds(key: str) -> float:
+    try:
+        return float(key)
+    except ValueError:
+        return -math.inf
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _degrees(value: object) -> str:
+    return f"{value:.1f}" if _finite(value) else "-"
+
+
+def _head(one: KeptClip, predictions: Predictions) -> str:
+    return (
+        f"<h3>{_place(one, predictions)}: {escape(_errors(one.errors))} "
+        f'<span class="prompt">{escape(one.key)}, from {one.start:.1f} s</span></h3>'
+    )
+
+
+def _place(one: KeptClip, predictions: Predictions) -> str:
+    if one.rank == predictions.ranked and one.rank > 1:
+        return "Best"
+    middle = one.rank == predictions.ranked // 2 + 1 and one.rank > 3
+    return "Middle" if middle else _BAD.get(one.rank, f"Number {one.rank} from the worst")
+
+
+def _errors(errors: Mapping[str, float | None]) -> str:
+    reached = [(key, value) for key, value in errors.items() if value is not None]
+    return ", ".join(f"{value:.1f}° at {key} ms" for key, value in reached)
+
+
+def _player(one: KeptClip, predictions: Predictions) -> str:
+    """Return a player; empty where the joints cannot be drawn."""
+    known, end = predictions.known / predictions.fps, len(one.truth) / predictions.fps
+    whose = "prediction" if predictions.predictor == _MODEL else f"prediction of {predictions.predictor}"
+    sides: Sequence[tuple[str, Any, str]] = (
+        ("the clip itself", one.truth, "what followed"),
+        (whose, one.predicted, whose),
+    )
+    try:
+        tracks = [
+            PlayerTrack(
+                title=title,
+                positions=torch.from_numpy(joints).double(),
+                parents=predictions.parents,
+                fps=predictions.fps,
+                segments=[("known", 0.0, known), (after, known, end)],
+                contacts=None if one.feet is None else torch.from_numpy(one.feet[place]).double().clamp(0.0, 1.0),
+                names=predictions.names,
+            )
+            for place, (title, joints, after) in enumerate(sides)
+        ]
+    except MotionkitError:  # no finite frame, or a rate that no file has
+        return ""
+    return player_fragment(tracks, assets=False, attributes=("overlay", f'time="{end:.3f}"'))

@@ -1,0 +1,95 @@
+"""The guide's norm_template.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import yaw_matrix
+from motionkit.motion.prediction import MotionState
+from motionkit.policies.mpl.api import Statistics
+from motionkit.trainers.train_mpl._norm_template import read_template, take_turn_scale, template_of, write_template
+
+NAMES = ("hips", "knee")
+FPS = 30.0
+
+
+def clip(frames: int = 61, rate: float = 0.02, speed: float = 1.5) -> MotionState:
+    """The knee turns by `rate` radians a frame, the root goes ahead at `speed` m/s."""
+    rotations = torch.eye(3, dtype=torch.float64).repeat(frames, 2, 1, 1)
+    rotations[:, 1] = yaw_matrix(rate * torch.arange(frames, dtype=torch.float64))
+    steps = torch.zeros(frames, 3, dtype=torch.float64)
+    steps[:, 1] = speed / FPS
+    return MotionState(
+        rotations, steps, torch.full((frames,), 0.9, dtype=torch.float64), torch.zeros(frames, 2, dtype=torch.float64)
+    )
+
+
+def statistics(clips: list[MotionState]) -> Statistics:
+    return Statistics.of(clips, FPS, (1, 2))
+
+
+def test_the_layout_is_the_guides_and_the_numbers_are_the_clips() -> None:
+    own = statistics([clip()])
+    found = template_of([clip()], NAMES, FPS, own)
+    assert [len(found[key]) for key in ("MuX", "StdX", "MuY", "StdY")] == [24, 24, 12, 12]
+    assert (len(found["tanh_scales_rootvel"]), len(found["tanh_scales_angvel"])) == (2, 6)
+    assert found["bundle_version"] == 2
+    assert found["MuX"][1] == pytest.approx(0.9), "height"
+    assert found["MuX"][2] == pytest.approx(1.5 * 31 / 30), "the 31st of 61 frames, half-way along the path"
+    quarter = 15 * 1.5 / FPS
+    assert found["StdX"][2] == pytest.approx(2 * quarter / 1.349)
+    assert found["StdX"][-6:] == [1.0] * 6
+    assert found["MuY"] == [0.0] * 12
+    assert found["StdY"] == own.turn_std.double().tolist()
+    assert found["tanh_scales_angvel"] == [0.001] * 6, "an even turn has no spread"
+    assert found["MuX"][-2] == pytest.approx(math.tanh(0.02 * FPS / 0.001))
+
+
+def test_what_is_written_is_read_back_and_its_scale_of_turns_is_taken(tmp_path: Path) -> None:
+    fast, slow = statistics([clip(rate=0.02)]), statistics([clip(rate=0.01)])
+    write_template(tmp_path / "norm_template.json", [clip(rate=0.02)], NAMES, FPS, fast)
+    template = read_template(tmp_path / "norm_template.json")
+    assert template.joints == 2
+    taken, note = take_turn_scale(slow, template, 2)
+    assert torch.allclose(taken.turn_std, fast.turn_std)
+    assert torch.equal(taken.mean, slow.mean)
+    assert "StdY, the scale of turns, is taken" in note
+
+
+def test_another_skeleton_or_another_quantity_is_not_taken(tmp_path: Path) -> None:
+    own = statistics([clip()])
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"StdY": [0.3] * 276}) + " // the guide's")
+    kept, note = take_turn_scale(own, read_template(file), 2)
+    assert kept is own
+    assert "46 joints and the clips 2: nothing is taken" in note
+    file.write_text(json.dumps({"StdY": [3.0] * 12, "MuX": [0.0] * 24}))
+    kept, note = take_turn_scale(own, read_template(file), 2)
+    assert kept is own
+    assert "the spread of poses" in note
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "no norm_template"),
+        ({"StdY": []}, "no norm_template"),
+        ({"StdY": [1.0] * 7}, "no norm_template"),
+        ({"StdY": [0.0] * 6}, "no norm_template"),
+        ({"StdY": ["a"] * 6}, "damaged"),
+        ({"StdY": [float("nan")] * 6}, "damaged"),
+        ({"StdY": [1.0] * 6, "MuX": [0.0] * 16}, "does not fit itself"),
+        ({"StdY": [1.0] * 6, "MuX": {"a": 1}}, "damaged"),
+    ],
+)
+def test_damaged_templates_are_refused(tmp_path: Path, table: dict[str, Any], message: str) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    with pytest.raises(MotionkitError, match=message):
+        read_template(tmp_path / "t.json")
