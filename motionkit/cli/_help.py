@@ -25,6 +25,8 @@ EXAMPLES = {
     "convert": "motionkit convert bvh/ data/mine --to humanml --captions clips.csv",
     "compose": "motionkit compose prompts/ --k-segments 3",
     "profile": "motionkit profile data/mine --html profile.html",
+    "tune": "motionkit tune --bayes --trials 50",
+    "tune-bayes": "motionkit tune-bayes --base exp_phase_mpl.json --write-config exp_phase_mpl.json --jobs 4",
     "export": "motionkit export runs/grpo/mine --to mdm model/",
     "runs": "motionkit runs list",
     "config": "motionkit config explain grpo learning-rate",

@@ -30,8 +30,16 @@ def default_jobs(device: str) -> int:
     return 1 if cores() < 2 or not device.startswith(("cpu", "auto")) else 2
 
 
-def run_processes(folder: Path, phase: str, jobs: int, *, stopped: Callable[[], int], look: Callable[[], bool]) -> None:
-    """Run workers until they have ended.
+def run_processes(
+    folder: Path,
+    phase: str,
+    jobs: int,
+    *,
+    stopped: Callable[[], int],
+    look: Callable[[], bool],
+    left: Callable[[], bool],
+) -> None:
+    """Run workers until nothing is left; where some died, others are started.
 
     Args:
         folder: The study folder.
@@ -39,6 +47,7 @@ def run_processes(folder: Path, phase: str, jobs: int, *, stopped: Callable[[], 
         jobs: How many.
         stopped: Returns the signal that asks to stop, or 0.
         look: Called a few times a second; returns whether anything has ended since the last call.
+        left: Returns whether there is work that nobody does.
 
     Raises:
         MotionkitError: All of them died before anything ended (exit code 1).
@@ -49,8 +58,7 @@ def run_processes(folder: Path, phase: str, jobs: int, *, stopped: Callable[[], 
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     (folder / WORKERS).mkdir(exist_ok=True)
     log = folder / WORKERS / f"{phase}.log"
-    progressed = True
-    while progressed:
+    while left():
         progressed = False
         with log.open("ab") as said:
             # A session of their own: Ctrl-C reaches them once, through us.
@@ -73,10 +81,8 @@ def run_processes(folder: Path, phase: str, jobs: int, *, stopped: Callable[[], 
             _end(running, signal.SIGTERM)
             raise
         progressed |= look()
-        codes = [one.returncode for one in running]
-        if any(code == 0 for code in codes):
-            return
-        if not progressed:
+        if not progressed and left():
+            codes = [one.returncode for one in running]
             lines = log.read_text(errors="replace").strip().splitlines()
             why = lines[-1] if lines else f"exit codes {', '.join(map(str, codes))}"
             raise MotionkitError("the processes of the search died.", why=why, fix=f"see {log}", code=1)

@@ -117,10 +117,16 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
     if jobs > 1:
 
         def look() -> bool:
-            recover(teller.study, folder)
-            return teller.look()
+            lost = recover(teller.study, folder)
+            return teller.look() or bool(lost)
 
-        run_processes(folder, phase, jobs, stopped=lambda: run.stopped_by, look=look)
+        def left() -> bool:
+            trials = teller.study.get_trials(deepcopy=False)
+            if phase == "seeds":
+                return any(one.state.name == "WAITING" for one in trials)
+            return len(counted(trials)) < plan.trials and not hopeless(trials)
+
+        run_processes(folder, phase, jobs, stopped=lambda: run.stopped_by, look=look, left=left)
         return
     worker = Worker(plan, base, folder, alive=lambda: not run.stop_requested, told=teller.look)
     number = worker.repeat() if phase == "seeds" else worker.search()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.clips.profile import merge_settings, read_settings
 from motionkit.tuning._keys import flat, with_values
 from motionkit.tuning._result import Result
 
@@ -23,6 +22,8 @@ def write_config(path: Path, result: Result) -> tuple[list[tuple[str, Any, Any]]
     Raises:
         MotionkitError: The file is malformed or cannot be written.
     """
+    from motionkit.clips.profile import merge_settings, read_settings
+
     if not result.worth_it:
         return [], [f"{path} was left as it is: the base settings are the best."]
     if not path.exists():

@@ -25,7 +25,7 @@ Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
 GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
           "004-sa2va-rl.md")  # fmt: skip
-NOT_BUILT = {"tune-bayes", "tune", "reward-collect", "ppo", "reward-train", "sa2va-rl"}
+NOT_BUILT = {"reward-collect", "ppo", "reward-train", "sa2va-rl"}
 TMR = "./model/GRPO/tmr_weights"
 MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+from filelock import FileLock
 from typer.testing import Result
 
 Cli = Callable[..., Result]
-SHORT = ("--trainer", "tuned", "--base-set", "run.num_steps=3", "--jobs", "1", "--seeds", "2")
+SHORT = ("--trainer", "tuned", "--base-set", "run.num_steps=3", "--jobs", "1", "--seeds", "2", "--sampler", "random")
+PLACE = Path("runs/tune/a")
 
 
 def document(done: Result) -> dict[str, Any]:
@@ -19,7 +29,313 @@ def document(done: Result) -> dict[str, Any]:
     return found
 
 
-def test_a_search_ends_with_a_better_config(cli: Cli, tuned: ModuleType) -> None:
-    done = cli("tune", "--bayes", *SHORT, "--trials", 12, "--name", "a", "--json")
+def start(words: list[object], folder: Path) -> subprocess.Popen[str]:
+    """Start the command in a process of its own."""
+    command = [sys.executable, "-m", "motionkit", "tune-bayes", *map(str, words)]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for something, at most a minute."""
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_search_ends_with_better_settings(cli: Cli, tuned: ModuleType) -> None:
+    done = cli("tune", "--bayes", *SHORT, "--trials", 12, "--name", "a", "--json", "--pruner", "none")
     found = document(done)
-    assert found["command"] == "tune-bayes"
+    assert (found["command"], found["status"]) == ("tune-bayes", "done")
+    assert len(found["trials"]) == 12
+    base = {"shape.x": 0.2, "shape.rate": 1e-3, "shape.depth": 2}
+    assert found["trials"][0]["params"] == base
+    assert found["baseline"]["params"] == base
+    assert found["baseline"]["value"] == pytest.approx(0.3)
+    values = [one["value"] for one in found["trials"]]
+    assert found["best"]["value"] == max(values) > 0.3
+    assert found["best"]["params"] == found["trials"][values.index(max(values))]["params"]
+    assert found["best"]["repeated"]["seeds"] == [1, 2]
+    shape = tuned.Shape(**{key[6:]: value for key, value in found["best"]["params"].items()})
+    assert found["best"]["repeated"]["values"] == [tuned.value_of(shape, seed) for seed in (1, 2)]
+    assert found["outcome"] == "better"
+    assert (found["sampler"], found["storage"], found["seeds"]) == ("random", "journal", 2)
+    assert abs(sum(found["importances"].values()) - 1) < 1e-6
+    assert " 1/12  trial 0, the base: 0.3000" in done.stderr
+    history = json.loads((PLACE / "history.json").read_text())
+    assert history["trials"] == found["trials"]
+    assert "<polyline" in (PLACE / "report.html").read_text()
+    again = document(cli("tuned", "--config", PLACE / "best.toml", "--json"))
+    assert again["heldout"]["skill"]["after"] == found["best"]["value"]
+    assert document(cli("tuned", "--config", PLACE / "best.json", "--json"))["steps"] == 3
+
+
+def test_trials_keep_settings_and_metrics_and_only_the_best_its_model(cli: Cli, tuned: ModuleType) -> None:
+    found = document(cli("tune-bayes", *SHORT, "--trials", 6, "--name", "a", "--json"))
+    best = found["best"]["number"]
+    for number in range(6):
+        folder = PLACE / "trials" / f"trial-{number:05d}"
+        assert (folder / "metrics.jsonl").read_text()
+        config = json.loads((folder / "config.json").read_text())
+        assert config["shape"]["x"] == found["trials"][number]["params"]["shape.x"]
+        assert not (folder / "checkpoints").exists()
+        assert (folder / "policy").exists() == (number == best)
+
+
+def test_two_processes_do_the_trials_once_each(cli: Cli, tuned: ModuleType) -> None:
+    words = ["--trainer", "tuned", "--base-set", "run.num_steps=2", "--sampler", "random", "--seeds", "1"]
+    found = document(cli("tune-bayes", *words, "--trials", 7, "--jobs", 2, "--name", "a", "--json"))
+    assert [one["number"] for one in found["trials"]] == list(range(7))
+    assert all(one["state"] in ("complete", "pruned") for one in found["trials"])
+    assert len({one["params"]["shape.x"] for one in found["trials"]}) == 7
+    assert len(found["best"]["repeated"]["values"]) == 1
+    assert [path.name for path in (PLACE / "workers").iterdir() if path.is_dir()] == []
+
+
+def test_a_killed_search_goes_on_and_loses_nothing(cli: Cli, tuned: ModuleType) -> None:
+    """Killed in the middle of a trial; the resumed search has the trials of one that nothing disturbed."""
+    slow = [*SHORT, "--trials", "6", "--base-set", "wait=0.15", "--pruner", "none"]
+    process = start([*slow, "--name", "a"], Path.cwd())
+    third = PLACE / "trials" / "trial-00002" / "metrics.jsonl"
+    until(lambda: third.exists() and third.read_text() != "")
+    process.kill()
+    process.communicate()
+    done = cli("tune-bayes", "--resume", PLACE, "--json")
+    found = document(done)
+    assert "trials that were cut off are run again: 2" in done.stderr
+    states = [one["state"] for one in found["trials"]]
+    assert states == ["complete", "complete", "lost", *["complete"] * 4]
+    assert found["trials"][3]["params"] == found["trials"][2]["params"]
+    straight = document(cli("tune-bayes", *SHORT, "--trials", 6, "--name", "b", "--json", "--pruner", "none"))
+    assert [one["params"] for one in found["trials"]][:2] == [one["params"] for one in straight["trials"]][:2]
+
+
+def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: ModuleType) -> None:
+    Path("space.json").write_text('{"shape.x": [-1.0, -0.5]}')
+    words = ["--trainer", "tuned", "--base-set", "trap=crash", "--base-set", "run.num_steps=3", "--seeds", "0"]
+    words += ["--jobs", "2", "--trials", "3", "--space", "space.json", "--sampler", "random", "--name", "a"]
+    done = cli("tune-bayes", *words, "--json")
+    found = document(done)
+    states = [one["state"] for one in found["trials"]]
+    assert states.count("complete") == 1
+    assert states.count("failed") == 2
+    reasons = {one["reason"] for one in found["trials"] if one["state"] == "failed"}
+    assert reasons == {"its process was killed, twice with these settings"}
+
+
+@pytest.mark.parametrize(("jobs", "number", "code"), [("1", signal.SIGINT, 130), ("2", signal.SIGTERM, 143)])
+def test_a_signal_ends_it_and_resume_goes_on(
+    cli: Cli, tuned: ModuleType, jobs: str, number: signal.Signals, code: int
+) -> None:
+    words = [*SHORT, "--trials", "4", "--base-set", "wait=0.3", "--jobs", jobs, "--name", "a", "--json"]
+    process = start(words, Path.cwd())
+    first = PLACE / "trials" / "trial-00000" / "metrics.jsonl"
+    until(lambda: first.exists() and first.read_text() != "")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert json.loads(out)["status"] == "interrupted"
+    assert "motionkit tune-bayes --resume runs/tune/a" in err
+    found = document(cli("tune-bayes", "--resume", PLACE, "--json"))
+    assert sum(one["state"] in ("complete", "pruned") for one in found["trials"]) == 4
+
+
+def test_the_same_name_goes_on_with_more_trials(cli: Cli, tuned: ModuleType) -> None:
+    document(cli("tune-bayes", *SHORT, "--trials", 3, "--name", "a", "--json"))
+    found = document(cli("tune-bayes", *SHORT, "--trials", 5, "--name", "a", "--json"))
+    assert [one["number"] for one in found["trials"]] == list(range(5))
+    other = cli("tune-bayes", *SHORT, "--trials", 5, "--name", "a", "--base-set", "shape.depth=3")
+    assert other.exit_code != 0
+    assert "with other settings, space or value" in other.stderr
+    fresh = document(cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--overwrite", "--json"))
+    assert len(fresh["trials"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("trap", "state", "said"),
+    [
+        ("diverge", "diverged", "mpl/skill is nan at step 2"),
+        ("error", "diverged", "the gradient has not been finite"),
+        ("refuse", "failed", "x and depth do not fit together."),
+    ],
+)
+def test_a_trial_that_goes_wrong_is_recorded_and_the_search_goes_on(
+    cli: Cli, tuned: ModuleType, trap: str, state: str, said: str
+) -> None:
+    found = document(
+        cli(
+            "tune-bayes",
+            *SHORT,
+            "--trials",
+            8,
+            "--base-set",
+            f"trap={trap}",
+            "--name",
+            "a",
+            "--json",
+            "--pruner",
+            "none",
+        )
+    )
+    bad = [one for one in found["trials"] if one["params"]["shape.x"] < 0]
+    assert 0 < len(bad) < 7
+    assert {one["state"] for one in bad} == {state}
+    assert all(said in one["reason"] and one["value"] is None for one in bad)
+    assert {one["state"] for one in found["trials"] if one["params"]["shape.x"] >= 0} == {"complete"}
+
+
+def test_trials_that_fall_behind_are_pruned(cli: Cli, tuned: ModuleType) -> None:
+    words = ["--trainer", "tuned", "--base-set", "run.num_steps=9", "--jobs", "1", "--seeds", "0", "--sampler", "tpe"]
+    found = document(cli("tune-bayes", *words, "--trials", 14, "--name", "a", "--json"))
+    assert (found["sampler"], found["pruner"]) == ("tpe", "hyperband")
+    pruned = [one for one in found["trials"] if one["state"] == "pruned"]
+    assert pruned
+    assert all("is behind other trials" in one["reason"] and len(one["watched"]) < 9 for one in pruned)
+
+
+def test_where_every_trial_fails_the_command_fails(cli: Cli, tuned: ModuleType) -> None:
+    done = cli("tune-bayes", *SHORT, "--trials", 50, "--base-set", "trap=silent", "--name", "a", "--json")
+    assert done.exit_code == 1
+    error = json.loads(done.stdout)["error"]
+    assert "no trial of 5 succeeded" in error["message"]
+    assert "its summary has no heldout.skill.after" in error["why"]
+    assert json.loads((PLACE / "run.json").read_text())["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"shape.y": [0, 1]}', "shape.y is no setting of tuned"),
+        ('{"shape.x": [1, 0]}', "1 to 0 is no range"),
+        ('{"shape.x": [0, 1, "log"]}', "begins above 0"),
+        ('{"shape.x": 3}', "is no list"),
+        ('{"shape.depth": [1.5, 4, "int"]}', "no whole numbers"),
+        ('{"shape.kind": ["plain"]}', "one choice is no choice"),
+        ('{"shape.kind": [0, 1]}', "shape.kind is 'plain' in the base settings"),
+        ("{}", "is empty"),
+        ("[1]", "list"),
+        ('{"shape.x": [0, 1', "space.json"),
+    ],
+)
+def test_a_malformed_space_is_refused_before_anything_is_made(
+    cli: Cli, tuned: ModuleType, text: str, said: str
+) -> None:
+    Path("space.json").write_text(text)
+    done = cli("tune-bayes", *SHORT, "--space", "space.json")
+    assert done.exit_code == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--space", "nothing.json"], "does not exist"),
+        (["--base", "nothing.toml"], "does not exist"),
+        (["--base-set", "shape.xx=1"], "did you mean shape.x?"),
+        (["--trial-set", "shape.xx=1"], "did you mean shape.x?"),
+        (["--data", "nothing"], "nothing does not exist"),
+        (["--trainer", "tunde"], "tuned"),
+        (["--trainer", "tuned-plain"], "give one with --space FILE"),
+        (["--sampler", "random", "--pruner", "median", "--watch", ""], "needs a metric to watch"),
+        (["--storage", "nosuch://x"], "cannot be used"),
+        (["--trials", "0"], "--trials"),
+        (["--write-config", "no/such/folder.toml"], "there is no folder"),
+    ],
+)
+def test_bad_input_exits_with_two(cli: Cli, tuned: ModuleType, words: list[str], said: str) -> None:
+    done = cli("tune-bayes", *SHORT[:2], *words)
+    assert done.exit_code == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("runs").exists()
+
+
+def test_the_space_holds_the_base(cli: Cli, tuned: ModuleType) -> None:
+    Path("space.toml").write_text('[shape]\nx = [0.5, 1.0]\nkind = ["round", "plain"]\n')
+    done = cli("tune-bayes", *SHORT[:-2], "--space", "space.toml", "--trials", 3, "--name", "a", "--json")
+    found = document(done)
+    assert "shape.x: the base has 0.2, so the space was widened to hold it" in done.stderr
+    assert found["trials"][0]["params"] == {"shape.x": 0.2, "shape.kind": "plain"}
+    assert found["sampler"] == "tpe"
+    assert "the space has choices" in done.stderr
+
+
+def test_the_result_is_merged_into_a_settings_file(cli: Cli, tuned: ModuleType) -> None:
+    Path("mine.toml").write_text("# mine\nseed = 0 # fixed\n\n[shape]\nx = 0.2 # as measured\n\n[run]\nnum_steps = 3\n")
+    words = ["--trainer", "tuned", "--base", "mine.toml", "--jobs", "1", "--sampler", "random", "--seeds", "1"]
+    done = cli("tune-bayes", *words, "--trials", 8, "--name", "a", "--write-config", "mine.toml")
+    assert done.exit_code == 0, done.stderr
+    text = Path("mine.toml").read_text()
+    assert text.startswith("# mine\nseed = 0 # fixed\n")
+    assert "num_steps = 3" in text
+    assert "- shape.x = 0.2\n" in done.stderr
+    assert "+ shape.depth = " in done.stderr
+    best = json.loads((PLACE / "run.json").read_text())["summary"]["best"]
+    again = document(cli("tuned", "--config", "mine.toml", "--json"))
+    assert again["heldout"]["skill"]["after"] == best["value"]
+
+
+def test_a_config_stays_where_nothing_beats_it(cli: Cli, tuned: ModuleType) -> None:
+    before = '{"shape": {"x": 0.7, "rate": 0.01, "depth": 4}} // the best there is'
+    Path("mine.json").write_text(before)
+    done = cli("tune-bayes", *SHORT, "--base", "mine.json", "--trials", 4, "--name", "a", "--write-config", "mine.json")
+    assert done.exit_code == 0, done.stderr
+    assert "Nothing beat the base settings" in done.stderr
+    assert Path("mine.json").read_text() == before
+
+
+def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("motionkit.tuning._storage.WAIT", 0.2)
+    document(cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--json"))
+    with FileLock(str(PLACE / "journal.log.lock")):
+        done = cli("tune-bayes", "--resume", PLACE, "--trials", 3)
+    assert done.exit_code in (1, 2)
+    assert "is locked by another process" in done.stderr
+    assert "fix  wait for that process" in done.stderr
+    words = [*SHORT, "--trials", 2, "--name", "b", "--storage", "sqlite:///tune.db"]
+    document(cli("tune-bayes", *words, "--json"))
+    with sqlite3.connect("tune.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = cli("tune-bayes", *words, "--trials", 3)
+    assert done.exit_code == 2
+    assert "sqlite:///tune.db is locked by another process" in done.stderr
+
+
+def test_another_machine_joins_by_name_and_storage(cli: Cli, tuned: ModuleType) -> None:
+    """A second folder on the same storage: both have the same trials, and together no more than were asked for."""
+    words = [*SHORT, "--name", "a", "--storage", f"sqlite:///{Path.cwd() / 'tune.db'}", "--json"]
+    first = document(cli("tune-bayes", *words, "--trials", 3))
+    Path("other").mkdir()
+    os.chdir("other")
+    second = document(cli("tune-bayes", *words, "--trials", 5))
+    assert second["trials"][:3] == first["trials"]
+    assert len(second["trials"]) == 5
+    assert sorted(path.name for path in Path("runs/tune/a/trials").iterdir()) == ["trial-00003", "trial-00004"]
+    assert second["baseline"]["repeated"] == first["baseline"]["repeated"]
+
+
+def test_a_second_process_of_the_folder_helps(cli: Cli, tuned: ModuleType) -> None:
+    words = [*SHORT, "--trials", "8", "--base-set", "wait=0.2", "--name", "a", "--json"]
+    one = start(words, Path.cwd())
+    until(lambda: (PLACE / "trials").exists())
+    two = start(words, Path.cwd())
+    out, err = one.communicate(timeout=120)
+    _, said = two.communicate(timeout=120)
+    assert (one.returncode, two.returncode) == (0, 0), err + said
+    assert "this one takes trials of it" in said
+    states = [each["state"] for each in json.loads(out)["trials"]]
+    assert len(states) == 8
+
+
+def test_help_and_dry_run(cli: Cli, tuned: ModuleType) -> None:
+    code = (
+        "import sys\nfrom motionkit.cli import main\nsys.argv = ['motionkit', 'tune-bayes', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "assert not {'torch', 'optuna', 'sqlalchemy', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    plan = document(cli("tune-bayes", *SHORT, "--dry-run", "--json"))
+    assert plan["plan"]["space"]["shape.rate"] == [1e-4, 1e-1, "log"]
+    assert not Path("runs").exists()

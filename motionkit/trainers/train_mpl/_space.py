@@ -30,8 +30,8 @@ _PLAIN: Mapping[str, Range] = {
 _WEIGHTS = ((0.05, 0.3), (0.3, 0.8))
 """Free-run weight of the stages between and of the last: whatever is drawn rises, and ends with at least 0.3."""
 
-_STARTER = {"train.stride": 24, "train.val_stride": 50, "train.val_every": 3, "train.batch_size": 32}
-"""Trials on the starter's clips: every 24th window, so that fifty of them take minutes."""
+_STARTER = {"train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32}
+"""Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
 _STARTER_DROPOUT, _STARTER_EPOCHS = 0.02, 10
 """What train-mpl takes by itself for all of the starter's clips."""
