@@ -32,7 +32,7 @@ def _own(name: str, summary: str, panel: str) -> CommandRow:
 
 
 ROWS = (
-    _own("tune", "Search a trainer's settings (--bayes).", TRAIN),
+    _own("tune", "Search a trainer's settings, or adjust them by a run.", TRAIN),
     _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN),
     _own("generate", "Make motions from text with a policy.", MOTION),
     _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),

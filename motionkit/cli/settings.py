@@ -54,22 +54,31 @@ def settings_command(
             if dry_run:
                 show_plan(label, resolved, {}, as_json=as_json)
                 return
-            document = dict(handler(resolved.settings, **arguments) or {})
-            text, tables, closing, failure = (
-                document.pop(key, None) for key in ("text", "table", "closing", "failure")
-            )
-            if text and not as_json:
-                output.write(text)
-            if not as_json:
-                output.tables(tables)
-                for line in closing or ():
-                    output.say(line, whole=line.startswith(("next: ", "      ")))
-            output.finish({"command": label, **document}, failure, json=as_json)
+            present(label, handler(resolved.settings, **arguments) or {}, as_json=as_json)
 
         add_command(app, model, run, label, like=handler)
         return handler
 
     return decorate
+
+
+def present(label: str, found: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print what a command found: ``text``, ``table`` and ``closing`` for people, everything else as the document.
+
+    Args:
+        label: Name of the command in the document.
+        found: The document with these parts; ``failure`` ends the command with exit code 1.
+        as_json: Print the document alone.
+    """
+    document = dict(found)
+    text, tables, closing, failure = (document.pop(key, None) for key in ("text", "table", "closing", "failure"))
+    if text and not as_json:
+        output.write(text)
+    if not as_json:
+        output.tables(tables)
+        for line in closing or ():
+            output.say(line, whole=line.startswith(("next: ", "      ")))
+    output.finish({"command": label, **document}, failure, json=as_json)
 
 
 def add_command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -89,7 +88,7 @@ class Run:
         self._seconds = seconds
         self._cpu_before = record.cpu_seconds
         self._started, self._cpu_started = time.monotonic(), time.process_time()
-        self._signals = StopSignals()
+        self.signals = StopSignals()
         self._log_file = LogFile(directory / "log.txt")
         self._metrics = JsonlWriter(directory / "metrics.jsonl")
         title = f"{command.replace(' ', '-')}/{directory.name}"
@@ -206,27 +205,14 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether SIGINT or SIGTERM was received, or `stop` called; the trainer then finishes its step and returns."""
-        return bool(self._signals.received)
-
-    @property
-    def stopped_by(self) -> int:
-        """The signal that asks the run to end, or 0."""
-        return self._signals.received
-
-    def stop(self, number: int = signal.SIGINT) -> None:
-        """Ask the trainer to end after its step, as a signal does.
-
-        Args:
-            number: The signal that the exit code tells.
-        """
-        self._signals.received = self._signals.received or number
+        """Whether SIGINT or SIGTERM was received; the trainer then finishes its step, saves and returns."""
+        return bool(self.signals.received)
 
     @property
     def exit_code(self) -> int:
         """Exit code of the process: 0 done, 1 failed, 130 or 143 interrupted."""
         if self.status == "interrupted":
-            return 128 + (self._signals.received or 2)
+            return 128 + (self.signals.received or 2)
         return 1 if self.status == "failed" else 0
 
     @property
@@ -347,7 +333,7 @@ class Run:
         return self._seconds + time.monotonic() - self._started
 
     def __enter__(self) -> Self:
-        self._signals.install()
+        self.signals.install()
         self._log_file.open()
         what = f"resumed after step {self.start_step}" if self._checkpoint else "started"
         _logger.info("%s %s: %s", self.command, what, self.directory)
@@ -368,7 +354,7 @@ class Run:
             if error is not None or not self._finished:
                 self.finish()
         finally:
-            self._signals.remove()
+            self.signals.remove()
             self._log_file.close()
             self._lock.close()
         if isinstance(error, MotionkitError) and error.code == 2:

@@ -37,6 +37,10 @@ class StopSignals:
             signal.signal(number, handler)
         self._before.clear()
 
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Ask for a stop as the signal `number` does, which the exit code then tells."""
+        self.received = self.received or number
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received:
             raise Interrupted(number)

@@ -126,12 +126,12 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
                 return any(one.state.name == "WAITING" for one in trials)
             return len(counted(trials)) < plan.trials and not hopeless(trials)
 
-        run_processes(folder, phase, jobs, stopped=lambda: run.stopped_by, look=look, left=left)
+        run_processes(folder, phase, jobs, stopped=lambda: run.signals.received, look=look, left=left)
         return
     worker = Worker(plan, base, folder, alive=lambda: not run.stop_requested, told=teller.look)
     number = worker.repeat() if phase == "seeds" else worker.search()
     if number:
-        run.stop(number)
+        run.signals.stop(number)
 
 
 def _wait(study: Study, run: Run, say: Callable[[str], None]) -> None:

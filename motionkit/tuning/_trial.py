@@ -70,17 +70,17 @@ def run_trial(
             nonlocal count, stopped
             if not alive():
                 stopped = stopped or "nobody waits for it any more"
-                run.stop()
+                run.signals.stop()
             if watch not in metrics or step == 0:
                 return
             count += 1
             now = float(metrics[watch])
             if not math.isfinite(now):
                 stopped = f"diverged: {watch} is {now} at step {step}"
-                run.stop()
+                run.signals.stop()
             elif report is not None and not report(count, now):
                 stopped = f"pruned: {watch} {now:.3f} at step {step} is behind other trials"
-                run.stop()
+                run.signals.stop()
 
         run.listeners.append(listen)
         yield

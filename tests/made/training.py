@@ -20,7 +20,7 @@ def run_trainer(
     else:
         run = Run.create(command, config.model_dump(mode="json"), out=out)
     if stop_after:
-        run.listeners.append(lambda step, _: setattr(run._signals, "received", 15) if step >= stop_after else None)
+        run.listeners.append(lambda step, _: setattr(run.signals, "received", 15) if step >= stop_after else None)
     with run:
         parts = trainer.train(run)
         run.finish(parts)

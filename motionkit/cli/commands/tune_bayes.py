@@ -21,10 +21,11 @@ def register(app: typer.Typer) -> None:
         arguments the motion predictor's settings are searched on starter clips, in at most 15 minutes on two cores.
         """
 
-    add_command(app, TuneBayesSettings, _run, "tune-bayes", like=tune_bayes)
+    add_command(app, TuneBayesSettings, run_search, "tune-bayes", like=tune_bayes)
 
 
-def _run(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+def run_search(resolved: Resolved[TuneBayesSettings], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+    """Search; the command has no arguments of its own."""
     from motionkit.cli.commands._tune_run import run_tune
 
     run_tune(resolved, dry_run=dry_run, as_json=as_json)
