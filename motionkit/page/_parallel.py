@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from motionkit.page._svg import cut, line, svg, text
+from motionkit.page._svg import WIDTH, cut, line, svg, text
 
-_ROW, _TOP, _LEFT, _RIGHT, _WIDTH = 30, 30, 118, 16, 640
+_ROW, _TOP, _LEFT, _RIGHT = 27, 20, 88, 8
 _BEST = 0.1
 """Share of the lines that are drawn in colour."""
 
@@ -36,18 +36,18 @@ def parallel(
     for row, (name, held, logarithmic) in enumerate(rows):
         y = _TOP + _ROW * row
         shares, low, high = _shares(held, logarithmic)
-        places.append([_LEFT + share * (_WIDTH - _LEFT - _RIGHT) for share in shares])
-        parts.append(line("grid", _LEFT, y, _WIDTH - _RIGHT, y))
-        parts.append(text(_LEFT - 8, y + 4, cut(name, 18), "end", "axis"))
-        parts.append(text(_LEFT, y - 5, low))
-        parts.append(text(_WIDTH - _RIGHT, y - 5, high, "end"))
+        places.append([_LEFT + share * (WIDTH - _LEFT - _RIGHT) for share in shares])
+        parts.append(line("grid", _LEFT, y, WIDTH - _RIGHT, y))
+        parts.append(text(_LEFT - 8, y + 4, cut(name, 14), "end", "axis"))
+        parts.append(text(_LEFT, y - 4, low))
+        parts.append(text(WIDTH - _RIGHT, y - 4, high, "end"))
     first = max(1, round(_BEST * len(values)))
     for index in reversed(range(len(values))):  # the best ones last, above the others
         corners = " ".join(f"{row[index]:.1f},{_TOP + _ROW * at}" for at, row in enumerate(places))
         kind = "curve c1" if index < first else "curve c0 faint"
         parts.append(f'<polyline class="{kind}" points="{corners}"><title>{values[index]:.4g}</title></polyline>')
     ends = f"best {values[0]:.4g}" if values else "none"
-    return svg(bottom + 14, f"{len(values)} lines through {len(axes)} settings; {better}: {ends}.", parts, width=_WIDTH)
+    return svg(bottom + 14, f"{len(values)} lines through {len(axes)} settings; {better}: {ends}.", parts)
 
 
 def _shares(held: Sequence[object], logarithmic: bool) -> tuple[list[float], str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Draft, Given, Resolved, TrainerSettings, read_layers
+from motionkit.config import Draft, Given, Resolved, TrainerSettings, leaves, read_layers
 from motionkit.config._sources import Layer
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
@@ -100,7 +100,12 @@ def open_base(
     if not issubclass(component.options, TrainerSettings):
         raise MotionkitError(f"the settings of trainer {trainer!r} are no TrainerSettings.", fix="choose another one.")
     model = component.options
-    given = Given({tuple(key.split(".")): value for key, value in (values or {}).items()}, sets, files)
+    single = {leaf.key for leaf in leaves(model) if not leaf.is_many}
+    flags: dict[tuple[str, ...], Any] = {}
+    for key, value in (values or {}).items():
+        alone = key in single and isinstance(value, list) and len(value) == 1
+        flags[tuple(key.split("."))] = value[0] if alone else value
+    given = Given(flags, sets, files)
     resolved = Draft(model, read_layers(model, given)).resolve(given.flags, command=trainer.replace(".", " "))
     table = resolved.snapshot()
     table["run"] = {**table["run"], "out": None, "name": None, "overwrite": False, "resume": None}

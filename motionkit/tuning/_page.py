@@ -37,8 +37,7 @@ def study_page(result: Result) -> str:
         f'<p class="lead-in">{escape(result.verdict)}</p>',
         tiles(_figures(result)),
         "<h2>The search</h2>",
-        _charts(result),
-        _parallel(result),
+        grid([*_charts(result), *_parallel(result)]),
         *_tables(result),
         _trials(result),
         note(f"motionkit {__version__}. Numbers behind this page: history.json; settings: best.toml, best.json."),
@@ -65,15 +64,15 @@ def _figures(result: Result) -> list[tuple[str, str]]:
     return found
 
 
-def _charts(result: Result) -> str:
+def _charts(result: Result) -> list[str]:
     done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
     points = [(float(one.number), float(one.value or 0.0)) for one in done]
     best: list[tuple[float, float]] = []
     for number, value in points:
         best.append((number, value if not best or result.plan.better(value, best[-1][1]) else best[-1][1]))
     history = curves(
-        [Curve("best so far", best), Curve("", points, faint=True)], x_label="trial", y_label=result.plan.value,
-        zero=False, above=True, height=222,
+        [Curve("best so far", best), Curve("", points, faint=True, dots=True)], x_label="trial",
+        y_label=result.plan.value, zero=False, above=True, height=222,
     )  # fmt: skip
     found = [figure(history, "Every finished trial, and the best so far.", title="History")]
     if result.importances:
@@ -82,13 +81,13 @@ def _charts(result: Result) -> str:
         found.append(
             figure(chart, "Which settings tell good trials from others, in % (PED-ANOVA).", title="What decides")
         )
-    return grid(found)
+    return found
 
 
-def _parallel(result: Result) -> str:
+def _parallel(result: Result) -> list[str]:
     done = [one for one in result.trials if one.state.name == "COMPLETE" and one.value is not None]
     if len(done) < 2:
-        return ""
+        return []
     done.sort(key=lambda one: float(one.value or 0.0), reverse=result.plan.direction == "maximize")
     axes = []
     for key in result.importances or result.plan.space:
@@ -98,7 +97,7 @@ def _parallel(result: Result) -> str:
         axes.append((_tail(key, result), values, logarithmic))
     chart = parallel(axes[:10], [float(one.value or 0.0) for one in done[:_SHOWN]], better=result.plan.direction)
     words = "A line for each finished trial, the best tenth in colour: where it is narrow, the setting matters."
-    return f'<div class="grid wide">{figure(chart, words, title="Trials through their settings")}</div>'
+    return [figure(chart, words, title="Trials through their settings")]
 
 
 def _tables(result: Result) -> list[str]:

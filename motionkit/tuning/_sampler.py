@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,9 @@ def make_sampler(plan: Plan, number: int) -> BaseSampler:
     elif plan.sampler == "tpe":
         found = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
     elif plan.sampler == "qmc":  # one sequence for all trials: its places come from the storage
-        found = samplers.QMCSampler(seed=plan.seed % 2**32, scramble=True, warn_independent_sampling=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            found = samplers.QMCSampler(seed=plan.seed % 2**32, scramble=True, warn_independent_sampling=False)
     elif plan.sampler == "cmaes":
         found = _cma_class()(seed, plan.direction == "maximize")
     else:

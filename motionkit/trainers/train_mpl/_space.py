@@ -30,6 +30,9 @@ _PLAIN: Mapping[str, Range] = {
 _WEIGHTS = ((0.05, 0.3), (0.3, 0.8))
 """Free-run weight of the stages between and of the last: whatever is drawn rises, and ends with at least 0.3."""
 
+_FURTHEST = 30.0
+"""Frames of the last stage's free runs, at most."""
+
 _STARTER = {"train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32}
 """Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
@@ -83,15 +86,18 @@ def search(settings: BaseModel) -> Search:
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
     found: dict[str, Range] = {}
+    first = stages[0].trainer if len(stages) > 1 else {}
+    lowest = first.get("freerun_horizon", 6.0), first.get("freerun_weight", 0.0)
     later = [place for place in range(len(stages)) if place > 0] or [0]
     for order, place in enumerate(later):
         stage, prefix = stages[place], f"stages.{place}"
         final = order == len(later) - 1
         if "freerun_weight" in stage.trainer:
             low, high = _WEIGHTS[1] if final else _part(_WEIGHTS[0], order, len(later) - 1)
+            low, high = max(low, lowest[1]), max(high, lowest[1])
             found[f"{prefix}.trainer.freerun_weight"] = Range(low, high)
         if "freerun_horizon" in stage.trainer:
-            low, high = _part((6, 30), order, len(later))
+            low, high = _part((lowest[0], max(_FURTHEST, lowest[0])), order, len(later))
             found[f"{prefix}.trainer.freerun_horizon"] = Range(round(low), round(high), whole=True)
         if "w_latent_consistency" in stage.trainer:
             found[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
