@@ -96,6 +96,8 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             "eval text-to-motion",
             "train-mpl",
             "pretrain mpl-encoder",
+            "tune",
+            "tune-bayes",
         )
     }
     assert not Path("runs").exists()
