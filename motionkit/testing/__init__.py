@@ -12,6 +12,7 @@ from motionkit.testing._algorithms import check_algorithm
 from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
 from motionkit.testing._policies import check_policy
+from motionkit.testing._predictors import check_predictor
 from motionkit.testing._rewards import check_reward
 from motionkit.testing._samples import sample_motions, sample_prompts
 from motionkit.testing._trainers import check_trainer
@@ -21,6 +22,7 @@ __all__ = [
     "check_component",
     "check_dataset",
     "check_policy",
+    "check_predictor",
     "check_reward",
     "check_trainer",
     "sample_motions",
