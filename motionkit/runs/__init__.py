@@ -9,13 +9,14 @@ from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
+from motionkit.runs._open import open_run
 from motionkit.runs._opened import note_test_split
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
 from motionkit.runs._output import OutputFolder
 from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command, resume_line
-from motionkit.runs._run import Run, open_run
+from motionkit.runs._run import Run
 from motionkit.runs._writable import require_writable
 
 __all__ = [

@@ -363,38 +363,3 @@ class Run:
 
 def _keep(snapshot: Mapping[str, Any]) -> int:
     return int((snapshot.get("checkpoint") or {}).get("keep", 2))
-
-
-def open_run(
-    command: str,
-    snapshot: Mapping[str, Any],
-    *,
-    shape_keys: Sequence[str] = (),
-    argv: Sequence[str] = (),
-    origins: Mapping[str, str] | None = None,
-    inputs: Mapping[str, str] | None = None,
-    root: str | Path = "runs",
-) -> Run:
-    """Create or resume a run by ``snapshot["run"]`` (out, name, overwrite, resume); see `Run.create`, `Run.resume`."""
-    place: Mapping[str, Any] = snapshot.get("run") or {}
-    if place.get("resume"):
-        return Run.resume(
-            place["resume"],
-            snapshot,
-            command=command,
-            shape_keys=shape_keys,
-            argv=argv,
-            origins=origins,
-            inputs=inputs,
-        )
-    return Run.create(
-        command,
-        snapshot,
-        out=place.get("out"),
-        name=place.get("name"),
-        overwrite=bool(place.get("overwrite")),
-        argv=argv,
-        origins=origins,
-        inputs=inputs,
-        root=root,
-    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from pydantic import BaseModel
 
@@ -27,8 +29,8 @@ _PLAIN: Mapping[str, Range] = {
 }
 """Searched without stages. Free runs of a second or more made every horizon worse where it was tried."""
 
-_WEIGHTS = ((0.05, 0.3), (0.3, 0.8))
-"""Free-run weight of the stages between and of the last: whatever is drawn rises, and ends with at least 0.3."""
+_LAST_WEIGHT, _MOST_WEIGHT = 0.3, 0.8
+"""Least and largest free-run weight of the last stage."""
 
 _FURTHEST = 30.0
 """Frames of the last stage's free runs, at most."""
@@ -86,19 +88,18 @@ def search(settings: BaseModel) -> Search:
 
 def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
     found: dict[str, Range] = {}
-    first = stages[0].trainer if len(stages) > 1 else {}
-    lowest = first.get("freerun_horizon", 6.0), first.get("freerun_weight", 0.0)
-    later = [place for place in range(len(stages)) if place > 0] or [0]
-    for order, place in enumerate(later):
-        stage, prefix = stages[place], f"stages.{place}"
-        final = order == len(later) - 1
-        if "freerun_weight" in stage.trainer:
-            low, high = _WEIGHTS[1] if final else _part(_WEIGHTS[0], order, len(later) - 1)
-            low, high = max(low, lowest[1]), max(high, lowest[1])
-            found[f"{prefix}.trainer.freerun_weight"] = Range(low, high)
-        if "freerun_horizon" in stage.trainer:
-            low, high = _part((lowest[0], max(_FURTHEST, lowest[0])), order, len(later))
-            found[f"{prefix}.trainer.freerun_horizon"] = Range(round(low), round(high), whole=True)
+    for key, top, whole in (("freerun_weight", _MOST_WEIGHT, False), ("freerun_horizon", _FURTHEST, True)):
+        places = [place for place, stage in enumerate(stages) if key in stage.trainer]
+        values = [stages[place].trainer[key] for place in places]
+        for order, (low, high) in enumerate(_between(values, top)):
+            if order == 0 and len(places) > 1:
+                continue  # the first stage is where the others begin
+            if key == "freerun_weight" and order == len(values) - 1 and values[-1] >= _LAST_WEIGHT:
+                low = max(low, _LAST_WEIGHT)
+            ends = (math.ceil(low), math.floor(high)) if whole else (low, high)
+            found[f"stages.{places[order]}.trainer.{key}"] = Range(*ends, whole=whole)
+    for place, stage in list(enumerate(stages))[min(1, len(stages) - 1) :]:
+        prefix = f"stages.{place}"
         if "w_latent_consistency" in stage.trainer:
             found[f"{prefix}.trainer.w_latent_consistency"] = Range(0.01, 0.45)
         for group, weights in stage.loss_groups.items():
@@ -108,11 +109,14 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
     return found
 
 
-def _part(ends: tuple[float, float], order: int, parts: int) -> tuple[float, float]:
-    """Return one of equal parts of a range."""
-    low, high = ends
-    step = (high - low) / parts
-    return low + order * step, low + (order + 1) * step
+def _between(values: Sequence[float], top: float) -> list[tuple[float, float]]:
+    """Return a range around each value that ends half-way to the next, so that what is drawn rises as they do."""
+    if len(values) < 2:
+        return [(value / 2, max(top, value)) for value in values]
+    halves = [(one + other) / 2 for one, other in pairwise(values)]
+    lows = [values[0], values[0], *halves[1:]]
+    highs = [values[0], *halves[1:], max([top, *values])]
+    return [(min(low, one), max(high, one)) for low, one, high in zip(lows, values, highs, strict=True)]
 
 
 def _staged(key: str, stages: Sequence[Stage]) -> bool:
