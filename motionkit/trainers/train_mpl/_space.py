@@ -96,9 +96,8 @@ def _of_stages(stages: Sequence[Stage]) -> dict[str, Range]:
                 continue  # the first stage is where the others begin
             if key == "freerun_weight" and order == len(values) - 1 and values[-1] >= _LAST_WEIGHT:
                 low = max(low, _LAST_WEIGHT)
-            if whole:
-                low, high = float(math.ceil(low)), float(math.floor(high))
-            found[f"stages.{places[order]}.trainer.{key}"] = Range(low, high, whole=whole)
+            ends = (math.ceil(low), math.floor(high)) if whole else (low, high)
+            found[f"stages.{places[order]}.trainer.{key}"] = Range(ends[0], ends[1], whole=whole)
     for place, stage in list(enumerate(stages))[min(1, len(stages) - 1) :]:
         prefix = f"stages.{place}"
         if "w_latent_consistency" in stage.trainer:
