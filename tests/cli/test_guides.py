@@ -339,7 +339,7 @@ def test_every_key_of_the_guides_config_is_in_the_table() -> None:
     """Those of later versions of its code are read as well, but not listed."""
     table = {name: row.key for row in guide_options() for name in row.guide if not name.startswith("--")}
     for name, key in table.items():
-        if key and key != "augmentation":
+        if key and name != "augmentation":
             assert KEYS[name] == key
         elif not key:
             assert reason_left_out(name) or name.startswith("w_foot_")
