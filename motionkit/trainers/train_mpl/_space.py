@@ -35,10 +35,12 @@ _LAST_WEIGHT, _MOST_WEIGHT = 0.3, 0.8
 _FURTHEST = 30.0
 """Frames of the last stage's free runs, at most."""
 
-_STARTER = {"train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32}
+_STARTER = {
+    "train.stride": 120, "train.val_stride": 100, "train.val_every": 3, "train.batch_size": 32, "train.shot_batches": 2,
+}  # fmt: skip
 """Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
-_STARTER_DROPOUT, _STARTER_EPOCHS = 0.02, 10
+_STARTER_DROPOUT, _STARTER_EPOCHS = 0.02, 6
 """What train-mpl takes by itself for all of the starter's clips."""
 
 _BEFORE_PRUNING = 3
