@@ -2,7 +2,7 @@
 
 from motionkit.encoders.mpl._find import COMMAND, newest_encoder_run, open_encoder
 from motionkit.encoders.mpl._inputs import FEET, encoder_inputs, frame_features, with_history
-from motionkit.encoders.mpl._native import ARTIFACT, is_native, load_encoder, save_encoder
+from motionkit.encoders.mpl._native import ARTIFACT, SizesRecord, is_native, load_encoder, save_encoder
 from motionkit.encoders.mpl._network import PERIOD, EncoderSizes, MotionEncoder
 from motionkit.encoders.mpl._scales import Scales, turn_residual
 
@@ -14,6 +14,7 @@ __all__ = [
     "EncoderSizes",
     "MotionEncoder",
     "Scales",
+    "SizesRecord",
     "encoder_inputs",
     "frame_features",
     "is_native",

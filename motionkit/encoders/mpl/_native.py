@@ -20,7 +20,9 @@ from motionkit.runs import TENSORS, write_bytes_atomic
 KIND, ARTIFACT, DOCUMENT = "mpl-encoder", "encoder", "encoder.json"
 
 
-class _Sizes(BaseModel):
+class SizesRecord(BaseModel):
+    """Shape of an encoder as a document has it; see `EncoderSizes`."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     width: int = Field(ge=1, le=65_536)
@@ -36,7 +38,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     kind: Literal["mpl-encoder"]
-    sizes: _Sizes
+    sizes: SizesRecord
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
 

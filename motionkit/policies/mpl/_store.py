@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from torch import Tensor
 
 from motionkit.documents import read_json
+from motionkit.encoders.mpl import SizesRecord
 from motionkit.errors import MotionkitError
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.runs import TENSORS, write_bytes_atomic
@@ -21,18 +22,6 @@ KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 Point = tuple[float, float, float]
 
 
-class EncoderRecord(BaseModel):
-    """Shape of the encoder among a predictor's tensors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    width: int = Field(ge=1, le=65_536)
-    layers: int = Field(ge=1, le=64)
-    history: int = Field(ge=1, le=64)
-    ahead: int = Field(ge=1, le=1000)
-    dropout: float = Field(ge=0, lt=1)
-
-
 class PredictorDocument(BaseModel):
     """Content of policy.json; unknown keys (of later versions) are ignored."""
 
@@ -40,7 +29,7 @@ class PredictorDocument(BaseModel):
 
     kind: Literal["mpl"]
     settings: PredictorSettings
-    encoder: EncoderRecord | None = None
+    encoder: SizesRecord | None = None
     fps: float = Field(gt=0, le=1000)
     names: Annotated[tuple[str, ...], Field(min_length=1, max_length=1000)]
     parents: tuple[int, ...]
