@@ -205,7 +205,7 @@ class TrainMplSettings(TrainerSettings):
         """Return the number of epochs, given the updates in one."""
         if self.run.epochs:
             return self.run.epochs
-        return self.stages[-1].range[1] if self.stages else max(FEWEST_EPOCHS, -(-UPDATES // per_epoch))
+        return self.stages[-1].range[1] if self.stages else max(FEWEST_EPOCHS, UPDATES // per_epoch)
 
     @field_validator("stages")
     @classmethod
