@@ -91,7 +91,8 @@ _ROWS = (
     Kind(
         "environments",
         "environment",
-        note="environments have no protocol yet; it comes with the commands that collect trajectories.",
+        gives={"episodes": "motionkit.environments.base:Environment"},
+        runtime=("num_envs",),
     ),
     Kind(
         "policies",

@@ -138,14 +138,7 @@ def test_list_shows_what_plugins_give_and_read(cli: Cli, pixels: None) -> None:
     assert (shown["gives"], shown["reads"]) == ("actor", "")
 
 
-def test_environments_are_a_kind_without_a_protocol_yet(cli: Cli) -> None:
-    listed = cli("plugins", "list", "environments")
-    assert listed.exit_code == 0
-    assert "environments have no protocol yet" in listed.stderr
-    started = cli("plugins", "new", "environment", "arm")
-    assert started.exit_code == 2
-    assert "there are no templates for a new environment" in started.stderr
-    assert "environments have no protocol yet" in started.stderr
+def test_algorithms_have_no_templates(cli: Cli) -> None:
     assert "copy a built-in: motionkit plugins list algorithms" in cli("plugins", "new", "algorithm", "mine").stderr
     assert "there are no templates for a new algorithm" in cli("plugins", "new", "motionkit-algorithm-mine").stderr
     assert "there is no plugin kind 'reword'" in cli("plugins", "new", "reword", "bounce").stderr

@@ -1,0 +1,115 @@
+"""The protocol an environment follows: N copies of one task that are stepped together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from gymnasium.spaces import Space
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+Frames = Mapping[str, NDArray[np.uint8]]
+"""``[N, H, W, 3]`` RGB by the name of the camera."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of N copies brought about.
+
+    Attributes:
+        reward: ``[N]`` float32, the environment's own reward.
+        success: ``[N]`` bool: the task is fulfilled in the state after the step.
+        terminated: ``[N]`` bool: the episode is over, its last state has no future.
+        truncated: ``[N]`` bool: the episode is cut, as at the time limit.
+        infos: One mapping per copy. ``joints`` ``[T, J, 3]`` in metres, Y up, with ``fps``, at the end of an episode
+            lets motion rewards score it.
+    """
+
+    reward: Floats
+    success: Flags
+    terminated: Flags
+    truncated: Flags
+    infos: Sequence[Mapping[str, Any]] = field(default=())
+
+    @property
+    def done(self) -> Flags:
+        """``[N]`` bool: the copy needs `Environment.reset`."""
+        return self.terminated | self.truncated
+
+
+class Environment(Protocol):
+    """N copies of one task.
+
+    A copy whose episode is over keeps its last state until `reset` is called for it: what `states` and `frames` return
+    after `step` is always the state that the step led to, never the first one of the next episode.
+
+    Attributes:
+        num_envs: N.
+        spec: What was built, JSON-able: the environment's name and its options. Recorded beside data and models.
+        cameras: ``(height, width)`` in pixels by the name of the camera; empty when nothing can be seen.
+        state_size: Length of the state vector; 0 when the environment shows no state.
+        action_space: Space of one copy's action: a `gymnasium.spaces.Box` of one dimension, or a ``Discrete``.
+        max_steps: Steps after which an episode is cut.
+    """
+
+    num_envs: int
+    spec: Mapping[str, object]
+    cameras: Mapping[str, tuple[int, int]]
+    state_size: int
+    action_space: Space[Any]
+    max_steps: int
+
+    def reset(self, copies: NDArray[np.int64], seeds: NDArray[np.int64]) -> None:
+        """Begin a new episode in some copies.
+
+        Args:
+            copies: Which copies, ``[M]``.
+            seeds: ``[M]`` seed of each episode; one seed is one start, whatever the copy and N.
+        """
+        ...
+
+    def states(self) -> Floats:
+        """Return ``[N, state_size]``, the state vectors of the present states."""
+        ...
+
+    def frames(self) -> Frames:
+        """Return what the cameras see of the present states, ``[N, H, W, 3]`` uint8 RGB by camera."""
+        ...
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        """Step every copy; the step of a copy whose episode is over means nothing and changes nothing.
+
+        Args:
+            actions: ``[N, A]`` float32 for a ``Box``, ``[N]`` int64 for a ``Discrete``; clipped to the space.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release windows, processes and files; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """An environment whose whole state can be saved, so that a run resumes to the same bits."""
+
+    def get_state(self) -> Mapping[str, NDArray[Any]]:
+        """Return the state of all copies, random generators included."""
+        ...
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Put back what `get_state` returned."""
+        ...
+
+
+@runtime_checkable
+class Scripted(Protocol):
+    """An environment that knows how to fulfil its task, for ``reward-collect --policy scripted``."""
+
+    def scripted(self) -> NDArray[Any]:
+        """Return actions of `step` that lead towards success from the present states."""
+        ...
