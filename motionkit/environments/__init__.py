@@ -1,1 +1,1 @@
-"""Environments: tasks that an actor acts in, seen by cameras; each is a plugin of the group ``motionkit.environments``."""
+"""Environments: tasks that an actor acts in, seen by cameras; plugins of the group ``motionkit.environments``."""
