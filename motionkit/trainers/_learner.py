@@ -64,12 +64,13 @@ class Learner:
         """Forget the gradient of the last update."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def descend(self, update: int, *, move: bool = True) -> dict[str, float]:
+    def descend(self, update: int, *, move: bool = True, average: bool = True) -> dict[str, float]:
         """Clip the gradient, do one optimiser step, and move the average.
 
         Args:
             update: Number of the update, from 0; sets the learning rate.
             move: Whether there was anything to learn from; without it the parameters stay as they are.
+            average: Whether the average moves too; an update of several optimiser steps moves it once.
 
         Returns:
             ``grad/norm`` (before clipping), ``grad/left_out`` and ``optim/learning_rate``.
@@ -87,7 +88,7 @@ class Learner:
         if self.gradients.admit(norm) and norm > 0 and move:
             # A batch without any gradient leaves the weights alone; Adam's momentum would move them.
             self.optimizer.step()
-        if self.ema is not None:
+        if self.ema is not None and average:
             self.ema.update()
         return {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
 

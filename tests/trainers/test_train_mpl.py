@@ -205,3 +205,19 @@ def test_without_clips_to_validate_the_last_weights_are_kept(folder: Path, tmp_p
     _, parts = train(few, out, run={"epochs": 1})
     assert "heldout" not in parts
     assert (out / "policy" / "model.safetensors").exists()
+
+
+def test_more_shots_leave_the_delta_head_as_it_is(folder: Path, tmp_path: Path) -> None:
+    """The one-shot head has optimiser steps of its own; the other head must not see them."""
+    still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": {"mirror": 0.0}}
+    found = []
+    for number in (1, 3):
+        out = tmp_path / str(number)
+        train(folder, out, train={"shot_batches": number, "ema": 0.0, "val_every": 0}, **still)
+        found.append(weights(out))
+    once, often = found
+    of_delta = [name for name in once if name.startswith("delta.")]
+    of_shot = [name for name in once if name.startswith("shot.") and name.endswith("weight")]
+    assert of_delta
+    assert all(torch.equal(once[name], often[name]) for name in of_delta)
+    assert any(not torch.equal(once[name], often[name]) for name in of_shot)

@@ -92,9 +92,9 @@ class WindowBatches:
         places = torch.arange(position * count, (position + 1) * count) % len(self._windows)
         return [self._gather(rows) for rows in self._epoch[1][places].split(self._size)]
 
-    def drawn(self, batches: int, generator: torch.Generator) -> WindowBatch:
-        """Return windows drawn at random, as many as in so many batches."""
-        return self._gather(torch.randint(len(self._windows), (batches * self._size,), generator=generator))
+    def drawn(self, generator: torch.Generator) -> WindowBatch:
+        """Return windows drawn at random, as many as in a batch."""
+        return self._gather(torch.randint(len(self._windows), (self._size,), generator=generator))
 
     def generator(self, purpose: str, number: int) -> torch.Generator:
         """Return the source of random numbers of one purpose and step."""

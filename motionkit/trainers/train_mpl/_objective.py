@@ -81,7 +81,7 @@ class Objective:
             Metrics.
         """
         generator = self._batches.generator("losses", step * 1024 + number)
-        values = values_at(self._settings, (step - 1) / self._batches.per_epoch)
+        values = self._values(step)
         weighted: dict[str, Tensor] = {}
         metrics: dict[str, float] = {}
         if (delta := self._network.delta) is not None:
@@ -115,6 +115,27 @@ class Objective:
         shares = group_shares({name: float(value.detach()) for name, value in weighted.items()})
         metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
         return {"loss/total": float(loss.detach()), **metrics}
+
+    def backward_shot(self, shots: WindowBatch, step: int, number: int) -> None:
+        """Add the gradients of a batch of the one-shot head alone, with the weights that are in force.
+
+        Args:
+            shots: Windows.
+            step: Number of the update, from 1.
+            number: Number of the batch among those of the update.
+        """
+        assert self._network.shot is not None
+        values = self._values(step)
+        generator = self._batches.generator("shots", step * 1024 + number)
+        found = self._shot(self._network.shot, shots, values, generator)
+        weighted = {name: values.weights[name] * value for name, value in found.items()}
+        if self._adaptive is not None:
+            factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
+            weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
+        torch.stack(list(weighted.values())).sum().backward()
+
+    def _values(self, step: int) -> Values:
+        return values_at(self._settings, (step - 1) / self._batches.per_epoch)
 
     def _delta(
         self,

@@ -165,16 +165,21 @@ class TrainMpl:
         return lambda update: base(update) * values_at(settings, update / per_epoch).rate
 
     def _step(self, objective: Objective, learner: Learner, step: int) -> dict[str, float]:
-        learner.zero_grad()
         self.predictor.network.train()
+        draws = self.batches.generator("augmentation", step)
+        alone = self.settings.train.shot_batches - 1 if self.predictor.network.shot else 0
+        for number in range(alone):
+            # The heads share no parameter: those of the delta head have no gradient here, and stay as they are.
+            learner.zero_grad()
+            objective.backward_shot(self._augment(self.batches.drawn(draws), draws), step, number)
+            learner.descend(step - 1, average=False)
+        learner.zero_grad()
         batches = self.batches(step)
         total: dict[str, float] = {}
-        draws = self.batches.generator("augmentation", step)
         for number, batch in enumerate(batches):
-            shots = self.batches.drawn(self.settings.train.shot_batches, draws) if self.predictor.network.shot else None
+            shots = self._augment(self.batches.drawn(draws), draws) if self.predictor.network.shot else None
             metrics = objective.backward(
-                self._augment(batch, draws), step, number,
-                shots=None if shots is None else self._augment(shots, draws), share=1 / len(batches),
+                self._augment(batch, draws), step, number, shots=shots, share=1 / len(batches)
             )  # fmt: skip
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
         return total | objective.settle() | learner.descend(step - 1)
