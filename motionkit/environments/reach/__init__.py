@@ -1,0 +1,12 @@
+"""Reach: a planar arm, seen by a camera, moves its gripper to a green disc. Needs numpy and gymnasium's spaces alone."""
+
+from motionkit.environments.reach._settings import ReachSettings
+from motionkit.plugins import Component
+
+component = Component(
+    summary="A planar arm reaches for a green disc; 64 x 64 camera, thousands of frames a second.",
+    options=ReachSettings,
+    factory="motionkit.environments.reach._environment:Reach",
+)
+
+__all__ = ["ReachSettings", "component"]
