@@ -52,6 +52,7 @@ _ROWS = (
             "image": "motionkit.rewards.base:FrameBatch",
             "mask": "motionkit.rewards.base:MaskBatch",
             "text": "motionkit.rewards.base:TextBatch",
+            "step": "motionkit.rewards.base:StepBatch",
         },
         runtime=("dataset", "device"),
         check="motionkit.testing:check_reward",

@@ -16,7 +16,7 @@ class Record(Protocol):
     """N samples of one sort, which is what a reward scores.
 
     The word in ``Component(reads=...)`` chooses the class: ``motion`` is `motionkit.motion.MotionBatch`, ``image`` is
-    `FrameBatch`, ``mask`` is `MaskBatch`, ``text`` is `TextBatch`.
+    `FrameBatch`, ``mask`` is `MaskBatch`, ``text`` is `TextBatch`, ``step`` is `StepBatch`.
     """
 
     def __len__(self) -> int: ...
@@ -82,6 +82,27 @@ class MaskBatch:
     def device(self) -> torch.device:
         """Device of the masks."""
         return self.masks.device
+
+
+@dataclass(frozen=True, eq=False)
+class StepBatch:
+    """N steps of an environment.
+
+    Attributes:
+        rewards: ``[N]`` float32, the environment's own reward of each step.
+        success: ``[N]`` bool: the task is fulfilled after the step.
+    """
+
+    rewards: Tensor
+    success: Tensor
+
+    def __len__(self) -> int:
+        return self.rewards.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the rewards."""
+        return self.rewards.device
 
 
 @dataclass(frozen=True)

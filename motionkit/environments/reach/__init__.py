@@ -1,4 +1,4 @@
-"""Reach: a planar arm, seen by a camera, moves its gripper to a green disc. Needs numpy and gymnasium's spaces alone."""
+"""Reach: a planar arm, seen by a camera, moves its gripper to a green disc. Needs no simulator."""
 
 from motionkit.environments.reach._settings import ReachSettings
 from motionkit.plugins import Component

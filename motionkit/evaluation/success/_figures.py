@@ -1,0 +1,54 @@
+"""Rates with intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.environments.base import Flags
+
+_Z = 1.959964
+_RESAMPLES = 2000
+
+
+def rate_interval(hits: int, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rate (Wilson 1927).
+
+    Args:
+        hits: Successes.
+        count: Trials, at least one.
+
+    Example:
+        >>> [round(end, 3) for end in rate_interval(200, 200)]
+        [0.981, 1.0]
+    """
+    rate, z2 = hits / count, _Z * _Z
+    middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z / (1 + z2 / count) * math.sqrt(rate * (1 - rate) / count + z2 / (4 * count * count))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
+    """Return a rate before and after, from the same starts.
+
+    Args:
+        before: ``[E]`` bool.
+        after: ``[E]`` bool.
+        seed: Of the bootstrap over episodes.
+
+    Returns:
+        ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.
+    """
+    gains: NDArray[np.float64] = after.astype(np.float64) - before.astype(np.float64)
+    draws = np.random.default_rng(seed).integers(len(gains), size=(_RESAMPLES, len(gains)))
+    low, high = np.quantile(gains[draws].mean(axis=1), (0.025, 0.975))
+    return {
+        "before": float(before.mean()),
+        "after": float(after.mean()),
+        "delta": float(gains.mean()),
+        "ci95": [float(low), float(high)],
+        "after_ci95": list(rate_interval(int(after.sum()), len(after))),
+        "n": len(after),
+    }

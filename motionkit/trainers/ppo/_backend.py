@@ -1,0 +1,130 @@
+"""PPO behind a small protocol; the one implementation is Stable-Baselines3's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+
+from motionkit.policies.actor.api import Actor, network_options
+from motionkit.trainers._state import ModelState, OptimizerState, Parts, State
+from motionkit.trainers.ppo._settings import PpoSettings
+from motionkit.trainers.ppo._vec_env import ScoredEnv
+
+_EPOCHS = {"mlp": 8, "pixels": 4}
+_NAMES = {
+    "train/policy_gradient_loss": "loss/policy", "train/value_loss": "loss/value", "train/loss": "loss/total",
+    "train/entropy_loss": "ppo/negative_entropy", "train/approx_kl": "ppo/kl_nats",
+    "train/clip_fraction": "ratio/clip_fraction", "train/explained_variance": "ppo/explained_variance",
+}  # fmt: skip
+
+
+class PolicyLearner(Protocol):
+    """Trains an actor by acting.
+
+    Attributes:
+        actor: What it trains.
+    """
+
+    actor: Actor
+
+    def update(self) -> dict[str, float]:
+        """Gather one rollout and learn from it; returns metrics."""
+        ...
+
+    def parts(self) -> Parts:
+        """Return what a checkpoint holds of it."""
+        ...
+
+
+class Sb3Ppo:
+    """Stable-Baselines3's PPO, one rollout at a time; its state is kept by us, without pickles.
+
+    Args:
+        actor: What is trained.
+        env: Where it acts.
+        settings: Sizes, objective and optimiser.
+    """
+
+    def __init__(self, actor: Actor, env: ScoredEnv, settings: PpoSettings) -> None:
+        self.actor, self._env = actor, env
+        objective, kind = settings.objective, actor.spec.kind
+        with warnings.catch_warnings():
+            # It advises to run small networks on the CPU; the device is the user's choice.
+            warnings.simplefilter("ignore", UserWarning)
+            self._ppo = PPO(
+                "MlpPolicy" if kind == "mlp" else "CnnPolicy",
+                env,
+                learning_rate=settings.optim.learning_rate,
+                n_steps=settings.episodes.steps,
+                batch_size=min(objective.batch_size, settings.episodes.steps * env.num_envs),
+                n_epochs=objective.epochs or _EPOCHS[kind],
+                gamma=objective.gamma,
+                gae_lambda=objective.gae_lambda,
+                clip_range=objective.clip_range,
+                ent_coef=objective.entropy,
+                vf_coef=objective.value,
+                max_grad_norm=settings.optim.grad_clip,
+                target_kl=objective.kl_stop or None,
+                policy_kwargs=network_options(actor.spec),
+                device=actor.network.device,
+            )
+        self._ppo.policy.load_state_dict(actor.network.state_dict())
+        actor.network = self._ppo.policy
+        self._ppo.set_logger(Logger(folder=None, output_formats=[]))
+        self._callback = _Quiet()
+        self._callback.init_callback(self._ppo)
+        self._seen: NDArray[Any] | None = None
+
+    def update(self) -> dict[str, float]:
+        """Gather one rollout and learn from it; returns metrics."""
+        ppo = self._ppo
+        if ppo._last_obs is None:
+            ppo._last_obs = self._env.reset()
+            ppo._last_episode_starts = np.ones(self._env.num_envs, np.bool_)
+        ppo.collect_rollouts(self._env, self._callback, ppo.rollout_buffer, n_rollout_steps=ppo.n_steps)
+        ppo.train()
+        found = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
+        ppo.logger.name_to_value.clear()
+        rewards = ppo.rollout_buffer.rewards
+        spread = {"mean": rewards.mean(), "std": rewards.std(), "min": rewards.min(), "max": rewards.max()}
+        found |= {f"reward/{name}": float(value) for name, value in spread.items()}
+        return {**found, "ppo/environment_steps": float(ppo.num_timesteps)}
+
+    def parts(self) -> Parts:
+        """Return what a checkpoint holds: weights, Adam, the running episodes, and counters."""
+        network = self._ppo.policy
+        return {
+            "model": ModelState(self.actor), "optimizer": OptimizerState(network.optimizer, network),
+            "episodes": self._env, "ppo": self,
+        }  # fmt: skip
+
+    def state(self) -> State:
+        """Return the last observation and the counters."""
+        ppo = self._ppo
+        values = {"steps": ppo.num_timesteps, "updates": ppo._n_updates}
+        if ppo._last_obs is None:
+            return State(values=values)
+        seen, starts = np.asarray(ppo._last_obs), np.asarray(ppo._last_episode_starts)
+        return State({"seen": torch.from_numpy(seen.copy()), "starts": torch.from_numpy(starts.copy())}, values)
+
+    def load_state(self, state: State) -> None:
+        """Put them back, after the running episodes; where these begin anew, so do the observations."""
+        ppo = self._ppo
+        ppo.num_timesteps, ppo._n_updates = int(state.values["steps"]), int(state.values["updates"])
+        if self._env.resumes and "seen" in state.tensors:
+            ppo._last_obs = state.tensors["seen"].numpy()
+            ppo._last_episode_starts = state.tensors["starts"].numpy().astype(np.bool_)
+
+
+class _Quiet(BaseCallback):
+    """A callback that does nothing: the loop around `Sb3Ppo.update` does what one would."""
+
+    def _on_step(self) -> bool:
+        return True

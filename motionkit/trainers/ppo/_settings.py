@@ -1,0 +1,105 @@
+"""Settings of `motionkit ppo`. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from motionkit.config import Chosen, Cli, Group, RunSettings, TrainerSettings, slot, slots
+from motionkit.policies.actor import ActorSettings
+
+STEPS = {"mlp": 16, "pixels": 30}
+"""Updates by default: about 32,000 and 61,000 environment steps."""
+
+
+class PpoRunSettings(RunSettings):
+    """Where the run goes and how long it lasts."""
+
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 30 for pixels."
+    )
+
+
+class EpisodesSettings(Group):
+    """How experience is gathered."""
+
+    num_envs: Annotated[int, Cli("--num-envs")] = Field(
+        16, ge=1, le=65_536, description="Copies of the environment that are stepped together."
+    )
+    steps: int = Field(128, ge=1, le=1_000_000, description="Steps of each copy per update.")
+    workers: Annotated[int, Cli("--workers")] = Field(
+        0, ge=0, le=1024, description="Processes that share the copies; 0: none but this one."
+    )
+    backend: Literal["processes", "ray"] = Field("processes", description="What workers are.")
+
+
+class PpoObjectiveSettings(Group):
+    """PPO (Schulman et al. 2017)."""
+
+    epochs: int = Field(0, ge=0, le=1000, description="Passes over each rollout; 0: 8 for mlp, 4 for pixels.")
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(256, ge=2, description="Steps per minibatch.")
+    clip_range: Annotated[float, Cli("--clip-range")] = Field(0.2, gt=0, lt=1, description="Clip of the ratio.")
+    gamma: float = Field(0.95, ge=0, le=1, description="Discount.")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    value: float = Field(0.5, ge=0, description="Weight of the value loss.")
+    kl_stop: float = Field(0.0, ge=0, description="KL from which the passes over a rollout end; 0: never.")
+
+
+class PpoOptimSettings(Group):
+    """Adam."""
+
+    learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-3, gt=0, description="Learning rate.")
+    grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
+
+
+class ScoringSettings(Group):
+    """When image rewards pay. They look at the frame after the action."""
+
+    mode: Annotated[Literal["per-step", "terminal", "k-of-n"], Cli("--reward-mode")] = Field(
+        "per-step", description="Pay in every step, for an episode's last frame, or where k of the last n steps paid."
+    )
+    k: int = Field(2, ge=1, le=1000, description="k of k-of-n.")
+    n: int = Field(3, ge=1, le=1000, description="n of k-of-n.")
+
+    @model_validator(mode="after")
+    def _some_of_all(self) -> Self:
+        if self.k > self.n:
+            raise ValueError(f"k {self.k} is more than n {self.n}")
+        return self
+
+
+class AlarmSettings(Group):
+    """The warning that predicted and true success part: the policy learns to please the reward alone."""
+
+    gap: float = Field(0.2, gt=0, le=1, description="Predicted minus true success from which it warns.")
+    window: int = Field(200, ge=10, le=1_000_000, description="Newest episodes that are compared.")
+    stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
+
+
+class SuccessEvalSettings(Group):
+    """Success before and after, from starts that training does not use."""
+
+    episodes: int = Field(200, ge=2, le=100_000, description="Episodes.")
+    every: int = Field(4, ge=0, description="Updates between measurements on as many other starts; 0: none.")
+    watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
+
+
+class PpoSettings(TrainerSettings):
+    """Train a policy with PPO on a reward."""
+
+    run: PpoRunSettings = PpoRunSettings()
+    env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to act in.")
+    reward: tuple[Chosen, ...] = slots("rewards", ("success-classifier",), reads=("image", "step", "motion"))
+    scoring: ScoringSettings = ScoringSettings()
+    policy: ActorSettings = ActorSettings()
+    init: Annotated[Path | None, Cli("--init")] = Field(
+        None, description="Run or folder whose actor is trained on; its shape wins over the policy's settings."
+    )
+    episodes: EpisodesSettings = EpisodesSettings()
+    objective: PpoObjectiveSettings = PpoObjectiveSettings()
+    optim: PpoOptimSettings = PpoOptimSettings()
+    alarm: AlarmSettings = AlarmSettings()
+    heldout: SuccessEvalSettings = SuccessEvalSettings()
