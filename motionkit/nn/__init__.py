@@ -1,4 +1,4 @@
-"""Neural building blocks: attention, feature-wise modulation, exponential averages, adapters."""
+"""Neural building blocks: attention, feature-wise modulation, exponential averages, adapters, image encoders."""
 
 from motionkit.nn._ema import EMA
 from motionkit.nn._film import Film
@@ -12,12 +12,15 @@ from motionkit.nn._lora import (
     merged_state,
 )
 from motionkit.nn._positions import sinusoid, sinusoidal_table
+from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
 from motionkit.nn._transformer import TransformerDecoder, TransformerEncoder
 from motionkit.nn._window_attention import WindowAttention
 
 __all__ = [
     "EMA",
     "Film",
+    "ResNet10",
+    "SpatialLearnedEmbeddings",
     "TransformerDecoder",
     "TransformerEncoder",
     "WindowAttention",
@@ -28,6 +31,7 @@ __all__ = [
     "has_adapters",
     "merged_state",
     "native_keys",
+    "resnet_map",
     "sinusoid",
     "sinusoidal_table",
     "stock_keys",

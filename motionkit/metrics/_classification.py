@@ -1,0 +1,187 @@
+"""Scores of a two-class classifier against labels: areas, curves, and figures at a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit.metrics._contacts import auroc
+
+
+@dataclass(frozen=True)
+class ScoreCounts:
+    """How many items of each class have each score; what the curves and areas are made of.
+
+    Attributes:
+        levels: ``[L]`` distinct scores, ascending.
+        positive: ``[..., L]`` float64 items of class 1 at each level, weights added up.
+        negative: ``[..., L]`` the same of class 0.
+    """
+
+    levels: Tensor
+    positive: Tensor
+    negative: Tensor
+
+    @classmethod
+    def of(cls, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> ScoreCounts:
+        """Count.
+
+        Args:
+            scores: ``[N]``, higher for class 1.
+            labels: ``[N]``, class 1 where above 0.5.
+            weights: ``[..., N]`` weight of each item, such as how often a bootstrap drew it; None: 1 each.
+        """
+        levels, place = scores.double().unique(return_inverse=True)
+        weights = torch.ones(len(scores), dtype=torch.float64) if weights is None else weights.double()
+        zeros = weights.new_zeros(*weights.shape[:-1], len(levels))
+        of_class = labels > 0.5
+        positive = zeros.index_add(-1, place, weights * of_class)
+        return cls(levels, positive, zeros.index_add(-1, place, weights * ~of_class))
+
+    def caught(self) -> tuple[Tensor, Tensor]:
+        """Return ``[..., L]`` positives and negatives with a score of at least each level."""
+        return _from_above(self.positive), _from_above(self.negative)
+
+    def auroc(self) -> Tensor:
+        """Return ``[...]`` the chance that class 1 scores above class 0, ties half; NaN without one of them."""
+        return auroc(self.positive, self.negative)
+
+    def average_precision(self) -> Tensor:
+        """Return ``[...]`` the precision at each level, weighed by the recall gained there; NaN without class 1.
+
+        No interpolation (as in scikit-learn), so it is not the area of a curve drawn through the points.
+        """
+        hits, alarms = self.caught()
+        precision = hits / (hits + alarms).clamp_min(1e-300)
+        found = self.positive.sum(-1)
+        return (precision * self.positive).sum(-1) / torch.where(found > 0, found, torch.nan)
+
+
+def classifier_auroc(scores: Tensor, labels: Tensor) -> float:
+    """Return the chance that an item of class 1 scores above one of class 0, equal scores counting half.
+
+    Args:
+        scores: ``[N]``.
+        labels: ``[N]``, class 1 where above 0.5.
+
+    Returns:
+        0 to 1; NaN where one class is missing.
+
+    Example:
+        >>> classifier_auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+        0.75
+    """
+    return float(ScoreCounts.of(scores, labels).auroc())
+
+
+def average_precision(scores: Tensor, labels: Tensor) -> float:
+    """Return the mean precision over the items of class 1; see `ScoreCounts.average_precision`.
+
+    Example:
+        >>> round(average_precision(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1])), 4)
+        0.8333
+    """
+    return float(ScoreCounts.of(scores, labels).average_precision())
+
+
+def roc_curve(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the false and the true positive rate, ``[L + 1]`` each, from (0, 0) to (1, 1)."""
+    counts = ScoreCounts.of(scores, labels)
+    hits, alarms = (torch.cat([part.flip(0).new_zeros(1), part.flip(0)]) for part in counts.caught())
+    return alarms / counts.negative.sum().clamp_min(1), hits / counts.positive.sum().clamp_min(1)
+
+
+def pr_curve(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return recall, precision and the threshold of each point, ``[L]`` each, thresholds ascending."""
+    counts = ScoreCounts.of(scores, labels)
+    hits, alarms = counts.caught()
+    return hits / counts.positive.sum().clamp_min(1), hits / (hits + alarms), counts.levels
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """What a classifier says when a score of at least the threshold means class 1.
+
+    Attributes:
+        true_positive: Items of class 1 that it finds.
+        false_positive: Items of class 0 that it takes for class 1.
+        false_negative: Items of class 1 that it misses.
+        true_negative: Items of class 0 that it leaves alone.
+    """
+
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    true_negative: int
+
+    @classmethod
+    def of(cls, scores: Tensor, labels: Tensor, threshold: float) -> AtThreshold:
+        """Count; `scores` and `labels` are ``[N]``."""
+        said, true = scores.double() >= threshold, labels > 0.5
+        pairs = ((said, true), (said, ~true), (~said, true), (~said, ~true))
+        return cls(*(int((left & right).sum()) for left, right in pairs))
+
+    @property
+    def precision(self) -> float:
+        """Share of what it calls class 1 that is; 0 where it calls nothing so."""
+        return self.true_positive / max(1, self.true_positive + self.false_positive)
+
+    @property
+    def recall(self) -> float:
+        """Share of class 1 that it finds; 0 where there is none."""
+        return self.true_positive / max(1, self.true_positive + self.false_negative)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all items that it gets right."""
+        right = self.true_positive + self.true_negative
+        return right / max(1, right + self.false_positive + self.false_negative)
+
+    def f_beta(self, beta: float = 1.0) -> float:
+        """Return the F-measure, in which recall counts `beta` times as much as precision."""
+        return float(_f_beta(torch.tensor(self.precision), torch.tensor(self.recall), beta))
+
+
+def threshold_for_precision(scores: Tensor, labels: Tensor, target: float) -> float | None:
+    """Return the lowest threshold, hence that of the highest recall, with a precision of at least `target`.
+
+    Args:
+        scores: ``[N]``.
+        labels: ``[N]``, class 1 where above 0.5.
+        target: Precision in 0 to 1.
+
+    Returns:
+        One of the scores; None where no threshold reaches it.
+
+    Example:
+        >>> threshold_for_precision(torch.tensor([0.1, 0.5, 0.5, 0.9]), torch.tensor([0, 0, 1, 1]), 0.9)
+        0.8999999761581421
+    """
+    _, precision, levels = pr_curve(scores, labels)
+    good = (precision >= target).nonzero()
+    return float(levels[good[0, 0]]) if len(good) else None
+
+
+def threshold_for_f(scores: Tensor, labels: Tensor, beta: float = 0.5) -> float:
+    """Return the threshold with the highest F-measure; the highest such threshold where several have it.
+
+    Args:
+        scores: ``[N]``, N at least 1.
+        labels: ``[N]``, class 1 where above 0.5.
+        beta: How much recall counts beside precision; 0.5 prefers precision.
+    """
+    recall, precision, levels = pr_curve(scores, labels)
+    found = _f_beta(precision, recall, beta)
+    return float(levels[(found == found.max()).nonzero()[-1, 0]])
+
+
+def _f_beta(precision: Tensor, recall: Tensor, beta: float) -> Tensor:
+    below = beta * beta * precision + recall
+    return (1 + beta * beta) * precision * recall / torch.where(below > 0, below, 1.0)
+
+
+def _from_above(counts: Tensor) -> Tensor:
+    """Return the sums from each place to the end."""
+    return counts.flip(-1).cumsum(-1).flip(-1)
