@@ -29,6 +29,17 @@ class Metric:
 
 
 _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
+    # an actor in an environment
+    ("success/true", "1", "up", "Share of the newest episodes in which the environment saw success after some step."),
+    ("success/predicted", "1", "none", "Share of the newest episodes in which the reward saw success."),
+    ("success/gap", "1", "none", "Predicted minus true success; far from 0 the reward is pleased without the task."),
+    ("success/watched", "1", "up", "True success of deterministic episodes from starts that training does not use."),
+    ("success/episodes", "1", "none", "Episodes begun."),
+    ("ppo/environment_steps", "1", "none", "Steps of all copies of the environment so far."),
+    ("ppo/negative_entropy", "nats", "none", "Minus the entropy of the policy, mean over the rollout."),
+    ("ppo/kl_nats", "nats", "none", "KL from the policy of the rollout to the updated one, k3 estimate."),
+    ("ppo/explained_variance", "1", "up", "Share of the returns' variance that the critic explains."),
+    ("loss/value", "1", "down", "Squared error of the critic."),
     # one step of reinforcement learning
     ("loss/total", "1", "down", "What the optimiser minimised: the sum of the weighted losses."),
     ("loss/policy", "1", "down", "Policy-gradient surrogate alone; near zero by construction when on-policy."),

@@ -54,8 +54,8 @@ class Camera:
         if distractor is not None:
             self._paint(canvas, self._from_point(distractor) - _DISC, _RED)
         self._paint(canvas, self._from_point(goal) - _DISC, _GREEN)
-        arm: Floats = np.minimum(self._from_segment(base, elbow), self._from_segment(elbow, gripper)) - _THICKNESS
-        self._paint(canvas, arm, _GREY)
+        upper, lower = self._from_segment(base, elbow), self._from_segment(elbow, gripper)
+        self._paint(canvas, np.minimum(upper, lower) - np.float32(_THICKNESS), _GREY)
         self._paint(canvas, self._from_point(gripper) - _GRIPPER, _YELLOW)
         return (canvas + 0.5).astype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""Actors: policies that act in environments. The heavy half is `motionkit.policies.actor.api`; this imports no torch."""
+"""Actors: policies that act in environments; `api` is the heavy half. This imports no torch."""
 
 from motionkit.policies.actor._settings import ActorSettings, ActorSpec, spec_of
 

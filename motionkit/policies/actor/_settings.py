@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
-
 _Pixels = Annotated[int, Field(ge=1, le=8192)]
 
 
@@ -59,7 +58,7 @@ class ActorSpec(BaseModel):
         """
         own = spec_of(self.kind, self.width, environment)
         for name in ("state_size", "cameras", "low", "high", "choices"):
-            if self.kind == "mlp" and name == "cameras" or self.kind == "pixels" and name == "state_size":
+            if name == ("cameras" if self.kind == "mlp" else "state_size"):
                 continue
             mine, other = getattr(self, name), getattr(own, name)
             if mine != other:

@@ -48,6 +48,11 @@ class SuccessAlarm:
             self.fired_at, self.at = step, (true, predicted)
         return parted
 
+    def document(self) -> dict[str, object]:
+        """Return whether and when it fired, JSON-able."""
+        true, predicted = self.at
+        return {"fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted}
+
     def state(self) -> State:
         """Return the newest episodes and the first alarm."""
         return State(values={"newest": [list(pair) for pair in self._newest], "fired": self.fired_at, "at": self.at})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from collections import deque
+from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
@@ -78,9 +78,11 @@ class Sb3Ppo:
         self._ppo.policy.load_state_dict(actor.network.state_dict())
         actor.network = self._ppo.policy
         self._ppo.set_logger(Logger(folder=None, output_formats=[]))
+        # `PPO.learn` would make these; episodes are counted by the environment here.
+        self._ppo.ep_info_buffer = deque(maxlen=1)
+        self._ppo.ep_success_buffer = deque(maxlen=1)
         self._callback = _Quiet()
         self._callback.init_callback(self._ppo)
-        self._seen: NDArray[Any] | None = None
 
     def update(self) -> dict[str, float]:
         """Gather one rollout and learn from it; returns metrics."""

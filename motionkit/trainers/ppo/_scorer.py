@@ -43,7 +43,7 @@ class Scorer:
         terms: The rewards.
         settings: When image rewards pay.
         num_envs: Copies N.
-        cameras: Names of the environment's cameras; image rewards read the first, or the one that they name.
+        cameras: Names of the environment's cameras; a reward without `score_cameras` reads the first.
         device: Where frames are scored.
 
     Attributes:
@@ -106,13 +106,15 @@ class Scorer:
         self._paid[:] = state
 
     def _look(self, reward: Reward, frames: Frames) -> RewardScores:
-        camera = str(getattr(reward, "camera", "") or self._cameras[0])
-        # [N, H, W, 3] -> [N, 1, H, W, 3]: each frame is a sequence of one.
-        pictures = torch.from_numpy(np.ascontiguousarray(frames[camera]))[:, None].to(self._device)
-        more = getattr(reward, "score_frames", None)
-        if more is not None and len(self._cameras) > 1:
-            found: RewardScores = more({name: torch.from_numpy(value) for name, value in frames.items()})
+        several = getattr(reward, "score_cameras", None)
+        if several is not None:
+            found: RewardScores = several(
+                {name: torch.from_numpy(np.ascontiguousarray(value)).to(self._device) for name, value in frames.items()}
+            )
             return found
+        # [N, H, W, 3] -> [N, 1, H, W, 3]: each frame is a sequence of one.
+        first = torch.from_numpy(np.ascontiguousarray(frames[self._cameras[0]]))
+        pictures = first[:, None].to(self._device)
         lengths = torch.ones(len(pictures), dtype=torch.int64, device=self._device)
         with torch.no_grad():
             found = reward.score(FrameBatch(pictures, lengths), self._prompts)
@@ -126,20 +128,20 @@ class Scorer:
     def _when(self, scores: RewardScores, seen: Flags, done: Flags) -> Floats:
         value = self._numbers(scores)
         if self._settings.mode == "terminal":
-            return value * done
-        if self._settings.mode == "k-of-n":
+            value = value * done
+        elif self._settings.mode == "k-of-n":
             self._paid = np.concatenate([self._paid[:, 1:], seen[:, None]], axis=1)
             enough = self._paid.sum(axis=1) >= self._settings.k
             self._paid[done] = False
-            return value * enough
-        return value
+            value = value * enough
+        return value.astype(np.float32)
 
     def _moved(self, reward: Reward, step: Step) -> Floats:
         """Score the motions of the episodes that end with this step; others get nothing."""
         value = np.zeros(len(self._prompts), np.float32)
         for copy in np.flatnonzero(step.done).tolist():
             motion = motion_of(step.infos[copy])
-            scores = reward.score(motion.to(self._device), [Prompt(("fulfil the task",), (int(motion.lengths[0]),))])
+            scores = reward.score(motion, [Prompt(("fulfil the task",), (int(motion.lengths[0]),))])
             value[copy] = self._numbers(scores)[0]
         return value
 

@@ -1,0 +1,212 @@
+"""`motionkit ppo`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit import plugins
+from motionkit.environments import open_environment
+from motionkit.environments.base import Floats, Frames
+from motionkit.evaluation.success import Episodes, change_of, run_episodes, start_seeds
+from motionkit.plugins import reads_of
+from motionkit.policies.actor import spec_of
+from motionkit.policies.actor.api import ARTIFACT, Actor, load_actor, save_actor
+from motionkit.runs import Run
+from motionkit.trainers._best import Best
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers.base import inputs_of
+from motionkit.trainers.ppo._alarm import SuccessAlarm
+from motionkit.trainers.ppo._backend import PolicyLearner, Sb3Ppo
+from motionkit.trainers.ppo._films import write_films
+from motionkit.trainers.ppo._scorer import Scorer, Term, refuse_unreadable
+from motionkit.trainers.ppo._settings import STEPS, PpoSettings
+from motionkit.trainers.ppo._vec_env import ScoredEnv
+from motionkit.trainers.ppo._verdict import success_table, verdict
+
+_logger = logging.getLogger("motionkit.ppo")
+_FILMS = 4
+FILMS = "films"
+
+
+class PpoTrainer:
+    """Trains an actor; see `motionkit.trainers.base.Trainer`.
+
+    A step is a rollout of every copy of the environment and the passes over it. The actor that was best on watched
+    starts, by true success where the environment tells it, is kept beside the last one.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
+        "alarm", "heldout", "seed",
+    )  # fmt: skip
+
+    def __init__(self, settings: PpoSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the environment, the rewards and the actor.
+
+        Raises:
+            MotionkitError: An input is missing, or the parts do not fit each other.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        episodes = settings.episodes
+        self.environment = open_environment(
+            settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
+        )
+        self.terms: list[Term] = []
+        self.notes: list[str] = []
+        for chosen in settings.reward:
+            reads = reads_of(chosen.kind, plugins.get(chosen.kind, chosen.name))
+            refuse_unreadable([(chosen.label, reads)], self.environment)
+            reward = chosen.build(dataset=None, device=self.device)
+            self.terms.append(Term(reward, chosen.weight, reads))
+            if classifier := getattr(reward, "classifier", None):
+                classifier.refuse_cameras(self.environment.cameras)
+                self.notes.append(f"reward: {reward.origin}")
+                self.notes += [
+                    f"the classifier failed a check when it was trained: {check.name}: {check.meaning}"
+                    for check in getattr(classifier.card, "checks", ())
+                    if check.status == "fail"
+                ]
+        if settings.init is None:
+            spec = spec_of(settings.policy.kind, settings.policy.width, self.environment)
+            self.actor = Actor(spec, device=self.device)
+        else:
+            self.actor = load_actor(settings.init, device=self.device)
+            self.actor.spec.require_fit(self.environment, str(settings.init))
+        steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
+        self.inputs = inputs_of(named)
+        self.scorer = Scorer(
+            self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
+        )
+        self.env = ScoredEnv(self.environment, self.actor.spec, self.scorer, seed=settings.seed)
+        self.learner: PolicyLearner = Sb3Ppo(self.actor, self.env, settings)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, spec = self.settings, self.actor.spec
+        per_step = settings.episodes.num_envs * settings.episodes.steps
+        return {
+            "environment": f"{settings.env.label}, {settings.episodes.num_envs} copies",
+            "actor": f"{spec.kind}, {sum(weight.numel() for weight in self.actor.network.parameters())} parameters",
+            "rewards": {term.reward.name: term.weight for term in self.terms},
+            "steps": f"{settings.run.num_steps} updates of {per_step} environment steps",
+            "device": describe_device(self.device),
+            "notes": list(self.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings = self.settings
+        for note in self.notes:
+            _logger.info("%s", note)
+        alarm = SuccessAlarm(settings.alarm.gap, settings.alarm.window)
+        best, start = Best(), Kept()
+        parts: Parts = {**self.learner.parts(), "alarm": alarm, "best": best, "before": start}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+            if not self.env.resumes:
+                _logger.info("the environment keeps no state: its running episodes begin anew.")
+        else:
+            start.values = _kept(self._held_out("eval", settings.heldout.episodes))
+        save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            metrics = {**self.learner.update(), **self.scorer.take_means()}
+            finished = self.env.take_finished()
+            alarm.add(finished)
+            true, predicted = alarm.rates
+            metrics |= {"success/true": true, "success/episodes": float(self.env.episodes)}
+            if self.scorer.predicts:
+                metrics |= {"success/predicted": predicted, "success/gap": predicted - true}
+                fired = alarm.fired_at
+                if alarm.check(step) and not fired:
+                    _logger.warning("%s", _parted(true, predicted))
+            every = settings.heldout.every
+            if every and (step % every == 0 or step == settings.run.num_steps):
+                watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
+                metrics["success/watched"] = watched
+                best.offer(watched, step, self.actor.tensors())
+            return metrics
+
+        stop = settings.alarm.stop
+        if not run_steps(run, settings, step_fn, parts, done=lambda: stop and bool(alarm.fired_at)):
+            return {}
+        save_actor(run.artifact(f"{ARTIFACT}-last"), self.actor)
+        if best.tensors:
+            self.actor.load_tensors(best.tensors)
+        after = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+        kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
+        save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
+        write_films(run.artifact(FILMS), after)
+        self.environment.close()
+        return self._finish(start.values, after, alarm, best.step)
+
+    def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
+        """Run deterministic episodes in an environment of their own, so that those of training go on."""
+        settings = self.settings
+        other = open_environment(settings.env, min(settings.episodes.num_envs, episodes))
+        scorer = Scorer(self.terms, settings.scoring, other.num_envs, tuple(other.cameras), self.device)
+        try:
+            return run_episodes(
+                other,
+                partial(_act, self.actor),
+                start_seeds(purpose, settings.seed, 0, episodes),
+                frames=self.actor.spec.kind == "pixels",
+                predict=scorer.predict if scorer.predicts and purpose == "eval" else None,
+                films=films if other.cameras else 0,
+            )
+        finally:
+            other.close()
+
+    def _finish(self, before: Mapping[str, Any], after: Episodes, alarm: SuccessAlarm, step: int) -> dict[str, object]:
+        success = change_of(np.array(before["success"], np.bool_), after.success, self.settings.seed)
+        found: dict[str, object] = {"success": success}
+        rows = [("true success, by the environment", success)]
+        if after.predicted is not None:
+            predicted = change_of(np.array(before["predicted"], np.bool_), after.predicted, self.settings.seed)
+            found["predicted_success"] = predicted
+            rows.append(("predicted success, by the reward", predicted))
+        said = verdict(success, alarm)
+        _logger.info("%s", said)
+        return {
+            **found,
+            "heldout": {name.replace("_", " "): value for name, value in found.items()},
+            "metrics": {"success/true": success["after"]},
+            "alarm": alarm.document(),
+            "table": success_table(rows),
+            "verdict": said,
+            "best_step": step,
+        }  # fmt: skip
+
+
+def _act(actor: Actor, states: Floats, frames: Frames) -> NDArray[Any]:
+    return actor.act(actor.observe(states, frames), deterministic=True)
+
+
+def _kept(found: Episodes) -> dict[str, Any]:
+    values = {"success": found.success.tolist()}
+    return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
+
+
+def _parted(true: float, predicted: float) -> str:
+    return (
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: "
+        + ("the policy learns what pleases the reward, not the task." if predicted > true else "the reward misses it.")
+        + " Collect frames of this policy and train the classifier on them too."
+    )
