@@ -35,6 +35,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("success/gap", "1", "none", "Predicted minus true success; far from 0 the reward is pleased without the task."),
     ("success/watched", "1", "up", "True success of deterministic episodes from starts that training does not use."),
     ("success/episodes", "1", "none", "Episodes begun."),
+    ("episodes/<class>", "1", "up", "Episodes of a class kept so far: positive with a success, negative without."),
     ("ppo/environment_steps", "1", "none", "Steps of all copies of the environment so far."),
     ("ppo/negative_entropy", "nats", "none", "Minus the entropy of the policy, mean over the rollout."),
     ("ppo/kl_nats", "nats", "none", "KL from the policy of the rollout to the updated one, k3 estimate."),

@@ -1,7 +1,7 @@
 """`motionkit ppo`: a policy learns from a reward, such as a trained success classifier. Imports no torch."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.ppo._settings import PpoSettings
+from motionkit.trainers.ppo._settings import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings, PpoSettings
 
 component = Component(
     summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
@@ -9,4 +9,4 @@ component = Component(
     factory="motionkit.trainers.ppo._trainer:PpoTrainer",
 )
 
-__all__ = ["PpoSettings", "component"]
+__all__ = ["EpisodesSettings", "PpoObjectiveSettings", "PpoOptimSettings", "PpoSettings", "component"]

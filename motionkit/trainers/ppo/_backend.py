@@ -94,9 +94,6 @@ class Sb3Ppo:
         ppo.train()
         found = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
         ppo.logger.name_to_value.clear()
-        rewards = ppo.rollout_buffer.rewards
-        spread = {"mean": rewards.mean(), "std": rewards.std(), "min": rewards.min(), "max": rewards.max()}
-        found |= {f"reward/{name}": float(value) for name, value in spread.items()}
         return {**found, "ppo/environment_steps": float(ppo.num_timesteps)}
 
     def parts(self) -> Parts:

@@ -62,6 +62,7 @@ class Scorer:
         # [N, n]: which of the newest steps paid, the newest last.
         self._paid = np.zeros((num_envs, settings.n), np.bool_)
         self._sums: dict[str, list[float]] = {}
+        self._totals: list[Floats] = []
         self.needs_frames = any(term.reads == "image" for term in terms)
         self.predicts = self.needs_frames
 
@@ -89,12 +90,17 @@ class Scorer:
                 value = self._moved(term.reward, step)
             self._sums.setdefault(f"reward/{term.reward.name}/mean", []).append(float(value.mean()))
             total += np.float32(term.weight) * value
+        self._totals.append(total)
         return total, predicted
 
     def take_means(self) -> dict[str, float]:
-        """Return the mean of each reward since the last call, by metric name."""
+        """Return figures of the sum and the mean of each reward since the last call, by metric name."""
         found = {name: float(np.mean(values)) for name, values in self._sums.items()}
-        self._sums = {}
+        if self._totals:
+            total = np.stack(self._totals)
+            spread = {"mean": total.mean(), "std": total.std(), "min": total.min(), "max": total.max()}
+            found |= {f"reward/{name}": float(value) for name, value in spread.items()}
+        self._sums, self._totals = {}, []
         return found
 
     def state(self) -> NDArray[np.bool_]:

@@ -17,8 +17,8 @@ from motionkit.policies.actor.api import action_space, observation, observation_
 from motionkit.trainers._state import State
 from motionkit.trainers.ppo._scorer import Scorer
 
-Watch = Callable[[Step, Frames], None]
-"""Called after each step with what it brought and the frames after it, before any restart."""
+Watch = Callable[[Step, Frames, NDArray[np.int64]], None]
+"""Called after each step, before any restart, with what it brought, the frames after it and the episodes' seeds."""
 
 _PURPOSE = "train"
 
@@ -49,6 +49,7 @@ class ScoredEnv(VecEnv):
         self._draws = spec.kind == "pixels" or scorer.needs_frames or watch is not None
         self._actions: NDArray[Any] = np.zeros(0)
         self.episodes = 0
+        self._starts = np.zeros(self.num_envs, np.int64)
         # [N]: success so far in the running episodes, and what an image reward saw.
         self._true = np.zeros(self.num_envs, np.bool_)
         self._predicted = np.zeros(self.num_envs, np.bool_)
@@ -57,6 +58,10 @@ class ScoredEnv(VecEnv):
     def reset(self) -> Any:
         """Begin an episode in every copy."""
         self._begin(np.arange(self.num_envs))
+        return self.seen()
+
+    def seen(self) -> NDArray[Any]:
+        """Return the present observations."""
         return self._observe(self._frames(self._spec.kind == "pixels"))
 
     def step_async(self, actions: NDArray[Any]) -> None:
@@ -69,7 +74,7 @@ class ScoredEnv(VecEnv):
         frames = self._frames(self._draws)
         rewards, predicted = self._scorer(step, frames)
         if self._watch is not None:
-            self._watch(step, frames)
+            self._watch(step, frames, self._starts)
         self._true |= step.success
         self._predicted |= False if predicted is None else predicted
         seen, done = self._observe(frames), step.done
@@ -81,7 +86,7 @@ class ScoredEnv(VecEnv):
                 infos[copy] = {"terminal_observation": seen[copy], "TimeLimit.truncated": cut}
                 self.finished.append((bool(self._true[copy]), bool(self._predicted[copy])))
             self._begin(over)
-            seen = self._observe(self._frames(self._spec.kind == "pixels"))
+            seen = self.seen()
         return seen, rewards, done, infos
 
     def take_finished(self) -> list[tuple[bool, bool]]:
@@ -92,6 +97,7 @@ class ScoredEnv(VecEnv):
     def _begin(self, copies: NDArray[np.int64]) -> None:
         seeds = start_seeds(_PURPOSE, self._seed, self.episodes, len(copies))
         self._environment.reset(copies, seeds)
+        self._starts[copies] = seeds
         self.episodes += len(copies)
         self._true[copies] = self._predicted[copies] = False
 
@@ -104,7 +110,7 @@ class ScoredEnv(VecEnv):
     def state(self) -> State:
         """Return the running episodes; see `motionkit.trainers._state.Stateful`."""
         arrays: dict[str, NDArray[Any]] = {
-            "true": self._true, "predicted": self._predicted, "paid": self._scorer.state()
+            "true": self._true, "predicted": self._predicted, "paid": self._scorer.state(), "seeds": self._starts
         }  # fmt: skip
         if isinstance(self._environment, Stored):
             arrays |= {f"environment.{name}": value for name, value in self._environment.get_state().items()}
@@ -119,7 +125,7 @@ class ScoredEnv(VecEnv):
         if not isinstance(self._environment, Stored):
             self._begin(np.arange(self.num_envs))
             return
-        self._true[:], self._predicted[:] = arrays["true"], arrays["predicted"]
+        self._true[:], self._predicted[:], self._starts[:] = arrays["true"], arrays["predicted"], arrays["seeds"]
         self._scorer.load_state(arrays["paid"])
         own = {name.removeprefix("environment."): value for name, value in arrays.items() if "." in name}
         self._environment.set_state(own)

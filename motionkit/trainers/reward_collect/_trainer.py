@@ -1,0 +1,206 @@
+"""`motionkit reward-collect`: the trainer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from motionkit.datasets.episodes import ARTIFACT, Collector, Quota
+from motionkit.environments import open_environment
+from motionkit.environments.base import Frames, Step
+from motionkit.errors import MotionkitError
+from motionkit.policies.actor import ActorSpec, spec_of
+from motionkit.policies.actor.api import ARTIFACT as ACTOR
+from motionkit.policies.actor.api import Actor, load_actor, save_actor
+from motionkit.rewards.env import EnvOptions
+from motionkit.rewards.env._reward import Env
+from motionkit.runs import Run
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Parts, State, restore
+from motionkit.trainers.ppo import PpoSettings
+from motionkit.trainers.ppo.api import PolicyLearner, Sb3Ppo, ScoredEnv, Scorer, Term
+from motionkit.trainers.reward_collect._acting import Acting, actor_actions, random_actions, scripted_actions
+from motionkit.trainers.reward_collect._settings import POLICIES, RewardCollectSettings
+
+_logger = logging.getLogger("motionkit.reward_collect")
+
+
+class RewardCollect:
+    """Collects episodes; see `motionkit.trainers.base.Trainer`.
+
+    A step is a rollout of every copy of the environment. Episodes are written when they end.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "env", "policy", "quota", "episodes.num_envs", "episodes.steps", "actor", "objective", "optim", "seed",
+    )  # fmt: skip
+
+    def __init__(self, settings: RewardCollectSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the environment and what acts in it.
+
+        Raises:
+            MotionkitError: The environment has no camera, or the policy is missing or does not fit.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        episodes = settings.episodes
+        self.environment = open_environment(
+            settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend
+        )
+        if not self.environment.cameras:
+            raise MotionkitError(
+                f"the environment {settings.env.label} has no camera.",
+                why="episodes are pictures with the success of each.",
+                fix="choose one with a camera: motionkit plugins list environments",
+            )
+        self.actor = self._open_actor()
+        own = [Term(Env(EnvOptions()), 1.0, "step")]
+        self.scorer = Scorer(own, PpoSettings().scoring, episodes.num_envs, (), self.device)
+        self.env = ScoredEnv(self.environment, self._spec(), self.scorer, seed=settings.seed, watch=self._watch)
+        self.learner = self._learner()
+
+    def _open_actor(self) -> Actor | None:
+        policy = self.settings.policy
+        if policy == "ppo":
+            return Actor(self._spec(), device=self.device)
+        if policy in POLICIES:
+            return None
+        if not Path(policy).exists():
+            raise MotionkitError(
+                f"there is no policy {policy!r}.", fix=f"choose {', '.join(POLICIES)}, or a run of motionkit ppo."
+            )
+        actor = load_actor(Path(policy), device=self.device)
+        actor.spec.require_fit(self.environment, policy)
+        return actor
+
+    def _spec(self) -> ActorSpec:
+        if self.settings.policy not in POLICIES and getattr(self, "actor", None) is not None:
+            assert self.actor is not None
+            return self.actor.spec
+        own = self.settings.actor
+        # What does not look needs no frames; an environment may show no state.
+        kind = own.kind if self.settings.policy == "ppo" or self.environment.state_size else "pixels"
+        return spec_of(kind, own.width, self.environment)
+
+    def _learner(self) -> PolicyLearner | Acting:
+        settings = self.settings
+        if settings.policy == "ppo":
+            assert self.actor is not None
+            same = {name: getattr(settings, name) for name in ("episodes", "objective", "optim")}
+            return Sb3Ppo(self.actor, self.env, PpoSettings().model_copy(update=same))
+        if settings.policy == "random":
+            choose = random_actions(self.environment)
+        elif settings.policy == "scripted":
+            choose = scripted_actions(self.environment, settings.env.label)
+        else:
+            assert self.actor is not None
+            choose = actor_actions(self.actor)
+        return Acting(self.env, choose, settings.episodes.steps)
+
+    def _watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
+        self.collector.add(frames, step.success, step.done, seeds=seeds.tolist())
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        settings, quota = self.settings, self.settings.quota
+        cameras = [f"{name} {height} x {width}" for name, (height, width) in self.environment.cameras.items()]
+        return {
+            "environment": f"{settings.env.label}, {settings.episodes.num_envs} copies",
+            "cameras": ", ".join(cameras),
+            "policy": settings.policy,
+            "wanted": f"{quota.positive or 'all'} episodes with a success, {quota.negative or 'all'} without",
+            "steps": f"at most {settings.run.num_steps} rollouts of "
+            f"{settings.episodes.num_envs * settings.episodes.steps} environment steps",
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Collect; see `motionkit.trainers.base.Trainer.train`."""
+        quota = self.settings.quota
+        limits = [
+            value or None for value in (quota.positive, quota.negative, quota.positive_frames, quota.negative_frames)
+        ]
+        with Collector(
+            run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
+            quota=Quota(*(limit or None for limit in limits)), licence=self.settings.licence,
+        ) as self.collector:  # fmt: skip
+            parts: Parts = {**self.learner.parts(), "collected": _Collected(self.collector)}
+            if (checkpoint := run.checkpoint()) is not None:
+                restore(parts, checkpoint)
+            else:
+                # An attempt that died before its first checkpoint began anew: so does what it wrote.
+                self.collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+            if self.actor is not None and self.settings.policy == "ppo":
+                save_actor(run.artifact(ACTOR), self.actor, tensors=False)
+
+            def step_fn(step: int) -> Mapping[str, float]:
+                self.collector.source = f"{self.settings.policy}, rollout {step}"
+                metrics = {**self.learner.update(), **self.scorer.take_means()}
+                finished = self.env.take_finished()
+                kept = {f"episodes/{name}": float(one["trajectories"]) for name, one in self.collector.counts.items()}
+                rate = {"success/true": float(np.mean([true for true, _ in finished]))} if finished else {}
+                return {**metrics, **kept, **rate, "success/episodes": float(self.env.episodes)}
+
+            if not run_steps(run, self.settings, step_fn, parts, done=lambda: self.collector.full):
+                return {}
+            if self.actor is not None and self.settings.policy == "ppo":
+                save_actor(run.artifact(ACTOR), self.actor)
+            counts, left_out = self.collector.counts, self.collector.left_out
+        self.environment.close()
+        return _finish(counts, left_out)
+
+
+class _Collected:
+    """What a collector has written, as a part of a checkpoint."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def state(self) -> State:
+        """Return the number of episodes, and those that are running."""
+        arrays, values = self._collector.state()
+        return State({name: torch.from_numpy(array) for name, array in arrays.items()}, values)
+
+    def load_state(self, state: State) -> None:
+        """Go back to it."""
+        self._collector.rewind({name: tensor.numpy() for name, tensor in state.tensors.items()}, state.values)
+
+
+def _finish(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:
+    rows = [
+        [name, *(str(one[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
+        for name, one in counts.items()
+    ]
+    missing = [name for name, one in counts.items() if not one["trajectories"]]
+    positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
+    said = f"{positive} episodes with a success and {negative} without."
+    if missing:
+        said += f" There is no {missing[0]} one: a classifier cannot be trained on them alone."
+        _logger.warning("%s", said)
+    else:
+        _logger.info("%s", said)
+    table = {
+        "title": "Episodes",
+        "columns": ["", "kept", "frames", "with success", "over the quota"],
+        "rows": rows,
+        "numbers": [1, 2, 3, 4],
+    }
+    labels = {"1": sum(one["success_frames"] for one in counts.values())}
+    labels["0"] = sum(one["frames"] for one in counts.values()) - labels["1"]
+    return {
+        "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
+        "left_out": dict(left_out), "table": table, "verdict": said,
+    }  # fmt: skip
