@@ -53,12 +53,21 @@ class Actor:
         return actions if self.spec.choices else actions.clip(self.spec.low, self.spec.high)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return its weights."""
-        return dict(self.network.state_dict())
+        """Return its weights; actor and critic share the layers that read pictures, which have one name here."""
+        return {name: parameter.detach() for name, parameter in self.network.named_parameters()}
 
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put weights back; strict."""
-        weights.load_strict(self.network, dict(tensors), "the actor")
+    def load_tensors(self, tensors: Mapping[str, Tensor], origin: str = "the checkpoint") -> None:
+        """Put weights back; strict.
+
+        Args:
+            tensors: Of `tensors`.
+            origin: Where they are from, for messages.
+        """
+        first = {id(parameter): name for name, parameter in self.network.named_parameters()}
+        every = {name: first[id(value)] for name, value in self.network.state_dict(keep_vars=True).items()}
+        known = {name: tensors[own] for name, own in every.items() if own in tensors}
+        odd = {name: value for name, value in tensors.items() if name not in every}
+        weights.load_strict(self.network, {**known, **odd}, origin)
 
 
 def network_options(spec: ActorSpec) -> dict[str, Any]:

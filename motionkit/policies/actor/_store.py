@@ -64,7 +64,7 @@ def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
         where = ".".join(map(str, first["loc"])) or "spec"
         raise MotionkitError(f"{found.document} is damaged.", why=f"{where}: {first['msg']}.") from error
     actor = Actor(spec, device=device)
-    weights.load_strict(actor.network, weights.read(found.tensors), str(found.tensors))
+    actor.load_tensors(weights.read(found.tensors), str(found.tensors))
     odd = [name for name, values in actor.tensors().items() if not bool(values.isfinite().all())]
     if odd:
         raise MotionkitError(f"{found.tensors} is damaged.", why=f"{odd[0]} is not finite.")

@@ -33,6 +33,7 @@ from motionkit.trainers.ppo._verdict import success_table, verdict
 
 _logger = logging.getLogger("motionkit.ppo")
 _FILMS = 4
+_LATER = 1e-9
 FILMS = "films"
 
 
@@ -141,7 +142,8 @@ class PpoTrainer:
             if every and (step % every == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
                 metrics["success/watched"] = watched
-                best.offer(watched, step, self.actor.tensors())
+                # Of equal rates the later one: it has seen more.
+                best.offer(watched + _LATER * step, step, self.actor.tensors())
             return metrics
 
         stop = settings.alarm.stop

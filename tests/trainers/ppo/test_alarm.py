@@ -1,0 +1,43 @@
+"""The alarm fires when true and predicted success part, and only then."""
+
+from __future__ import annotations
+
+from motionkit.trainers.ppo._alarm import SuccessAlarm
+
+
+def test_it_fires_once_and_keeps_when() -> None:
+    alarm = SuccessAlarm(0.2, 100)
+    alarm.add([(False, True)] * 10)
+    assert not alarm.check(1)  # too few episodes to tell
+    alarm.add([(True, True)] * 90)
+    assert not alarm.check(2)
+    alarm.add([(False, True)] * 30)
+    assert alarm.check(3)
+    assert alarm.check(4)
+    assert alarm.fired_at == 3
+    assert alarm.at == (0.7, 1.0)
+
+
+def test_old_episodes_are_forgotten() -> None:
+    alarm = SuccessAlarm(0.2, 50)
+    alarm.add([(False, True)] * 50)
+    alarm.add([(True, True)] * 50)
+    assert alarm.rates == (1.0, 1.0)
+    assert not alarm.check(1)
+
+
+def test_a_reward_that_misses_success_is_seen_too() -> None:
+    alarm = SuccessAlarm(0.2, 100)
+    alarm.add([(True, False)] * 50)
+    assert alarm.check(1)
+
+
+def test_it_goes_on_after_a_resume() -> None:
+    alarm = SuccessAlarm(0.2, 40)
+    alarm.add([(False, True)] * 40)
+    alarm.check(7)
+    again = SuccessAlarm(0.2, 40)
+    again.load_state(alarm.state())
+    assert (again.fired_at, again.at, again.rates) == (7, (0.0, 1.0), (0.0, 1.0))
+    again.add([(True, True)] * 10)
+    assert again.rates == (0.25, 1.0)

@@ -1,0 +1,166 @@
+"""`motionkit ppo`: it learns from frames, its control does not, it resumes to the bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.encoders.success import Card, SuccessClassifier, save_classifier
+from motionkit.errors import MotionkitError
+from motionkit.policies.actor.api import load_actor
+from motionkit.rewards.base import FrameBatch, RewardScores
+from motionkit.trainers.ppo import PpoSettings
+from motionkit.trainers.ppo import _trainer as trainer_module
+from motionkit.trainers.ppo._trainer import PpoTrainer
+
+from ...made.training import run_trainer
+
+
+def settings(out: Path | None = None, **changes: Any) -> PpoSettings:
+    base: dict[str, Any] = {
+        "run": {"num_steps": 3, "out": out},
+        "env": {"name": "reach", "max_steps": 8},
+        "reward": {"env": {"weight": 1.0}},
+        "episodes": {"num_envs": 4, "steps": 12},
+        "objective": {"batch_size": 16, "epochs": 2},
+        "heldout": {"episodes": 6, "watched": 4, "every": 2},
+        "threads": 1,
+    }
+    for name, value in changes.items():
+        base[name] = {**base[name], **value} if isinstance(value, dict) and name in base and name != "reward" else value
+    return PpoSettings.model_validate(base)
+
+
+def train(out: Path, *, stop_after: int = 0, **changes: Any) -> tuple[PpoTrainer, Mapping[str, Any]]:
+    made: tuple[PpoTrainer, Mapping[str, Any]] = run_trainer(
+        PpoTrainer, "ppo", settings(out, **changes), out, stop_after=stop_after
+    )
+    return made
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    made = SuccessClassifier.make(Card(architecture="small", cameras={"base_camera": (64, 64)}))
+    save_classifier(tmp_path / "classifier", made)
+    return tmp_path / "classifier"
+
+
+def test_it_learns_to_reach(tmp_path: Path) -> None:
+    changes = {
+        "run": {"num_steps": 16}, "env": {"name": "reach", "max_steps": 30}, "episodes": {"num_envs": 16, "steps": 128},
+        "objective": {"batch_size": 256, "epochs": 8}, "heldout": {"episodes": 50, "watched": 50, "every": 6},
+    }  # fmt: skip
+    _, found = train(tmp_path / "run", **changes)
+    assert found["success"]["before"] <= 0.1
+    assert found["success"]["after"] >= 0.9
+    assert found["success"]["n"] == 50
+    assert "learned the task" in found["verdict"]
+
+
+class Noise:
+    """A reward that has nothing to do with what is seen; every second frame looks like success to it."""
+
+    name = "noise"
+
+    def score(self, samples: FrameBatch, prompts: Sequence[Any]) -> RewardScores:
+        total = torch.rand(len(samples))
+        return RewardScores(total=total, parts={"success": (total > 0.5).float()})
+
+
+def test_a_reward_of_noise_teaches_nothing_and_the_alarm_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classifier: Path
+) -> None:
+    from motionkit.rewards.success import _reward
+
+    monkeypatch.setattr(_reward.SuccessReward, "score_cameras", lambda self, frames: Noise().score(
+        FrameBatch(frames["base_camera"][:, None], torch.ones(len(frames["base_camera"]), dtype=torch.int64)), []
+    ))  # fmt: skip
+    changes = {
+        "run": {"num_steps": 6}, "env": {"name": "reach", "max_steps": 30}, "episodes": {"num_envs": 16, "steps": 64},
+        "heldout": {"episodes": 50, "watched": 16, "every": 0},
+        "reward": {"success-classifier": {"weight": 1.0, "checkpoint": str(classifier)}},
+    }  # fmt: skip
+    _, found = train(tmp_path / "run", **changes)
+    assert found["success"]["after"] <= 0.25
+    assert found["alarm"]["fired"]
+    assert "The alarm fired" in found["verdict"]
+
+
+@pytest.mark.parametrize("kind", ["mlp", "pixels"])
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_a_run_that_was_stopped_ends_in_the_same_bits(
+    tmp_path: Path, classifier: Path, stop_after: int, kind: str
+) -> None:
+    changes: dict[str, Any] = {
+        "policy": {"kind": kind}, "scoring": {"mode": "k-of-n"},
+        "reward": {"success-classifier": {"weight": 1.0, "checkpoint": str(classifier), "threshold": 0.5}},
+    }  # fmt: skip
+    train(tmp_path / "whole", **changes)
+    train(tmp_path / "parts", stop_after=stop_after, **changes)
+    resumed = settings(None, **changes)
+    again = resumed.model_copy(
+        update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
+    )
+    run_trainer(PpoTrainer, "ppo", again, tmp_path / "parts")
+    one, two = load_actor(tmp_path / "whole"), load_actor(tmp_path / "parts")
+    assert all(torch.equal(one.tensors()[name], two.tensors()[name]) for name in one.tensors())
+
+    def lines(folder: Path) -> list[dict[str, float]]:
+        found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return [{key: value for key, value in line.items() if key != "seconds"} for line in found]
+
+    assert lines(tmp_path / "whole") == lines(tmp_path / "parts")
+
+
+def test_its_actor_acts_elsewhere(tmp_path: Path) -> None:
+    train(tmp_path / "first")
+    trainer = PpoTrainer(settings(None, init=tmp_path / "first"))
+    trainer.prepare()
+    kept = load_actor(tmp_path / "first")
+    assert all(torch.equal(trainer.actor.tensors()[name], value) for name, value in kept.tensors().items())
+    observed = np.zeros((3, 6), np.float32)
+    assert np.array_equal(kept.act(observed, deterministic=True), trainer.actor.act(observed, deterministic=True))
+
+
+def test_there_must_be_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of the guide's authors printed a warning, and rewarded with random weights."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MotionkitError, match="no classifier to reward with") as said:
+        PpoTrainer(settings(reward={"success-classifier": {"weight": 1.0}})).prepare()
+    assert "motionkit reward-train" in said.value.fix
+    gone = {"success-classifier": {"weight": 1.0, "checkpoint": str(tmp_path / "gone")}}
+    with pytest.raises(MotionkitError, match="gone"):
+        PpoTrainer(settings(reward=gone)).prepare()
+
+
+def test_cameras_must_be_those_of_the_classifier(classifier: Path) -> None:
+    chosen = {"success-classifier": {"weight": 1.0, "checkpoint": str(classifier)}}
+    with pytest.raises(MotionkitError, match="64") as said:
+        PpoTrainer(settings(reward=chosen, env={"name": "reach", "size": 32})).prepare()
+    assert "32" in str(said.value)
+
+
+def test_an_actor_must_fit_the_environment(tmp_path: Path) -> None:
+    train(tmp_path / "pixels", policy={"kind": "pixels"})
+    with pytest.raises(MotionkitError, match="does not fit the environment") as said:
+        PpoTrainer(settings(init=tmp_path / "pixels", env={"name": "reach", "size": 32})).prepare()
+    assert "64" in said.value.why
+    assert "32" in said.value.why
+
+
+def test_the_page_has_films(tmp_path: Path) -> None:
+    train(tmp_path / "run")
+    films = json.loads((tmp_path / "run" / "films" / "films.json").read_text())
+    assert len(films) == 4
+    from PIL import Image
+
+    with Image.open(tmp_path / "run" / "films" / films[0]["file"]) as film:
+        assert film.n_frames > 1
+    assert trainer_module.FILMS == "films"

@@ -1,0 +1,112 @@
+"""`motionkit reward-collect`: both classes, quotas, every policy, and a resume to the same episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motionkit.datasets.episodes import open_episodes
+from motionkit.environments.reach import ReachSettings
+from motionkit.environments.reach._environment import Reach
+from motionkit.errors import MotionkitError
+from motionkit.trainers.reward_collect import RewardCollectSettings
+from motionkit.trainers.reward_collect._trainer import RewardCollect
+
+from ...made.training import run_trainer
+
+
+def settings(out: Path | None = None, **changes: Any) -> RewardCollectSettings:
+    base: dict[str, Any] = {
+        "run": {"num_steps": 3, "out": out},
+        "env": {"name": "reach", "max_steps": 9},
+        "episodes": {"num_envs": 4, "steps": 15},
+        "objective": {"batch_size": 16, "epochs": 1},
+        "threads": 1,
+    }
+    for name, value in changes.items():
+        base[name] = {**base[name], **value} if isinstance(value, dict) and name in base else value
+    return RewardCollectSettings.model_validate(base)
+
+
+def collect(out: Path, *, stop_after: int = 0, **changes: Any) -> Mapping[str, Any]:
+    _, found = run_trainer(RewardCollect, "reward-collect", settings(out, **changes), out, stop_after=stop_after)
+    return dict(found)
+
+
+@pytest.mark.parametrize("policy", ["ppo", "random", "scripted"])
+def test_labels_are_those_of_the_states_that_frames_show(tmp_path: Path, policy: str) -> None:
+    found = collect(tmp_path / "run", policy=policy)
+    data = open_episodes(tmp_path / "run")
+    assert len(data.records) == 4 * (45 // 9)
+    assert {record.frames for record in data.records} == {9}
+    assert all(record.source.startswith(policy) for record in data.records)
+    assert data.counts() == {"positive": found["positive"], "negative": found["negative"]}
+    # The yellow gripper hides the middle of the green goal in a success: far fewer green pixels than elsewhere.
+    pictures = data.read(np.arange(len(data)))["base_camera"].astype(int)
+    green = ((pictures[..., 1] > 170) & (pictures[..., 0] < 100)).sum((1, 2))
+    if 0 < data.labels.sum() < len(data):
+        assert green[data.labels == 1].mean() < green[data.labels == 0].mean()
+
+
+def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
+    """The code of the guide's authors kept the first frame of the next episode with the label of the last one."""
+    collect(tmp_path / "run", policy="scripted")
+    data = open_episodes(tmp_path / "run")
+    environment = Reach(ReachSettings(max_steps=9), num_envs=1)
+    for number, record in enumerate(data.records):
+        assert record.seed is not None
+        environment.reset(np.array([0]), np.array([record.seed]))
+        shown, labels = [], ""
+        for _ in range(record.frames):
+            step = environment.step(environment.scripted())
+            shown.append(environment.frames()["base_camera"][0])
+            labels += "1" if step.success[0] else "0"
+        assert labels == record.labels
+        own = np.flatnonzero(data.episode == number)
+        assert np.array_equal(data.read(own)["base_camera"], np.stack(shown))
+
+
+def test_a_full_quota_ends_the_run(tmp_path: Path) -> None:
+    found = collect(tmp_path / "run", policy="scripted", env={"max_steps": 30}, quota={"positive": 3, "negative": 0},
+                    run={"num_steps": 4}, episodes={"num_envs": 4, "steps": 30})  # fmt: skip
+    assert found["positive"]["trajectories"] == 3
+    assert found["left_out"]["positive"] > 0
+    found = collect(tmp_path / "both", policy="random", quota={"positive": 1, "negative": 4}, run={"num_steps": 300},
+                    env={"max_steps": 30, "radius": 0.4, "min_distance": 0.41})  # fmt: skip
+    assert (found["positive"]["trajectories"], found["negative"]["trajectories"]) == (1, 4)
+
+
+@pytest.mark.parametrize("policy", ["ppo", "random"])
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_a_run_that_was_stopped_collects_the_same(tmp_path: Path, policy: str, stop_after: int) -> None:
+    collect(tmp_path / "whole", policy=policy)
+    collect(tmp_path / "parts", policy=policy, stop_after=stop_after)
+    resumed = settings(None, policy=policy)
+    again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts"})})
+    run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
+    one, two = open_episodes(tmp_path / "whole"), open_episodes(tmp_path / "parts")
+    assert one.fingerprint == two.fingerprint
+    assert two.verify() == []
+
+
+def test_it_goes_on_with_the_actor_it_kept(tmp_path: Path) -> None:
+    collect(tmp_path / "first")
+    found = collect(tmp_path / "second", policy=str(tmp_path / "first"))
+    assert found["negative"]["trajectories"] + found["positive"]["trajectories"] == 20
+    assert open_episodes(tmp_path / "second").records[0].source == f"{tmp_path / 'first'}, rollout 1"
+
+
+def test_one_class_is_said(tmp_path: Path) -> None:
+    found = collect(tmp_path / "run", policy="random", env={"radius": 0.01})
+    assert found["positive"]["trajectories"] == 0
+    assert "no positive one" in found["verdict"]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(MotionkitError, match="no policy 'best'") as said:
+        RewardCollect(settings(policy="best")).prepare()
+    assert "ppo, random, scripted" in said.value.fix
