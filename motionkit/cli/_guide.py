@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
+
+_DOTTED = re.compile(r"[a-z_]+(\.[a-z_]+)+(=|$)")
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,18 @@ def script_in(words: Sequence[str]) -> tuple[int, str]:
 
 
 def as_guide_name(word: str) -> str:
-    """Return how the guides would spell an option: ``--model_path`` for ``--model-path=x``."""
+    """Return how the guides would spell an option: ``--model_path`` for ``--model-path=x``.
+
+    A dotted name without dashes, as Hydra has it (``reward.num_epochs=50``), stays as it is.
+    """
+    if is_dotted(word):
+        return word.partition("=")[0]
     return "--" + word.lstrip("-").partition("=")[0].replace("-", "_")
+
+
+def is_dotted(word: str) -> bool:
+    """Whether a word is one of Hydra's: ``reward.num_epochs=50``, or its name alone."""
+    return _DOTTED.match(word) is not None
 
 
 def row_of(word: str, command: str) -> GuideOption | None:

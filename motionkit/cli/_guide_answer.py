@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from motionkit.cli._guide import row_of, script_in
+from motionkit.cli._guide import is_dotted, row_of, script_in
 from motionkit.cli._translate import Draft, read, rename
 from motionkit.cli._translate_rules import apply
 from motionkit.errors import MotionkitError
@@ -37,9 +37,19 @@ def old_options(command: str, words: Sequence[str], options: Mapping[str, bool])
         name, equals, _ = rest.pop(0).partition("=")
         if options.get(name) and not equals:
             rest[:1] = []
-        elif name.startswith("--") and name not in options and _is_here(name, command, options):
+        elif _is_old(name, command, options) or (equals and _is_hydra(name, command)):
             found.append(name)
     return list(dict.fromkeys(found))
+
+
+def _is_old(name: str, command: str, options: Mapping[str, bool]) -> bool:
+    return name.startswith("--") and name not in options and _is_here(name, command, options)
+
+
+def _is_hydra(name: str, command: str) -> bool:
+    """Whether the table has a name of Hydra's, such as ``reward.num_epochs``, for this command."""
+    row = row_of(name, command) if is_dotted(name) else None
+    return row is not None and row.command == command
 
 
 def _is_here(name: str, command: str, options: Mapping[str, bool]) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from typing import Any
@@ -57,7 +57,7 @@ class LazyCommand(TyperCommand):
         if not (wants_help or extra.get("resilient_parsing") or hasattr(part, "commands")):
             options = options_of(part)
             # The guides' table is read where there is something to look up, not at every start.
-            if any(word.startswith("--") and word.partition("=")[0] not in options for word in words):
+            if any(_is_foreign(word, options) for word in words):
                 from motionkit.cli._guide_answer import refuse_old_options
 
                 refuse_old_options(path.removeprefix("motionkit "), words, options)
@@ -99,6 +99,12 @@ class LazyCommand(TyperCommand):
             for item in part.params:
                 one_style(item, panel="Settings" if path in models else None)
             part.get_help_option = partial(_help_option, part, part.get_help_option)
+
+
+def _is_foreign(word: str, options: Mapping[str, bool]) -> bool:
+    """Whether a word is an option that the command does not have, or one of Hydra's, ``a.b=c``."""
+    name, equals, _ = word.partition("=")
+    return (word.startswith("--") and name not in options) or (bool(equals) and "." in name and word[0] != "-")
 
 
 def _help_option(command: Any, make: Callable[[Any], Any], ctx: Any) -> Any:

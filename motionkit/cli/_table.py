@@ -52,6 +52,7 @@ ROWS = (
 TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
     "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
+    "reward-train": "Train a success classifier on collected episodes.",
     "pretrain": "Train a model from data.",
     "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",

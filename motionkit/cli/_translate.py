@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from motionkit.cli._guide import GuideOption, as_guide_name, guide_options, row_of
+from motionkit.cli._guide import GuideOption, as_guide_name, guide_options, is_dotted, row_of
 
 SWITCHES = frozenset(
     f"--{name}"
@@ -103,6 +103,9 @@ def read(command: str, words: Sequence[str], known: Mapping[str, bool], *, scrip
             word = f"--{word}"  # a slip in a guide: lora_alpha 16
         name, equals, value = word.partition("=")
         old = as_guide_name(name)
+        if equals and is_dotted(name) and old in _NAMES:
+            draft.old[old] = value
+            continue
         if not name.startswith("--"):
             draft.places.append(word)
             continue

@@ -9,6 +9,7 @@ from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
 from motionkit.config import leaves
 from motionkit.plugins import either
+from motionkit.trainers.reward_train._guide_keys import reason_left_out
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Where the guides expect the datasets."""
@@ -18,6 +19,9 @@ _TMR_SCORE = ("--tmr_similarity_type", "--tmr_normalization", "--tmr_max_distanc
 _REWARDS = {"tmr": ("matching", "cosine"), "mdm": ("matching", "r_precision", "combined")}
 _EVALUATOR = "text_mot_match/model/finest.tar"
 """Where the guides expect the evaluator, below t2m or kit; its words and statistics are found from there."""
+
+_CONFIGS = "examples/embodiment/config"
+"""Where the scripts of the reward-model guide look for their settings."""
 
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
 _TARGETS = "attn,ffn,text"
@@ -224,6 +228,28 @@ def _encoder(draft: Draft) -> None:
             draft.flags[place] = (key, ("--encoder", folder or "RUN"))
 
 
+def _classifier(draft: Draft) -> None:
+    """Name the settings file that Hydra found by itself, and bring Hydra's values into the form they have here."""
+    old = draft.old
+    folder, name = old.pop("--config_path", "") or _CONFIGS, old.pop("--config_name", "")
+    if draft.whole and not name and draft.places:
+        name = draft.places.pop(0)
+    if name:
+        draft.add("config", "--config", f"{folder.rstrip('/')}/{name.removesuffix('.yaml')}.yaml")
+    for key in [key for key in old if reason_left_out(key)]:
+        draft.dropped.append(f"{key}={old.pop(key)}: {reason_left_out(key)}")
+    for key in [key for key, value in old.items() if value.lower() in ("null", "none")]:
+        draft.dropped.append(f"{key}={old.pop(key)}: that is the default")
+    frozen = old.get("reward.model.freeze_encoder", "").lower()
+    if frozen in ("true", "false"):
+        old["reward.model.freeze_encoder"] = "auto" if frozen == "true" else "never"
+    for key in ("reward.model.image_keys", "reward.data.image_key"):
+        if key in old:
+            old[key] = ",".join(part.strip(" \"'") for part in old[key].strip("[]").split(","))
+    if place := old.get("reward.save_dir", ""):
+        old["reward.save_dir"] = place.rstrip("/").removesuffix("/checkpoints")
+
+
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
     """Leave out options; `why` is empty when their value changes nothing."""
     for name in names:
@@ -248,5 +274,6 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "tune": (_search,),
     "eval text-to-motion": (_dataset, _evaluation),
     "train-mpl": (_encoder, _resumed),
+    "reward-train": (_classifier,),
 }
 """The rules of each command; what they leave is translated by the table."""

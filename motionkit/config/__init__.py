@@ -3,6 +3,7 @@
 from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._foreign import Foreign, renamed
 from motionkit.config._group import Cli, Group
+from motionkit.config._interpolate import interpolate
 from motionkit.config._problems import Problem, SettingsError, suggest
 from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
 from motionkit.config._search import Choice, Range, Search, Space
@@ -61,6 +62,7 @@ __all__ = [
     "choose_one",
     "dotted",
     "installed",
+    "interpolate",
     "leaves",
     "owners_of",
     "read_layers",

@@ -21,20 +21,26 @@ class Foreign:
         values: By dotted key here.
         sources: By dotted key here, the key in the file.
         notes: What the user should know, a paragraph each.
+        taken: Keys that were read or knowingly left out, where others stay as they are; see `Settings.translate_sets`.
     """
 
     path: Path
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
 
     def put(self, key: str, value: Any, source: str) -> None:
         """Set a value; `source` is its key in the file, or what it follows from."""
         self.values[key] = value
         self.sources[key] = source
 
-    def layer(self) -> Layer:
-        """Return the values as a layer, with the key in the file as part of each origin."""
+    def layer(self, *, from_file: bool = True) -> Layer:
+        """Return the values as a layer, with the key in the file as part of each origin.
+
+        Args:
+            from_file: Whether it stands for a file, not for the command line.
+        """
         table: dict[str, Any] = {}
         for key, value in self.values.items():
             *groups, last = key.split(".")
@@ -42,7 +48,7 @@ class Foreign:
             for group in groups:
                 into = into.setdefault(group, {})
             into[last] = value
-        return Layer(str(self.path), table, from_file=True, origin=self._origin, notes=tuple(self.notes))
+        return Layer(str(self.path), table, from_file=from_file, origin=self._origin, notes=tuple(self.notes))
 
     def _origin(self, path: tuple[str, ...]) -> str:
         for end in range(len(path), 0, -1):  # a table of the file is one source for all that it holds

@@ -90,6 +90,21 @@ class Settings(Group):
         """
         return None
 
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+        """Return what those of the ``--set key=value`` mean that are another tool's dotted names.
+
+        Args:
+            sets: Text by dotted key, as typed.
+
+        Returns:
+            Their values by their names here, with the keys that are done with in `Foreign.taken`; None for none.
+
+        Raises:
+            MotionkitError: One of them is unknown, or cannot be kept.
+        """
+        return None
+
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         table: dict[str, Any] = write(self)
@@ -155,8 +170,21 @@ def read_layers(model: type[Group], given: Given) -> list[Layer]:
         if not separator or not key.strip():
             raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
         sets[tuple(key.strip().split("."))] = value
+    foreign = _translated(model, sets)
     typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
-    return [*files, read_environment(model), *typed]
+    return [*files, read_environment(model), *foreign, *typed]
+
+
+def _translated(model: type[Group], sets: dict[tuple[str, ...], str]) -> list[Layer]:
+    """Take another tool's names out of `sets` and return their layer; an empty list where there are none."""
+    if not sets or not issubclass(model, Settings):
+        return []
+    found = model.translate_sets({".".join(path): value for path, value in sets.items()})
+    if found is None:
+        return []
+    for key in found.taken:
+        sets.pop(tuple(key.split(".")), None)
+    return [found.layer(from_file=False)]
 
 
 def _read(model: type[Group], path: Path) -> Layer:

@@ -2,13 +2,16 @@
 
 What is shown follows from what the folder holds, so a trainer of any package gets its results, curves, alarms, settings
 and environment; held-out motions in ``heldout/before.npz`` and ``after.npz`` are played side by side, and a motion
-predictor's in ``heldout/predictions.npz`` over the truth. A trainer that wants another page names it in its
-`Component`.
+predictor's in ``heldout/predictions.npz`` over the truth; a success classifier's worst errors are in ``figures``. A
+trainer that wants another page names it in its `Component`.
 """
 
 from motionkit.report._compare import compare_page
 from motionkit.report._evaluation import write_evaluation
 from motionkit.report._page import run_page
+from motionkit.report._reward import write_reward_evaluation
 from motionkit.report._write import write_comparison, write_report
 
-__all__ = ["compare_page", "run_page", "write_comparison", "write_evaluation", "write_report"]
+__all__ = [
+    "compare_page", "run_page", "write_comparison", "write_evaluation", "write_report", "write_reward_evaluation",
+]  # fmt: skip

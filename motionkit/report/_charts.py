@@ -97,6 +97,11 @@ _CHARTS = (
         steps=True,
         alone=True,
     ),
+    _Chart(
+        "Classifier on validation episodes",
+        {"AUROC": "classifier/auroc", "average precision": "classifier/average_precision"},
+        "The weights with the highest average precision are kept.",
+    ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
     _Chart("Gradient norm", {"norm": "grad/norm"}, "Before clipping.", zero=True),

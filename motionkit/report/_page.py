@@ -10,6 +10,7 @@ from motionkit.report import _facts as facts
 from motionkit.report._charts import charts
 from motionkit.report._motions import motions
 from motionkit.report._predictor import predictor
+from motionkit.report._reward import reward
 from motionkit.report._source import read_source
 from motionkit.runs import next_commands
 
@@ -33,6 +34,7 @@ def run_page(folder: Path) -> str:
             facts.figures(source),
             facts.result_tables(source),
             predictor(source),
+            reward(source),
             motions(source),
             charts(source.lines),
             facts.alarms(source),

@@ -9,6 +9,7 @@ from motionkit.runs._resume import resume_line
 
 _EXAMPLE = "a person walks | a person waves"
 _PREDICTOR = "train-mpl"
+_CLASSIFIER = "reward-train"
 
 
 def next_commands(info: RunInfo) -> list[str]:
@@ -24,6 +25,12 @@ def next_commands(info: RunInfo) -> list[str]:
             lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
     if (info.directory / "encoder").is_dir() and info.status == "done":
         lines.append(shlex.join(["motionkit", "train-mpl", "--encoder", folder, *_same_clips(info)]))
+    if info.command == _CLASSIFIER and info.status == "done":
+        words = (
+            ["ppo", "--reward", "success-classifier", "--reward.checkpoint", folder], ["eval", "reward", folder],
+            ["report", folder],
+        )  # fmt: skip
+        return [shlex.join(["motionkit", *each]) for each in words]
     resume = resume_line(info.command, info.directory)
     if info.status != "done":
         return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]

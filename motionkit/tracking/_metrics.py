@@ -208,6 +208,20 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
         "Jerk of the predicted joints up to the horizon, from the last known frames on, over the truth's; best at 1.",
     ),
     # motionkit pretrain mpl-encoder: probes on the validation clips, each beside what needs no motion
+    # success classifiers
+    ("classifier/auroc", "1", "up", "Chance that a frame of success scores above another, validation episodes."),
+    ("classifier/average_precision", "1", "up", "Mean precision over the frames of success, validation episodes."),
+    ("classifier/loss", "nats", "down", "Binary cross-entropy of calibrated probabilities, validation episodes."),
+    ("classifier/precision", "1", "up", "Share of frames above the threshold that are successes, validation episodes."),
+    ("classifier/recall", "1", "up", "Share of successes above the threshold, validation episodes."),
+    ("classifier/ece", "1", "down", "Expected calibration error in 15 bins, validation episodes."),
+    (
+        "classifier/threshold",
+        "1",
+        "none",
+        "Probability from which a frame is a success, by validation episodes.",
+    ),
+    ("classifier/temperature", "1", "none", "What logits are divided by, fitted to validation episodes."),
     (
         "encoder/skill",
         "1",

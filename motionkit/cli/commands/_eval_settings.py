@@ -156,6 +156,25 @@ class MplSettings(Settings):
     device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
 
 
+class RewardSettings(Settings):
+    """Settings of `motionkit eval reward`."""
+
+    threshold: Annotated[float | None, Cli("--threshold", panel="What")] = Field(
+        None, ge=0, le=1, description="Probability from which a frame is a success; default: the classifier's own."
+    )
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Folder for the result and its page evaluation.html; default: none."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an evaluation in that folder."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(0, ge=0, lt=2**63, description="Seed of the intervals.")
+    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0: one on a small machine, else torch's choice."
+    )
+
+
 class CompareSettings(MotionSettings):
     """Settings of `motionkit eval compare`."""
 

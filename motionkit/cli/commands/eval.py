@@ -13,6 +13,7 @@ from motionkit.cli.commands._eval_settings import (
     CompareSettings,
     MplSettings,
     RetrievalSettings,
+    RewardSettings,
     TextToMotionSettings,
 )
 from motionkit.cli.output import say
@@ -130,3 +131,31 @@ def register(app: typer.Typer) -> None:
 
         say("eval mpl: loading torch and data")
         return run_mpl(settings, model)
+
+    @settings_command(app, RewardSettings, name="eval reward")
+    def reward(
+        settings: RewardSettings,
+        model: Annotated[
+            str,
+            typer.Argument(
+                metavar="RUN",
+                help="Run of reward-train, a checkpoint, or the guide's checkpoint.pt; "
+                "default: the newest finished run.",
+            ),
+        ] = "",
+        data: Annotated[
+            list[str] | None,
+            typer.Argument(
+                metavar="DATA...",
+                help="Runs of reward-collect or folders of episodes; default: the held-out episodes of the run.",
+            ),
+        ] = None,
+    ) -> Mapping[str, Any]:
+        """Measure a success classifier: AUROC, precision, recall, calibration, and checks of what ruins a reward.
+
+        Without DATA the run's own held-out episodes are measured again.
+        """
+        from motionkit.cli.commands._eval_reward import run_reward
+
+        say("eval reward: loading torch and data")
+        return run_reward(settings, model, data or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import torch
@@ -121,6 +122,14 @@ class SuccessClassifier:
             why="cameras and sizes must be the same.",
             fix="give the environment the same cameras and size, or train a classifier on its frames.",
         )
+
+    def fingerprint(self) -> str:
+        """Return a hash of weights and calibration, the same wherever the classifier lies."""
+        found = hashlib.sha256()
+        for name, values in sorted(self.tensors().items()):
+            found.update(name.encode())
+            found.update(values.detach().cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return weights with temperature, bias and threshold: what a checkpoint holds."""

@@ -1,11 +1,11 @@
-"""A trained success classifier as a reward. Light half, no torch."""
+"""The reward of a success classifier: how sure it is that a task was fulfilled. Light half, no torch."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from motionkit.config import Group
 from motionkit.plugins import Component
@@ -14,20 +14,34 @@ from motionkit.plugins import Component
 class SuccessOptions(Group):
     """Options of `success-classifier`."""
 
-    checkpoint: Path | None = Field(
-        None, description="Run of reward-train, checkpoint, or the guide's checkpoint.pt; default: the newest run."
+    checkpoint: str = Field(
+        "", description="Run of reward-train, a checkpoint, or the guide's checkpoint.pt; default: the newest run."
     )
     output: Literal["binary", "continuous"] = Field(
-        "binary", description="1 from the classifier's threshold on and else 0, or the probability."
+        "binary", description="binary: 1 from the classifier's threshold on, else 0; continuous: the probability."
     )
-    over: Literal["last", "any"] = Field(
-        "last", description="Of a sequence of frames: its last frame counts, or the best one."
+    mode: Literal["last", "any", "k-of-n"] = Field(
+        "last", description="Which frames of an episode count: the last, the best, or the k-th best of the last n."
     )
-    threshold: float = Field(0.0, ge=0, le=1, description="Probability that is a success; 0: the classifier's own.")
+    threshold: float = Field(
+        0.0, ge=0, le=1, description="Probability from which it is a success; 0: the classifier's."
+    )
+    k: int = Field(3, ge=1, le=10_000, description="Frames that must agree, with k-of-n.")
+    n: int = Field(5, ge=1, le=10_000, description="Last frames that are looked at, with k-of-n.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "mode is no k-of-n")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.mode == "k-of-n" and self.k > self.n:
+            raise ValueError(f"k {self.k} is more than n {self.n}: so many frames never agree")
+        return self
 
 
 component = Component(
-    "A success classifier's verdict on what the camera sees (reward-train makes one)",
+    "What a trained success classifier says of an episode's frames",
     SuccessOptions,
     "motionkit.rewards.success._reward:SuccessReward",
     reads="image",

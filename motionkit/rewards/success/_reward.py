@@ -1,8 +1,10 @@
-"""The reward of a success classifier."""
+"""The reward on the frames of an episode."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,79 +17,88 @@ from motionkit.text import Prompt
 
 
 class SuccessReward:
-    """Scores frames with a classifier; source: Luo et al. 2024 (arXiv 2410.21845), section on reward classifiers.
+    """Scores episodes by the frames that count, see `SuccessOptions.mode`.
+
+    An episode's value is the k-th highest probability of its last n frames: k = n = 1 for ``last``, the highest of all
+    frames for ``any``. With the output ``binary`` the score is whether that reaches the classifier's threshold.
 
     Args:
-        options: Which classifier, and what it gives.
-        dataset: Not used.
-        device: Where it computes.
+        options: Which classifier, and how it is used.
+        dataset: Not needed; every reward factory is given it.
+        device: Where the classifier runs.
 
     Attributes:
-        classifier: The classifier.
+        classifier: The classifier; its card says what it was trained on and which checks it failed.
         origin: Where it is from, in words.
-        inputs: A fingerprint of the classifier, by the option that names it.
+        inputs: Its fingerprint, by the option that names it.
 
     Raises:
-        MotionkitError: There is no classifier, or it is damaged.
+        MotionkitError: There is no classifier there.
     """
 
     name = "success-classifier"
     bounds = (0.0, 1.0)
 
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
-        place = options.checkpoint or newest_classifier_run()
-        if place is None:
-            raise MotionkitError(
-                "there is no classifier to reward with.",
-                why=f"no --reward.checkpoint is given, and ./runs has no finished run of {COMMAND}.",
-                fix=f"motionkit {COMMAND}",
-            )
         self.options = options
+        place = _place(options.checkpoint)
         self.classifier = load_classifier(place, device=device)
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
-        self.inputs = {"checkpoint": _mark(self.classifier.tensors())}
+        self.inputs = {"checkpoint": self.classifier.fingerprint()}
 
-    @property
-    def threshold(self) -> float:
-        """Probability from which a frame is a success."""
-        return self.options.threshold or self.classifier.threshold
-
-    @property
-    def camera(self) -> str:
-        """Camera of a sequence of one camera's frames; the first one."""
-        return next(iter(self.classifier.card.cameras))
-
-    def score(self, samples: FrameBatch, prompts: Sequence[Prompt]) -> RewardScores:
-        """Score N sequences of frames of the classifier's camera; ``parts["success"]`` is 1 where it sees success.
+    def score(self, samples: FrameBatch, prompts: Sequence[Prompt], /) -> RewardScores:
+        """Return a score in 0 to 1 for each episode; NaN for one without a frame.
 
         Raises:
-            MotionkitError: The classifier reads several cameras, or frames of another size.
+            MotionkitError: The classifier looks through several cameras; `score_cameras` takes their frames.
         """
-        count, frames = samples.frames.shape[:2]
-        flat = self.classifier.probabilities({self.camera: samples.frames.flatten(0, 1)})
-        values = flat.view(count, frames).to(samples.device)
-        if self.options.over == "any":
-            found = values.masked_fill(~samples.mask, 0.0).amax(dim=1)
-        else:
-            found = values.gather(1, (samples.lengths - 1).clamp_min(0)[:, None])[:, 0]
-        return self._scores(found)
+        cameras = tuple(self.classifier.card.cameras)
+        if len(cameras) > 1:
+            raise MotionkitError(
+                f"the classifier looks through {len(cameras)} cameras: {self.classifier.card.seen()}.",
+                why="a batch of frames is what one camera saw.",
+                fix="motionkit ppo takes such a classifier; here train one with --data.cameras NAME.",
+            )
+        frames, lengths = samples.frames, samples.lengths
+        reach = _reach(self.options, frames.shape[1])
+        # Places of the last frames, [N, R]; those before an episode's beginning do not count.
+        back = torch.arange(reach, device=lengths.device)
+        places = lengths[:, None] - 1 - back
+        inside = places >= 0
+        rows, columns = inside.nonzero(as_tuple=True)
+        chosen = frames[rows, places[rows, columns]]
+        said = self.classifier.probabilities({cameras[0]: chosen}).to(samples.device)
+        values = torch.full((len(samples), reach), -torch.inf, device=samples.device)
+        values[rows, columns] = said
+        k = self.options.k if self.options.mode == "k-of-n" else 1
+        best = values.topk(min(k, reach), dim=1).values[:, -1] if reach >= k else values.new_zeros(len(samples))
+        best = best.clamp_min(0.0)  # fewer than k frames: they cannot agree
+        found = self._scores(best)
+        return replace(found, total=torch.where(lengths > 0, found.total, torch.nan))
 
     def score_cameras(self, frames: Mapping[str, Tensor]) -> RewardScores:
         """Score single frames of all cameras, ``[N, H, W, 3]`` uint8 each."""
         return self._scores(self.classifier.probabilities(frames))
 
     def _scores(self, probabilities: Tensor) -> RewardScores:
-        seen = (probabilities >= self.threshold).float()
-        total = probabilities if self.options.output == "continuous" else seen
+        threshold = self.options.threshold or self.classifier.threshold
+        seen = (probabilities >= threshold).float()
+        total = seen if self.options.output == "binary" else probabilities
         return RewardScores(total=total, parts={"success": seen, "probability": probabilities})
 
 
-def _mark(tensors: Mapping[str, Tensor]) -> str:
-    """Return a fingerprint of weights and calibration."""
-    from hashlib import sha256
+def _reach(options: SuccessOptions, frames: int) -> int:
+    if options.mode == "last":
+        return min(1, frames)
+    return frames if options.mode == "any" else min(options.n, frames)
 
-    mark = sha256()
-    for name, values in sorted(tensors.items()):
-        mark.update(name.encode())
-        mark.update(values.detach().cpu().contiguous().numpy().tobytes())
-    return mark.hexdigest()[:16]
+
+def _place(checkpoint: str) -> Path:
+    place = Path(checkpoint) if checkpoint else newest_classifier_run()
+    if place is None:
+        raise MotionkitError(
+            "success-classifier has no classifier.",
+            why="--reward.checkpoint was not given, and ./runs holds no finished run of reward-train.",
+            fix=f"motionkit {COMMAND}, or --reward.checkpoint RUN",
+        )
+    return place

@@ -1,0 +1,87 @@
+"""What ``motionkit eval reward`` does: open, measure, print, and write a folder where one is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from motionkit.cli._stop import working
+from motionkit.cli.commands._eval_settings import RewardSettings
+from motionkit.encoders.success import SuccessClassifier, load_classifier, newest_classifier_run
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.reward import claim_reward, measure_classifier, refuse_one_class
+from motionkit.policies.device import resolve_device
+from motionkit.report import write_reward_evaluation
+from motionkit.trainers.reward_train.api import Source, held_out, open_places, run_of
+
+_FEW_CORES = 4
+
+
+def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Mapping[str, Any]:
+    """Measure a classifier; returns the ``--json`` document with its tables."""
+    if settings.out is not None:
+        claim_reward(settings.out, overwrite=settings.overwrite)
+    device = resolve_device(settings.device)
+    if settings.threads or (device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES):
+        torch.set_num_threads(settings.threads or 1)
+    place = Path(model) if model else _newest()
+    classifier = load_classifier(place, device=device)
+    if settings.threshold is not None:
+        classifier.update(threshold=settings.threshold)
+    source, index, notes = _data(place, classifier, data)
+    episodes = source.episodes
+    refuse_one_class(episodes.labels[index])
+    with working("eval reward", len(index)) as step:
+        report = measure_classifier(classifier, episodes, index, seed=settings.seed, progress=step)
+    title = f"{place}: {report.heldout['n']:,} frames of {report.heldout['episodes']} episodes"
+    document = {
+        "model": str(place),
+        "architecture": classifier.card.architecture,
+        "cameras": classifier.card.seen(),
+        "data": list(source.places),
+        "notes": notes,
+        **report.document(),
+    }
+    closing = [*notes, report.sentence]
+    if settings.out is not None:
+        page = write_reward_evaluation(settings.out, document, report)
+        document["page"] = str(page)
+        closing.append(f"page: {page}")
+    return {**document, "table": report.tables(title), "closing": closing}
+
+
+def _newest() -> Path:
+    found = newest_classifier_run()
+    if found is None:
+        raise MotionkitError(
+            "there is no classifier to measure.",
+            why="RUN was not given, and ./runs holds no finished run of reward-train.",
+            fix="motionkit reward-train, or motionkit eval reward RUN",
+        )
+    return found
+
+
+def _data(
+    place: Path, classifier: SuccessClassifier, data: Sequence[str]
+) -> tuple[Source, NDArray[np.int64], list[str]]:
+    """Return what to measure on, which frames of it, and what the user should know."""
+    run = run_of(place)
+    if not data:
+        if run is None:
+            raise MotionkitError(
+                f"{place} is no run of reward-train, so it has no held-out episodes.",
+                fix=f"name the data: motionkit eval reward {place} DATA",
+            )
+        source, index = held_out(run, classifier.card.dataset)
+        return source, index, ["measured on the run's own held-out episodes"]
+    source = open_places(data)
+    if run is not None and source.episodes.fingerprint == classifier.card.dataset:
+        source, index = held_out(run, classifier.card.dataset)
+        return source, index, ["these are the data of the run: only its held-out episodes are measured"]
+    return source, np.arange(len(source.episodes)), list(source.episodes.notes)

@@ -1,0 +1,163 @@
+"""Checks that tell a classifier on which a policy can be trained from one on which it cannot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from motionkit.encoders.success import Card, Check, Status
+from motionkit.evaluation.reward._score import Scored
+from motionkit.metrics import ScoreCounts
+
+RESETS, SHUFFLED, MAJORITY, RANDOM, AUROC = (
+    "reset frames", "label shuffle", "majority baseline", "random frozen encoder", "held-out AUROC",
+)  # fmt: skip
+_AUROC_FAIL, _AUROC_WARN = 0.9, 0.95
+_JUMP, _QUANTILE = 1.5, 0.9
+_JUMP_FAIL, _JUMP_WARN = 0.5, 0.15
+_FEWEST = 5
+_SHUFFLES = 20
+_GAP_FAIL, _GAP_WARN = 0.05, 0.1
+_PRECISION, _ECE = 0.8, 0.1
+_EPISODES = 10
+
+
+def run_checks(scored: Scored, found: Mapping[str, float | int], card: Card, *, seed: int) -> tuple[Check, ...]:
+    """Return all checks.
+
+    Args:
+        scored: Held-out frames.
+        found: Their `figures`.
+        card: How the classifier was made.
+        seed: Of the shuffles.
+    """
+    return (
+        _auroc(found["auroc"]),
+        reset_frames(scored),
+        _shuffle(scored, found["auroc"], seed),
+        _majority(found),
+        _random_encoder(card),
+        _precision(found),
+        _calibration(found),
+        _enough(scored),
+    )
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """Return the checks in a sentence: the failed ones by name, else the warnings, else that all is well."""
+    failed = [check.name for check in checks if check.status == "fail"]
+    warned = [check.name for check in checks if check.status == "warn"]
+    if failed:
+        return f"not fit to train a policy on: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}."
+    if warned:
+        return f"all checks pass, {len(warned)} with a warning: {', '.join(warned)}."
+    return f"all {len(checks)} checks pass."
+
+
+def reset_frames(scored: Scored) -> Check:
+    """Find out whether the frames of label 1 belong to the next episode.
+
+    A recorder that stores what an environment returns after its automatic reset pairs the success of the old episode
+    with the first frame of the new one. Such a frame differs from the one before it far more than frames do that
+    follow each other. The value is the share of label-1 frames whose difference is above 1.5 times the 90th percentile
+    of the frames of label 0.
+    """
+    known = scored.jump.isfinite()
+    ones, zeros = scored.jump[known & (scored.labels > 0.5)], scored.jump[known & (scored.labels <= 0.5)]
+    meaning = "Frames of label 1 that jump from the frame before them, as the first frame of the next episode does."
+    limit = f"warn from {_JUMP_WARN:g}, fail from {_JUMP_FAIL:g}"
+    if len(ones) < _FEWEST or len(zeros) < _FEWEST:
+        return _unknown(RESETS, limit, meaning)
+    far = _JUMP * float(np.quantile(zeros.numpy(), _QUANTILE))
+    value = float((ones > far).double().mean())
+    return _check(RESETS, value, _from_above(value, _JUMP_WARN, _JUMP_FAIL), limit, meaning)
+
+
+def shuffled_auroc(scored: Scored, *, seed: int) -> float:
+    """Return the AUROC against labels of other episodes, the mean over shuffles.
+
+    The labels of an episode, in their order, are given to another one. What is left above 0.5 is what the time in the
+    episode alone tells.
+    """
+    names, lengths = scored.episode.unique_consecutive(return_counts=True)
+    ends = lengths.cumsum(0)
+    begins = ends - lengths
+    place = torch.repeat_interleave(torch.arange(len(names)), lengths)
+    within = torch.arange(len(scored)) - begins[place]
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for _ in range(_SHUFFLES):
+        other = torch.randperm(len(names), generator=generator)[place]
+        labels = scored.labels[begins[other] + torch.minimum(within, lengths[other] - 1)]
+        found.append(float(ScoreCounts.of(scored.probabilities, labels).auroc()))
+    values = [value for value in found if math.isfinite(value)]
+    return sum(values) / len(values) if values else math.nan
+
+
+def _auroc(value: float) -> Check:
+    status: Status = "ok" if value >= _AUROC_WARN else "warn" if value >= _AUROC_FAIL else "fail"
+    meaning = "Chance that a frame of success scores above another one, on episodes that were not trained on."
+    return _check(AUROC, value, status, f"warn below {_AUROC_WARN:g}, fail below {_AUROC_FAIL:g}", meaning)
+
+
+def _shuffle(scored: Scored, auroc: float, seed: int) -> Check:
+    other = shuffled_auroc(scored, seed=seed)
+    gap = auroc - other
+    meaning = (
+        f"AUROC above that on labels of other episodes ({other:.2f}): what the images tell beyond the time in the "
+        "episode."
+    )
+    status: Status = "ok" if gap >= _GAP_WARN else "warn" if gap >= _GAP_FAIL else "fail"
+    return _check(SHUFFLED, gap, status, f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}", meaning)
+
+
+def _majority(found: Mapping[str, float | int]) -> Check:
+    gain = found["accuracy"] - found["majority_accuracy"]
+    meaning = (
+        f"Accuracy ({found['accuracy']:.3f}) minus that of always saying the more frequent label "
+        f"({found['majority_accuracy']:.3f})."
+    )
+    return _check(MAJORITY, gain, "ok" if gain > 0 else "warn" if gain == 0 else "fail", "fail below 0", meaning)
+
+
+def _random_encoder(card: Card) -> Check:
+    bad = card.frozen and card.pretrained is None
+    meaning = "An encoder that is frozen at random weights sees too little; a frozen one needs a pretrained file."
+    return Check(name=RANDOM, status="fail" if bad else "ok", value=float(bad), limit="fail at 1", meaning=meaning)
+
+
+def _precision(found: Mapping[str, float | int]) -> Check:
+    value = float(found["precision"])
+    meaning = "Share of frames above the threshold that are successes; a policy seeks out the others."
+    status: Status = "ok" if value >= _PRECISION else "warn"
+    return _check("precision", value, status, f"warn below {_PRECISION:g}", meaning)
+
+
+def _calibration(found: Mapping[str, float | int]) -> Check:
+    value = float(found["ece"])
+    meaning = "Mean distance of probability and frequency; it matters for --reward.output continuous."
+    return _check("calibration", value, "ok" if value <= _ECE else "warn", f"warn above {_ECE:g}", meaning)
+
+
+def _enough(scored: Scored) -> Check:
+    many = len(scored.episode[scored.labels > 0.5].unique())
+    meaning = "Held-out episodes with a frame of success; with few of them every figure here is uncertain."
+    status: Status = "ok" if many >= _EPISODES else "warn"
+    return _check("episodes of success", float(many), status, f"warn below {_EPISODES}", meaning)
+
+
+def _check(name: str, value: float, status: Status, limit: str, meaning: str) -> Check:
+    if not math.isfinite(value):
+        return _unknown(name, limit, meaning)
+    return Check(name=name, status=status, value=round(value, 4), limit=limit, meaning=meaning)
+
+
+def _unknown(name: str, limit: str, meaning: str) -> Check:
+    return Check(name=name, status="warn", value=None, limit=limit, meaning=f"{meaning} Too few frames to say.")
+
+
+def _from_above(value: float, warn: float, fail: float) -> Status:
+    return "fail" if value >= fail else "warn" if value >= warn else "ok"

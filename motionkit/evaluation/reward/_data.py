@@ -1,0 +1,162 @@
+"""Episodes as the figures need them, and which of them train, choose and measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.errors import MotionkitError
+
+
+class Episode(Protocol):
+    """One episode of `Episodes`; see `motionkit.datasets.episodes.EpisodeRecord`."""
+
+    @property
+    def id(self) -> str:
+        """Unique in its set."""
+        ...
+
+    @property
+    def positive(self) -> bool:
+        """Whether it succeeds, by the rule of trajectories."""
+        ...
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of its start; None where not known."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Where it was collected."""
+        ...
+
+
+class Episodes(Protocol):
+    """A set of episodes; see `motionkit.datasets.episodes.Episodes`."""
+
+    @property
+    def cameras(self) -> Mapping[str, tuple[int, int]]:
+        """(height, width) by camera."""
+        ...
+
+    @property
+    def records(self) -> Sequence[Episode]:
+        """The episodes."""
+        ...
+
+    @property
+    def labels(self) -> NDArray[np.float32]:
+        """``[F]`` success of each frame's state."""
+        ...
+
+    @property
+    def episode(self) -> NDArray[np.int64]:
+        """``[F]`` place of each frame's episode in `records`."""
+        ...
+
+    @property
+    def step(self) -> NDArray[np.int64]:
+        """``[F]`` place of each frame in its episode."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the whole content."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` by camera."""
+        ...
+
+
+_FEWEST = 3
+"""Starts of a class from which it is divided; fewer without a success all go to training."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Identifiers of the episodes of each part; an episode, and all of one start, is in one part only.
+
+    Attributes:
+        train: Trained on.
+        val: Choose the best weights, the calibration and the threshold.
+        test: Measured on, once.
+    """
+
+    train: tuple[str, ...]
+    val: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @classmethod
+    def of(cls, episodes: Episodes, *, val: float, test: float, seed: int) -> Self:
+        """Draw the parts, each class for itself; episodes of one seed stay together.
+
+        Args:
+            episodes: All of them.
+            val: Share of episodes for `val`.
+            test: Share for `test`.
+            seed: Fixes the draw.
+
+        Raises:
+            MotionkitError: There are fewer than three starts with a frame of label 1, or too few with one of label 0.
+        """
+        ones, zeros = (_has(episodes, label) for label in (1, 0))
+        groups: dict[str, list[int]] = {}
+        for place, record in enumerate(episodes.records):
+            groups.setdefault(record.id if record.seed is None else f"{record.source}/{record.seed}", []).append(place)
+        parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+        for wanted in (True, False):
+            chosen = [group for group in groups.values() if bool(ones[group].any()) == wanted]
+            if wanted and len(chosen) < _FEWEST:
+                raise _too_few(len(chosen), 1)
+            order = np.random.default_rng([seed, int(wanted)]).permutation(len(chosen))
+            first = max(1, round(test * len(chosen))) if len(chosen) >= _FEWEST else 0
+            last = first + max(1, round(val * len(chosen))) if first else 0
+            for into, places in zip((2, 1, 0), (order[:first], order[first:last], order[last:]), strict=True):
+                parts[into].extend(place for group in places for place in chosen[group])
+        if not all(zeros[part].any() for part in parts):
+            raise _too_few(sum(bool(zeros[group].any()) for group in groups.values()), 0)
+        named = [tuple(episodes.records[place].id for place in sorted(part)) for part in parts]
+        return cls(*named)
+
+    def frames(self, episodes: Episodes, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the frames of some episodes, ascending."""
+        wanted = set(ids)
+        inside = np.array([record.id in wanted for record in episodes.records], dtype=bool)
+        return np.flatnonzero(inside[episodes.episode])
+
+
+def refuse_one_class(labels: NDArray[np.float32]) -> None:
+    """Raise a `MotionkitError` where all frames have one label; `labels` are ``[N]``."""
+    positives = int((labels > 0.5).sum())
+    if 0 < positives < len(labels):
+        return
+    label, other = (0, 1) if not positives else (1, 0)
+    raise MotionkitError(
+        f"all {len(labels):,} frames have label {label}.",
+        why="a classifier needs both: frames in which the task is fulfilled, and frames in which it is not.",
+        fix=f"collect episodes with frames of label {other}: motionkit reward-collect has --policy scripted and more "
+        "--max-positive-trajectories.",
+    )
+
+
+def _has(episodes: Episodes, label: int) -> NDArray[np.bool_]:
+    """Return which episodes have a frame of a label."""
+    found = np.zeros(len(episodes.records), dtype=bool)
+    found[episodes.episode[(episodes.labels > 0.5) == bool(label)]] = True
+    return found
+
+
+def _too_few(found: int, label: int) -> MotionkitError:
+    return MotionkitError(
+        f"only {found} {'start' if found == 1 else 'starts'} with a frame of label {label}.",
+        why="training, choosing a threshold and measuring need episodes of their own, three or more for each label.",
+        fix="collect more episodes: motionkit reward-collect",
+    )

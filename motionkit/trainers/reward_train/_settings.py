@@ -1,0 +1,179 @@
+"""Settings of `motionkit reward-train`. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+
+from motionkit.config import (
+    CheckpointSettings,
+    Cli,
+    EpochRunSettings,
+    Foreign,
+    Group,
+    OptimSettings,
+    Preset,
+    TrainerSettings,
+    split_commas,
+)
+from motionkit.trainers.reward_train._guide_config import translate, translate_sets
+
+Architecture = Literal["auto", "small", "resnet10"]
+
+
+class RewardDataSettings(Group):
+    """Where the frames come from."""
+
+    path: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
+        (), description="Run of reward-collect or folder of episodes, repeatable; default: the newest finished run."
+    )
+    positive_dir: Annotated[Path | None, Cli("--data.positive-dir")] = Field(
+        None, description="The guide's folder of .npy trajectories that succeed."
+    )
+    negative_dir: Annotated[Path | None, Cli("--data.negative-dir")] = Field(
+        None, description="The guide's folder of .npy trajectories that do not."
+    )
+    cameras: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data.cameras")] = Field(
+        (), description="Cameras to look through, comma-separated; default: all of the data."
+    )
+    image_size: tuple[int, ...] = Field(
+        (), max_length=3, description="Size that images must have, height and width; () takes that of the data."
+    )
+    val_share: float = Field(0.15, gt=0, lt=0.5, description="Share of episodes that choose weights and threshold.")
+    test_share: float = Field(0.15, gt=0, lt=0.5, description="Share of episodes that are measured on, once.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.positive_dir is None) != (self.negative_dir is None):
+            raise ValueError("--data.positive-dir and --data.negative-dir go together")
+        if self.path and self.positive_dir is not None:
+            raise ValueError("--data and --data.positive-dir are two sources; give one of them")
+        if self.image_size and (len(self.image_size) == 1 or min(self.image_size) < 1):
+            raise ValueError("image_size is height and width, or 3, height and width")
+        return self
+
+
+class RewardModelSettings(Group):
+    """The classifier."""
+
+    architecture: Annotated[Architecture, Cli("--model.architecture")] = Field(
+        "auto",
+        description="small: for one core of a CPU; resnet10: the guide's; auto: small without a pretrained file.",
+    )
+    pretrained: Annotated[Path | None, Cli("--model.pretrained")] = Field(
+        None, description="The guide's resnet10_pretrained.pt."
+    )
+    freeze: Annotated[Literal["auto", "always", "never"], Cli("--model.freeze")] = Field(
+        "auto", description="Leave the encoder as it is; auto: with a pretrained file. A random one is never frozen."
+    )
+    hidden: int = Field(256, ge=8, le=8192, description="Width of resnet10's layers and head.")
+    blocks: int = Field(8, ge=1, le=256, description="Spatial sums of each channel of resnet10.")
+
+    @property
+    def chosen(self) -> Literal["small", "resnet10"]:
+        """The architecture that is built."""
+        if self.architecture == "auto":
+            return "small" if self.pretrained is None else "resnet10"
+        return self.architecture
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder is left as it is."""
+        return self.pretrained is not None and self.freeze != "never"
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.chosen == "resnet10" else dict.fromkeys(("hidden", "blocks"), "the small network has none")
+
+    @model_validator(mode="after")
+    def _no_random_frozen(self) -> Self:
+        if self.architecture == "small" and self.pretrained is not None:
+            raise ValueError("a pretrained file is for resnet10; leave --model.architecture small out")
+        if self.freeze == "always" and self.pretrained is None:
+            raise ValueError(
+                "freeze is always, and there is no --model.pretrained FILE: a random encoder that is frozen sees too "
+                "little; give a file, or --model.freeze auto, which trains it"
+            )
+        return self
+
+
+class RewardBatchSettings(Group):
+    """Batches."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(128, ge=2, le=65_536, description="Frames of a batch.")
+    negatives: float = Field(
+        3.0, ge=0, le=1000, description="Frames of label 0 for each of label 1 in a batch; 0: as they come."
+    )
+    final_rate: float = Field(0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    val_every: int = Field(1, ge=0, description="Epochs between measurements on validation episodes; 0: at the end.")
+
+
+class AugmentSettings(Group):
+    """Changes of the training images; none where the encoder is frozen."""
+
+    shift: int = Field(2, ge=0, le=64, description="Most pixels that an image is moved by, each way.")
+    brightness: float = Field(0.1, ge=0, lt=1, description="Most that an image's brightness is changed by, as a share.")
+
+
+class ThresholdSettings(Group):
+    """The probability from which a frame is a success, chosen on validation episodes."""
+
+    rule: Literal["precision", "f"] = Field(
+        "precision", description="precision: the lowest threshold that reaches it; f: the highest F-measure."
+    )
+    precision: Annotated[float, Cli("--threshold.precision")] = Field(
+        0.95, gt=0, le=1, description="Precision to reach; where nothing does, the F-measure decides."
+    )
+    beta: float = Field(0.5, gt=0, le=100, description="Weight of recall in the F-measure.")
+
+
+class RewardRunSettings(EpochRunSettings):
+    """Where the run goes and how long it lasts."""
+
+    epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
+        0, ge=0, le=1_000_000, description="Passes over the training frames; 0: about 300 steps, 3 or more."
+    )
+
+
+STEPS, FEWEST_EPOCHS = 300, 3
+"""Steps that are made by default, and the fewest epochs."""
+
+
+class RewardTrainSettings(TrainerSettings):
+    """Settings of `motionkit reward-train`."""
+
+    run: RewardRunSettings = RewardRunSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings(every=200)
+    data: RewardDataSettings = RewardDataSettings()
+    model: RewardModelSettings = RewardModelSettings()
+    train: RewardBatchSettings = RewardBatchSettings()
+    augment: AugmentSettings = AugmentSettings()
+    threshold: ThresholdSettings = ThresholdSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=2e-3, weight_decay=1e-4, warmup_steps=20)
+
+    def epochs(self, per_epoch: int) -> int:
+        """Return the number of epochs, given the steps in one."""
+        return self.run.epochs or max(FEWEST_EPOCHS, round(STEPS / per_epoch))
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return a lower learning rate for ResNet10; see `Settings.preset_of`."""
+        model = given.get("model")
+        table = model if isinstance(model, Mapping) else {}
+        if table.get("architecture") == "resnet10" or table.get("pretrained"):
+            values = {"optim.learning_rate": 3e-4}
+            return Preset("resnet10", values, "--learning-rate sets another")
+        return None
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``train_reward_model.yaml`` means; see `Settings.translate`."""
+        return translate(table, path, cls.model_fields)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_sets(sets)

@@ -1,0 +1,227 @@
+"""`motionkit reward-train`: the trainer."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from motionkit.encoders.success import (
+    ARTIFACT,
+    Card,
+    SuccessClassifier,
+    read_pretrained,
+    save_classifier,
+    start_from,
+)
+from motionkit.evaluation.reward import FILE, RewardReport, Split, measure_classifier, refuse_one_class, save_strips
+from motionkit.runs import Run, write_bytes_atomic
+from motionkit.tracking import finite
+from motionkit.trainers._best import Best
+from motionkit.trainers._device import autocast, describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._state import Parts, restore
+from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
+from motionkit.trainers.reward_train._frames import Images, Seen, all_logits, cache_features
+from motionkit.trainers.reward_train._open import (
+    RECORD,
+    cameras_of,
+    counts_of,
+    open_source,
+    write_record,
+)
+from motionkit.trainers.reward_train._settings import RewardTrainSettings
+from motionkit.trainers.reward_train._validate import Choice, choose, loss_of
+
+LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
+REPORT = "report.json"
+_FEW_CORES = 4
+_logger = logging.getLogger("motionkit.reward_train")
+
+
+class RewardTrain:
+    """Trains a success classifier; see `motionkit.trainers.base.Trainer`.
+
+    Episodes, not frames, are split: some train, some choose weights, calibration and threshold, and some are measured
+    on once, at the end. The best classifier becomes ``RUN/classifier``, the last one ``RUN/classifier-last``.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = (
+        "data", "model", "train", "augment", "threshold", "optim", "seed", "run.epochs", "run.num_steps",
+    )  # fmt: skip
+
+    def __init__(self, settings: RewardTrainSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Read the episodes and build the classifier.
+
+        Raises:
+            MotionkitError: There are no episodes or only of one class, a file cannot be read, or sizes do not fit.
+        """
+        settings = self.settings
+        self.device = set_up(settings)
+        if not settings.threads and self.device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES:
+            torch.set_num_threads(1)  # networks this small are slower with two threads on a shared machine
+        model, train = settings.model, settings.train
+        pretrained = None if model.pretrained is None else read_pretrained(model.pretrained)
+        self.source = source = open_source(settings.data, settings.run.resume)
+        self.episodes = episodes = source.episodes
+        refuse_one_class(episodes.labels)
+        self.split = split = Split.of(
+            episodes, val=settings.data.val_share, test=settings.data.test_share, seed=settings.seed
+        )
+        self.parts = {
+            name: split.frames(episodes, ids)
+            for name, ids in (("train", split.train), ("val", split.val), ("test", split.test))
+        }
+        torch.manual_seed(settings.seed)
+        card = Card(
+            architecture=model.chosen, cameras=cameras_of(episodes, settings.data), hidden=model.hidden,
+            blocks=model.blocks, environment=dict(episodes.environment), label_rule=episodes.label_rule,
+            dataset=episodes.fingerprint, frozen=model.frozen, pretrained=None if pretrained is None else pretrained[1],
+        )  # fmt: skip
+        self.classifier = SuccessClassifier.make(card)
+        if pretrained is not None:
+            start_from(self.classifier.network, pretrained[0])
+        self.classifier.to(self.device)
+        own, labels = self.parts["train"], episodes.labels
+        self.batches = FrameBatches(
+            own, labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
+        )  # fmt: skip
+        steps = settings.run.num_steps or settings.epochs(self.batches.per_epoch) * self.batches.per_epoch
+        self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        self.inputs = {"data.path": episodes.fingerprint}
+        self.notes = [note for note in (source.note, *counts_of(episodes), *episodes.notes) if note]
+        if pretrained is not None:
+            self.notes.append(f"encoder: {pretrained[1].name}, sha256 {pretrained[1].sha256}")
+        for note in self.notes:
+            _logger.info("%s", note)
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        network = self.classifier.network
+        frozen = sum(value.numel() for part in network.backbones() for value in part.parameters())
+        total = sum(value.numel() for value in network.parameters())
+        trained = total - frozen if self.settings.model.frozen else total
+        sizes = ", ".join(f"{len(frames):,} to {name}" for name, frames in self.parts.items())
+        return {
+            "model": f"{self.classifier.card.architecture}, {self.classifier.card.seen()}",
+            "parameters": f"{total:,}, {trained:,} of them trained",
+            "frames": sizes,
+            "episodes": f"{len(self.split.train)}, {len(self.split.val)}, {len(self.split.test)}",
+            "steps": f"{self.settings.run.num_steps}, {self.batches.per_epoch} an epoch",
+            "device": describe_device(self.device),
+            "notes": list(self.notes),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, classifier = self.settings, self.classifier
+        write_record(run.artifact(RECORD), self.source, self.split)
+        total, every = settings.run.num_steps, settings.train.val_every
+        optim = settings.optim
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
+        frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
+        learner = Learner(classifier, optim, rate, frozen=frozen)
+        best = Best()
+        parts: Parts = {**learner.parts(), "best": best}
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        save_classifier(run.artifact(ARTIFACT), classifier, tensors=False)
+        seen = self._seen(run)
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            metrics = self._step(learner, seen, step)
+            epoch, place = divmod(step, self.batches.per_epoch)
+            if step == total or (every and not place and epoch % every == 0):
+                metrics |= self._validate(seen, best, step).figures
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        save_classifier(run.artifact(LAST), classifier)
+        classifier.load_tensors(best.tensors)
+        choice = self._choose(seen)
+        if not choice.reached:
+            _logger.warning(
+                "no threshold reaches a precision of %g on the validation episodes; the best F-measure chose %.3f, "
+                "with a precision of %.3f",
+                settings.threshold.precision, choice.threshold, choice.figures["classifier/precision"],
+            )  # fmt: skip
+        report = measure_classifier(classifier, self.episodes, self.parts["test"], seed=settings.seed)
+        classifier.update(checks=report.checks, heldout=dict(report.heldout), step=best.step)
+        save_classifier(run.artifact(ARTIFACT), classifier)
+        shutil.rmtree(run.directory / CACHE, ignore_errors=True)
+        return self._finish(run, report, best.step)
+
+    def _seen(self, run: Run) -> Seen:
+        network = self.classifier.network
+        if self.settings.model.frozen:
+            _logger.info(
+                "the encoder is frozen: its features of %s frames are computed once", f"{len(self.episodes):,}"
+            )
+            return cache_features(run.artifact(CACHE), network.eval(), self.episodes, self.device)
+        augment = self.settings.augment
+        changes = Augmentation(augment.shift, augment.brightness, self.settings.seed)
+        return Images(network, self.episodes, changes, self.device)
+
+    def _labels(self, index: NDArray[np.int64]) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(self.episodes.labels[index]))
+
+    def _step(self, learner: Learner, seen: Seen, step: int) -> dict[str, float]:
+        learner.zero_grad()
+        self.classifier.network.train()
+        index = self.batches(step)
+        with autocast(self.device, self.settings.precision):
+            logits = seen.logits(index, step=step)
+        loss = loss_of(logits, self._labels(index).to(self.device))
+        loss.backward()
+        moved = learner.descend(step - 1)
+        return {"loss/total": float(loss.detach()), **moved, "data/epoch": step / self.batches.per_epoch}
+
+    def _choose(self, seen: Seen) -> Choice:
+        self.classifier.network.eval()
+        index = self.parts["val"]
+        return choose(all_logits(seen, index), self._labels(index), self.settings.threshold)
+
+    def _validate(self, seen: Seen, best: Best, step: int) -> Choice:
+        """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""
+        choice = self._choose(seen)
+        calibration = choice.calibration
+        self.classifier.update(
+            threshold=choice.threshold, temperature=calibration.temperature, bias=calibration.bias, step=step
+        )
+        if best.offer(choice.figures["classifier/average_precision"], step, self.classifier.tensors()):
+            _logger.info("step %d: average precision %.4f, the best so far", step, best.value)
+        return choice
+
+    def _finish(self, run: Run, report: RewardReport, step: int) -> dict[str, object]:
+        folder = run.artifact(FIGURES)
+        folder.mkdir(exist_ok=True)
+        document = {name: finite(value) for name, value in report.document().items()}
+        write_bytes_atomic(folder / REPORT, (json.dumps(document, allow_nan=False) + "\n").encode())
+        save_strips(folder / FILE, report.strips)
+        _logger.info("%s", report.sentence)
+        title = f"{report.heldout['n']:,} frames of {report.heldout['episodes']} held-out episodes"
+        return {
+            "heldout": dict(report.heldout),
+            "ci95": dict(report.ci95),
+            "checks": [check.model_dump() for check in report.checks],
+            "data": {"sources": counts_of(self.episodes), "notes": list(self.episodes.notes)},
+            "table": report.tables(title),
+            "verdict": report.sentence,
+            "best_step": step,
+        }

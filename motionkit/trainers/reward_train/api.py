@@ -1,0 +1,54 @@
+"""What others use of the classifier's trainer beside its command: the episodes of a run. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.reward import Split
+from motionkit.trainers.reward_train._open import RECORD, Source, read_record, reopen
+
+__all__ = ["Source", "held_out", "open_places", "run_of"]
+
+
+def run_of(place: Path) -> Path | None:
+    """Return the run of reward-train that a run folder, its classifier or one of its checkpoints belongs to."""
+    for folder in (place, *list(place.absolute().parents)[:3]):
+        if (folder / RECORD).is_file():
+            return folder
+    return None
+
+
+def open_places(places: Sequence[str]) -> Source:
+    """Open runs of reward-collect or folders of episodes.
+
+    Raises:
+        MotionkitError: One is missing or cannot be read.
+    """
+    return reopen(tuple(places), trajectories=False)
+
+
+def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
+    """Return the data of a run, and the frames of the episodes that it was measured on.
+
+    Args:
+        run: The run.
+        fingerprint: That of the data then.
+
+    Raises:
+        MotionkitError: They are not there any more, or have changed.
+    """
+    record = read_record(run)
+    source = reopen(record["places"], trajectories=record["trajectories"])
+    if source.episodes.fingerprint != fingerprint:
+        raise MotionkitError(
+            f"{source.places[0]} has changed since {run} was trained on it.",
+            why="which of its episodes were held out then is not known any more.",
+            fix=f"measure on all of it, trained on or not: copy it, then motionkit eval reward {run} COPY",
+        )
+    split = Split(*(tuple(record["split"][part]) for part in ("train", "val", "test")))
+    return source, split.frames(source.episodes, split.test)
