@@ -21,6 +21,13 @@ class Group(BaseModel):
         """
         return {}
 
+    def code(self) -> Mapping[str, str]:
+        """Return the options of a plugin whose values make code run, each with the reason.
+
+        They count only where they were typed: on the command line or in a ``MOTIONKIT_*`` variable, never in a file.
+        """
+        return {}
+
     @field_validator("*")
     @classmethod
     def _not_huge(cls, value: Any) -> Any:

@@ -305,6 +305,7 @@ class Draft(Generic[S]):
                     for option in chosen.options.idle():
                         default = type(chosen.options).model_fields[option].default
                         self._look_idle(chosen.options, option, f"{prefix}.{option}", default)
+                    self._refuse_code(chosen.options, prefix)
 
     def _look_idle(self, group: Group, option: str, key: str, default: Any) -> None:
         why, value = group.idle().get(option), getattr(group, option)
@@ -313,6 +314,17 @@ class Draft(Generic[S]):
             self._problems.append(Problem(key, f"has no effect: {why}", origin, repr(value)))
         elif why and origin != "default":
             self.picks.notes.append(f"{key} has no effect: {why}")
+
+    def _refuse_code(self, group: Group, prefix: str) -> None:
+        """Refuse values that make code run and come from a file: data execute nothing."""
+        for option, why in group.code().items():
+            origin = self._origins.get(f"{prefix}.{option}", "default")
+            if origin != "command line" and not origin.startswith("environment "):
+                value = getattr(group, option)
+                flag = f"--{prefix}.{option.replace('_', '-')} {value}"
+                fix = f"if you trust it, add to the command: {flag}"
+                said = f"counts only where it is typed: {why}"
+                self._problems.append(Problem(f"{prefix}.{option}", said, origin, repr(value), fix))
 
     def _lay(
         self,

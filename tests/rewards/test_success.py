@@ -82,8 +82,11 @@ def test_what_cannot_be_used_is_refused(saved, tmp_path, monkeypatch):
         SuccessReward(SuccessOptions(checkpoint="nowhere"))
     two = Card(architecture="small", cameras={"a": SIZE, "b": SIZE})
     save_classifier(tmp_path / "two", SuccessClassifier.make(two))
+    several = SuccessReward(SuccessOptions(checkpoint="two"))
     with pytest.raises(MotionkitError, match="2 cameras"):
-        SuccessReward(SuccessOptions(checkpoint="two"))
+        several.score(FrameBatch(torch.zeros(1, 2, *SIZE, 3, dtype=torch.uint8), torch.tensor([2])), prompts(1))
+    frames = {name: torch.zeros(3, *SIZE, 3, dtype=torch.uint8) for name in "ab"}
+    assert several.score_cameras(frames).parts["success"].shape == (3,)
     with pytest.raises(ValueError, match="k 6 is more than n 5"):
         SuccessOptions(mode="k-of-n", k=6)
 

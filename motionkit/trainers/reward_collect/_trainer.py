@@ -147,7 +147,7 @@ class RewardCollect:
                 save_actor(run.artifact(ACTOR), self.actor, tensors=False)
 
             def step_fn(step: int) -> Mapping[str, float]:
-                self.collector.source = f"{self.settings.policy}, rollout {step}"
+                self.collector.source = self.settings.policy
                 metrics = {**self.learner.update(), **self.scorer.take_means()}
                 finished = self.env.take_finished()
                 kept = {f"episodes/{name}": float(one["trajectories"]) for name, one in self.collector.counts.items()}

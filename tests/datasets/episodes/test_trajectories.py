@@ -1,0 +1,165 @@
+"""The guide's .npy trajectories: read as they are, without executing anything, and written back."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motionkit.datasets.episodes import (
+    Collector,
+    export_trajectories,
+    import_trajectories,
+    open_episodes,
+    open_trajectories,
+)
+from motionkit.errors import MotionkitError
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = np.empty((), dtype=object)
+    table[()] = content
+    np.save(path, table, allow_pickle=True)
+
+
+def trajectory(seed: int, labels: list[float], *, scale: float = 1.0, size: int = 6) -> dict[str, Any]:
+    frames = np.random.default_rng(seed).integers(0, 256, (len(labels), 3, size, size)).astype(np.float32)
+    return {"images": {"base_camera": frames / 255 * scale}, "labels": np.array(labels, np.float32)}
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> Path:
+    for number in range(3):
+        write(tmp_path / "positive" / f"{number:06d}.npy", trajectory(number, [0, 0, 1, 1]))
+        write(tmp_path / "negative" / f"{number:06d}.npy", trajectory(10 + number, [0, 0, 0]))
+    return tmp_path
+
+
+def opened(folder: Path, **how: Any) -> Any:
+    return open_trajectories(folder / "positive", folder / "negative", **how)
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_pictures_are_the_same_whatever_their_range(tmp_path: Path, scale: float) -> None:
+    """One version of the original code writes 0 to 255, another 0 to 1."""
+    for number in range(2):
+        write(tmp_path / "positive" / f"{number:06d}.npy", trajectory(number, [0, 1], scale=scale))
+        # Nearly black: alone it would look like 0 to 1 in either range.
+        dark = {"images": {"base_camera": np.full((2, 3, 6, 6), scale / 255, np.float32)}, "labels": np.zeros(2)}
+        write(tmp_path / "negative" / f"{number:06d}.npy", dark)
+    found = opened(tmp_path)
+    pictures = found.read(np.arange(len(found)))["base_camera"]
+    wanted = np.random.default_rng(0).integers(0, 256, (2, 3, 6, 6)).transpose(0, 2, 3, 1)
+    assert np.array_equal(pictures[:2], wanted)
+    assert (pictures[4:] == 1).all()
+    assert any("0 to 255" in note for note in found.notes) is (scale == 255.0)
+
+
+def test_labels_and_classes(guide: Path) -> None:
+    found = opened(guide)
+    assert found.labels.tolist() == [0, 0, 1, 1] * 3 + [0, 0, 0] * 3
+    assert found.counts()["positive"] == {"trajectories": 3, "frames": 12, "success_frames": 6}
+    assert found.notes == ()
+    assert opened(guide).fingerprint == found.fingerprint  # from the cache
+
+
+def test_a_changed_file_is_read_again(guide: Path) -> None:
+    before = opened(guide).fingerprint
+    write(guide / "positive" / "000000.npy", trajectory(99, [0, 1, 1, 1]))
+    assert opened(guide).fingerprint != before
+
+
+def test_a_file_in_the_wrong_folder_is_said(guide: Path) -> None:
+    write(guide / "negative" / "000009.npy", trajectory(9, [0, 1]))
+    found = opened(guide)
+    assert "1 files in the negative folder" in found.notes[0]
+    assert found.counts()["positive"]["trajectories"] == 4
+
+
+def test_labels_on_last_frames_alone_are_suspicious(tmp_path: Path) -> None:
+    for number in range(2):
+        write(tmp_path / "positive" / f"{number:06d}.npy", trajectory(number, [0, 0, 1]))
+        write(tmp_path / "negative" / f"{number:06d}.npy", trajectory(9 + number, [0, 0, 0]))
+    assert any("automatic resets" in note for note in opened(tmp_path).notes)
+
+
+def test_there_and_back(guide: Path, tmp_path: Path) -> None:
+    import_trajectories(guide / "positive", guide / "negative", tmp_path / "ours")
+    ours = open_episodes(tmp_path / "ours")
+    assert export_trajectories(ours, tmp_path / "theirs") == 6
+    again = opened(tmp_path / "theirs")
+    assert np.array_equal(again.labels, ours.labels)
+    every = np.arange(len(ours))
+    assert np.array_equal(again.read(every)["base_camera"], ours.read(every)["base_camera"])
+    content = np.load(tmp_path / "theirs" / "positive" / "000000.npy", allow_pickle=True).item()
+    assert content["images"]["base_camera"].dtype == np.float32
+    assert content["images"]["base_camera"].shape == (4, 3, 6, 6)
+    assert content["images"]["base_camera"].max() <= 1
+    with pytest.raises(MotionkitError, match="not empty"):
+        import_trajectories(guide / "positive", guide / "negative", tmp_path / "ours")
+    with pytest.raises(MotionkitError, match="not empty"):
+        export_trajectories(ours, tmp_path / "theirs")
+
+
+class _Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+def test_nothing_in_a_file_executes(guide: Path, tmp_path: Path) -> None:
+    write(guide / "positive" / "000001.npy", {"images": {"base_camera": _Evil(tmp_path / "ran")}, "labels": [0, 1]})
+    with pytest.raises(MotionkitError):
+        opened(guide)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1, 2, 3],
+        {"images": {}, "labels": np.zeros(2)},
+        {"images": {"base_camera": np.zeros((2, 6, 6, 3))}, "labels": np.zeros(2)},
+        {"images": {"base_camera": np.zeros((2, 3, 6, 6))}, "labels": np.zeros(3)},
+        {"images": {"base_camera": np.full((2, 3, 6, 6), np.nan)}, "labels": np.zeros(2)},
+        {"images": {"base_camera": np.full((2, 3, 6, 6), -1.0)}, "labels": np.zeros(2)},
+        {"images": {"base_camera": np.zeros((2, 3, 7, 6))}, "labels": np.zeros(2)},
+        {"images": {"other": np.zeros((2, 3, 6, 6))}, "labels": np.zeros(2)},
+    ],
+)
+def test_what_is_no_trajectory_is_refused(guide: Path, content: Any) -> None:
+    write(guide / "negative" / "000002.npy", content)
+    with pytest.raises(MotionkitError, match="000002"):
+        opened(guide)
+
+
+def test_damaged_files_are_refused(guide: Path) -> None:
+    path = guide / "negative" / "000002.npy"
+    data = path.read_bytes()
+    for cut in (0, 5, 60, 200, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(MotionkitError):
+            opened(guide)
+    path.write_bytes(pickle.dumps(data))
+    with pytest.raises(MotionkitError):
+        opened(guide)
+
+
+def test_missing_folders_and_cameras(guide: Path, tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="is no folder"):
+        open_trajectories(tmp_path / "nothing", guide / "negative")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MotionkitError, match=r"no \.npy"):
+        open_trajectories(guide / "positive", tmp_path / "empty")
+    with pytest.raises(MotionkitError, match="no camera wrist"):
+        opened(guide, cameras=["wrist"])
+    with Collector(tmp_path / "one", cameras={"a": (4, 4)}) as collector:
+        collector.add({"a": np.zeros((4, 4, 3), np.uint8)}, True, True)
+    assert len(open_episodes(tmp_path / "one")) == 1
