@@ -1,0 +1,25 @@
+"""Episodes that cameras saw, with the success of each frame: what `reward-collect` writes and `reward-train` reads.
+
+Needs numpy, no torch. docs/episodes.md describes the files.
+"""
+
+from motionkit.datasets.episodes._collector import Collector, Quota
+from motionkit.datasets.episodes._read import Episodes, open_episodes
+from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, EpisodeRecord, Manifest
+from motionkit.datasets.episodes._split import split_episodes
+from motionkit.datasets.episodes._trajectories import export_trajectories, import_trajectories, open_trajectories
+
+__all__ = [
+    "ARTIFACT",
+    "LABEL_RULE",
+    "Collector",
+    "EpisodeRecord",
+    "Episodes",
+    "Manifest",
+    "Quota",
+    "export_trajectories",
+    "import_trajectories",
+    "open_episodes",
+    "open_trajectories",
+    "split_episodes",
+]

@@ -1,0 +1,203 @@
+"""Reading folders of episodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest
+from motionkit.datasets.episodes._shards import ShardReader, Size, whole_frames
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+
+_FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
+
+
+class Episodes:
+    """Frames of episodes, one episode after the other.
+
+    Args:
+        manifest: What they share.
+        records: The episodes.
+        shards: Number of each episode's shard in `reader`.
+        reader: Gives the frames.
+        notes: What was left out, and why.
+
+    Attributes:
+        cameras: ``(height, width)`` in pixels by name.
+        records: The episodes.
+        environment: What they were collected from; empty where it is not known.
+        label_rule: When a frame is a success.
+        labels: ``[F]`` float32, 1 for a success.
+        episode: ``[F]`` int64, index into `records`.
+        step: ``[F]`` int64, frame within its episode; frame 0 shows the state after the first action.
+        notes: What was left out, and why.
+    """
+
+    def __init__(
+        self, manifest: Manifest, records: Sequence[EpisodeRecord], shards: Sequence[int], reader: ShardReader,
+        notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
+        self.cameras: Mapping[str, Size] = manifest.cameras
+        self.environment, self.label_rule = manifest.environment, manifest.label_rule
+        self._shards, self._reader = np.array(shards, np.int64), reader
+        counts = np.array([record.frames for record in records], np.int64)
+        self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)
+        starts = np.concatenate([[0], counts.cumsum()[:-1]]) if len(counts) else np.zeros(0, np.int64)
+        self.step: NDArray[np.int64] = np.arange(counts.sum()) - starts[self.episode]
+        text = "".join(record.labels for record in records).encode()
+        self.labels: NDArray[np.float32] = (np.frombuffer(text, np.uint8) == ord("1")).astype(np.float32)
+        self._offsets = np.array([record.offset for record in records], np.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def read(self, index: NDArray[np.int64]) -> dict[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` uint8 RGB of each camera.
+
+        Args:
+            index: ``[M]`` numbers of frames, in any order.
+        """
+        episode = self.episode[index]
+        shard, row = self._shards[episode], self._offsets[episode] + self.step[index]
+        return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
+
+    def chosen(self, numbers: Sequence[int]) -> Episodes:
+        """Return some of the episodes, by their numbers in `records`."""
+        records = [self.records[number] for number in numbers]
+        return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of labels and frames of all episodes."""
+        mark = sha256()
+        for record in self.records:
+            mark.update(record.labels.encode())
+            mark.update("".join(record.sha256[name] for name in sorted(record.sha256)).encode())
+        return mark.hexdigest()
+
+    def verify(self) -> list[str]:
+        """Read every frame and compare with its hash; returns a sentence for each episode that differs."""
+        wrong = []
+        for number, record in enumerate(self.records):
+            frames = self.read(np.flatnonzero(self.episode == number))
+            for camera, mark in record.sha256.items():
+                if camera in frames and sha256(frames[camera].tobytes()).hexdigest() != mark:
+                    wrong.append(f"episode {record.id} ({record.mark}): its frames of {camera} are not those written.")
+        return wrong
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return episodes, frames and frames with success of each class: ``{"positive": {...}, "negative": {...}}``."""
+        positive = np.array([record.positive for record in self.records], np.bool_)
+        found = {}
+        for name, own in (("positive", positive), ("negative", ~positive)):
+            frames = own[self.episode] if len(self.records) else np.zeros(0, np.bool_)
+            success = int(self.labels[frames].sum())
+            found[name] = {"trajectories": int(own.sum()), "frames": int(frames.sum()), "success_frames": success}
+        return found
+
+
+def open_episodes(*places: Path) -> Episodes:
+    """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
+
+    Args:
+        places: Folders or runs.
+
+    Raises:
+        MotionkitError: One is no such folder, holds none, or their cameras differ.
+    """
+    opened = [_open(_folder(Path(place).expanduser())) for place in places]
+    manifest = opened[0][1]
+    for folder, other, *_ in opened[1:]:
+        if other.cameras != manifest.cameras:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} have different cameras.",
+                why=f"{dict(other.cameras)} and {dict(manifest.cameras)}.",
+            )
+    folders: list[Path] = []
+    names: list[str] = []
+    shards: list[int] = []
+    records: list[EpisodeRecord] = []
+    notes: list[str] = []
+    for folder, own, kept, said in opened:
+        here = {name: len(names) + number for number, name in enumerate(dict.fromkeys(one.shard for one in kept))}
+        folders += [folder] * len(here)
+        names += list(here)
+        shards += [here[record.shard] for record in kept]
+        records += kept
+        notes += said
+        if own.environment != manifest.environment:
+            notes.append(f"{folder} is of another environment than {opened[0][0]}, or of other options.")
+    if not records:
+        raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=_FIX)
+    return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``manifest.json``.
+
+    Raises:
+        MotionkitError: It is missing, or no manifest.
+    """
+    content = read_json(folder / MANIFEST, dict, fix=_FIX)
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        raise MotionkitError(f"{folder / MANIFEST} is damaged.", why=f"{where}: {first['msg']}.") from error
+
+
+def read_records(path: Path) -> tuple[list[EpisodeRecord], int, list[str]]:
+    """Read the lines of an episodes file.
+
+    Returns:
+        The episodes; the bytes up to the end of the last whole line, behind which a killed writer may have left a
+        part of one; a sentence for each line that is not readable.
+    """
+    records, notes, end = [], [], 0
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        try:
+            records.append(EpisodeRecord.model_validate(json.loads(line)))
+        except (ValueError, RecursionError):
+            notes.append(f"line {number} of {path.name} is not readable, its episode is left out.")
+    return records, end, notes
+
+
+def _folder(place: Path) -> Path:
+    for folder in (place, place / ARTIFACT):
+        if (folder / MANIFEST).is_file():
+            return folder
+    what = "holds no episodes" if place.exists() else "does not exist"
+    raise MotionkitError(f"{place} {what}.", fix=_FIX)
+
+
+def _open(folder: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
+    manifest = read_manifest(folder)
+    parts = [read_records(path) for path in sorted(folder.glob("episodes-[0-9][0-9].jsonl"))]
+    notes = list(chain.from_iterable(part[2] for part in parts))
+    there: dict[str, int] = {}
+    kept = []
+    for record in chain.from_iterable(part[0] for part in parts):
+        if record.sha256.keys() != manifest.cameras.keys():
+            notes.append(f"episode {record.id} ({record.mark}) has other cameras than the folder, it is left out.")
+            continue
+        if record.shard not in there:
+            there[record.shard] = whole_frames(folder, record.shard, manifest.cameras)
+        if record.offset + record.frames > there[record.shard]:
+            notes.append(f"episode {record.id} ({record.mark}) is cut off in {record.shard}, it is left out.")
+            continue
+        kept.append(record)
+    return folder, manifest, kept, notes
