@@ -16,7 +16,7 @@ from motionkit._version import __version__
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.reward import FILE, RewardReport, Strip, load_strips, write_reward_folder
-from motionkit.page import Curve, curves, definitions, figure, grid, histogram, html_page, note, table
+from motionkit.page import Curve, curves, definitions, figure, grid, histogram, html_page, note, table, tiles
 from motionkit.report._source import Source
 from motionkit.runs import disk_errors, write_bytes_atomic
 
@@ -59,7 +59,7 @@ def reward_sections(report: Mapping[str, Any], strips: Sequence[Strip], tables: 
         for one in tables
     )
     return (
-        f"<h2>Held-out episodes</h2>{shown}"
+        f"<h2>Held-out episodes</h2>{_tiles(report.get('heldout'))}{shown}"
         + _checks(report.get("checks"))
         + _charts(report.get("curves"), report.get("heldout"))
         + film_strips(strips)
@@ -126,6 +126,13 @@ def png(image: NDArray[np.uint8]) -> str:
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
+def _tiles(found: object) -> str:
+    names = {"auroc": "AUROC", "precision": "precision", "recall": "recall", "threshold": "threshold"}
+    values = found if isinstance(found, Mapping) else {}
+    shown = {key: values.get(key) for key in names}
+    return tiles((names[key], f"{value:.3f}") for key, value in shown.items() if isinstance(value, (int, float)))
+
+
 def _checks(found: object) -> str:
     rows, tones = [], []
     for one in found if isinstance(found, list) else []:
@@ -177,7 +184,7 @@ def _charts(found: object, heldout: object) -> str:
         ),
         *(
             figure(
-                histogram(0.0, 1 / len(scores[name]), scores[name], label="probability", unit="", of="frames",
+                histogram(0.0, 1 / len(scores[name]), scores[name], label="probability", unit="of success", of="frames",
                           marks={"threshold": threshold}),
                 words, title=title,
             )

@@ -25,7 +25,7 @@ Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
 GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
           "004-sa2va-rl.md")  # fmt: skip
-NOT_BUILT = {"reward-collect", "ppo", "reward-train", "sa2va-rl"}
+NOT_BUILT = {"reward-collect", "ppo", "sa2va-rl"}
 TMR = "./model/GRPO/tmr_weights"
 MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
 
@@ -96,6 +96,7 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             "eval text-to-motion",
             "train-mpl",
             "pretrain mpl-encoder",
+            "reward-train",
             "tune",
             "tune-bayes",
         )
@@ -104,10 +105,13 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
 
 
 def _place_files(words: list[str]) -> None:
-    """Make the settings file and the run that a command of guide 003 names."""
+    """Make the settings file and the run that a command of guides 002 and 003 names."""
     pairs = dict(pairwise(words))
     if name := pairs.get("--config"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".yaml"):
+            Path(name).write_text("reward: {num_epochs: 100, global_batch_size: 32}")
+            return
         Path(name).write_text('{"epochs": 30, "batch": 8, "out": "./models/a"} // the guide\'s')
     if name := pairs.get("--resume"):
         run = Path(name)
@@ -378,7 +382,8 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
     if flag in ("--num-steps", "--learning-rate"):
-        trainers = "grpo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, train-mpl"
+        trainers = "grpo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, "
+            trainers += "reward-train, train-mpl"
         assert f"  why  {trainers} have it.\n" in done.stderr
 
 
@@ -417,3 +422,44 @@ def test_the_pages_old_commands_are_the_guides(root: Path, shared: Path) -> None
     old = [words for words in lines_of((root / PAGE).read_text(encoding="utf-8")) if words[1] == "-m"]
     assert len(old) == 5
     assert all(words in lines for words in old)
+
+
+SCRIPT = ("bash", "examples/embodiment/train_reward_model.sh", "train_reward_model")
+CONFIG = "--config examples/embodiment/config/train_reward_model.yaml"
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (SCRIPT, CONFIG),
+        (("python", "examples/embodiment/main_reward.py", "--config-path", "configs/", "--config-name", "mine"),
+         "--config configs/mine.yaml"),
+        ((*SCRIPT, "reward.gpu_id=1", "reward.global_batch_size=64", "reward.num_epochs=50", "reward.save_interval=500"),
+         f"{CONFIG} --epochs 50 --batch-size 64 --set checkpoint.every=500 --device 1"),
+        (("reward-train", "reward.num_epochs=50"), "--epochs 50"),
+        (("reward-train", "--seed", "3", "reward.model.freeze_encoder=True",
+          "reward.model.pretrained_encoder_path=a.pt"), "--seed 3 --model.pretrained a.pt --model.freeze auto"),
+        (("reward-train", "reward.model.image_keys=[base_camera,hand]", "reward.save_dir=out/a/checkpoints"),
+         "--data.cameras base_camera,hand --out out/a"),
+        (("reward-train", "reward.model.image_size=[3,64,64]"), "--set data.image_size=[3,64,64]"),
+    ],
+)  # fmt: skip
+def test_commands_of_the_reward_guide(typed: tuple[str, ...], found: str, cli: Cli, dry: Dry) -> None:
+    words = fix_of(cli(*typed, "--json"))
+    words.remove("--json")
+    assert words[0] == "reward-train"
+    assert sorted(words[1:]) == sorted(found.split())
+    _place_files(words)
+    assert parses(dry, words) == "motionkit reward-train"
+
+
+def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
+    done = cli("reward-train", "reward.num_epochs=50", "reward.data.num_workers=4", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert error["fix"] == "motionkit reward-train --epochs 50 --json"
+    assert (
+        "left out: reward.data.num_workers=4: frames are read from files that are mapped into memory." in error["why"]
+    )
+    unknown = cli("reward-train", "reward.nothing=4")
+    assert unknown.exit_code == 2
+    assert "reward.nothing=4" in unknown.stderr
