@@ -2,10 +2,11 @@
 
 from motionkit.config._choose import installed, owners_of, typed_flags
 from motionkit.config._foreign import Foreign, renamed
+from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
 from motionkit.config._interpolate import interpolate
 from motionkit.config._problems import Problem, SettingsError, suggest
-from motionkit.config._resolve import Draft, Given, Preset, Resolved, Settings, choose_one, read_layers, resolve
+from motionkit.config._resolve import Draft, Preset, Resolved, Settings, choose_one, resolve
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,

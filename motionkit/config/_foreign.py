@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from motionkit.config._group import Group
 from motionkit.config._sources import Layer
 
 
@@ -14,14 +15,15 @@ from motionkit.config._sources import Layer
 class Foreign:
     """Another tool's settings, while they are given the names that they have here.
 
-    `Settings.translate` returns one. Values are validated later, as those of any file.
+    `Translated.translate` returns one. Values are validated later, as those of any file.
 
     Attributes:
         path: The file.
         values: By dotted key here.
         sources: By dotted key here, the key in the file.
         notes: What the user should know, a paragraph each.
-        taken: Keys that were read or knowingly left out, where others stay as they are; see `Settings.translate_sets`.
+        taken: Keys that were read or left out on purpose, where others stay as they are; see
+            `Translated.translate_sets`.
     """
 
     path: Path
@@ -55,6 +57,41 @@ class Foreign:
             if (source := self.sources.get(".".join(path[:end]))) is not None:
                 return f"{self.path}: {source}"
         return str(self.path)
+
+
+class Translated(Group):
+    """A group that may know the settings of other tools."""
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what a settings file means that was written for another tool.
+
+        Args:
+            table: What the file holds.
+            path: The file.
+
+        Returns:
+            Its values by their names here; None for a file of motionkit's own.
+
+        Raises:
+            MotionkitError: The file has a setting that cannot be kept, or one that is unknown.
+        """
+        return None
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+        """Return what those of the ``--set key=value`` mean that are another tool's dotted names.
+
+        Args:
+            sets: Text by dotted key, as typed.
+
+        Returns:
+            Their values by their names here, with the keys that are done with in `Foreign.taken`; None for none.
+
+        Raises:
+            MotionkitError: One of them is unknown, or cannot be kept.
+        """
+        return None
 
 
 def renamed(pairs: Mapping[str, str]) -> str:

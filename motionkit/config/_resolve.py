@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -15,11 +15,12 @@ from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, 
 from motionkit import plugins
 from motionkit.config._choose import choose, owners_of, split_choice
 from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
-from motionkit.config._foreign import Foreign
+from motionkit.config._foreign import Translated
+from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Group
 from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
 from motionkit.config._slots import Chosen, slots_of
-from motionkit.config._sources import Layer, nested, read_environment, read_file
+from motionkit.config._sources import Layer, nested
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
 from motionkit.errors import MotionkitError
 
@@ -41,7 +42,7 @@ class Preset:
     note: str
 
 
-class Settings(Group):
+class Settings(Translated):
     """Settings of a command: a group whose fields may be slots, see `slot`.
 
     In Python a slot takes a `Chosen`, a name (``"tmr-dense"``, ``"physics=0.1"``), or a table as it stands in a file.
@@ -71,37 +72,6 @@ class Settings(Group):
 
         Raises:
             MotionkitError: A preset was asked for that cannot be used here.
-        """
-        return None
-
-    @classmethod
-    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what a settings file means that was written for another tool.
-
-        Args:
-            table: What the file holds.
-            path: The file.
-
-        Returns:
-            Its values by their names here; None for a file of motionkit's own.
-
-        Raises:
-            MotionkitError: The file has a setting that cannot be kept, or one that is unknown.
-        """
-        return None
-
-    @classmethod
-    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
-        """Return what those of the ``--set key=value`` mean that are another tool's dotted names.
-
-        Args:
-            sets: Text by dotted key, as typed.
-
-        Returns:
-            Their values by their names here, with the keys that are done with in `Foreign.taken`; None for none.
-
-        Raises:
-            MotionkitError: One of them is unknown, or cannot be kept.
         """
         return None
 
@@ -140,57 +110,6 @@ class Resolved(Generic[S]):
     def rows(self) -> list[tuple[str, Any, str]]:
         """Return key, value and origin of every setting, in the order of declaration."""
         return [(key, value, self.origins.get(key, "default")) for key, value in _flat(self.snapshot(), self.origins)]
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the command line gave.
-
-    Attributes:
-        flags: Path of a key to its value (text, or a list of texts for a flag that repeats).
-        sets: ``key=value`` strings of ``--set``.
-        files: Files of ``--config``, lowest first.
-    """
-
-    flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
-    sets: Sequence[str] = ()
-    files: Sequence[Path] = ()
-
-
-def read_layers(model: type[Group], given: Given) -> list[Layer]:
-    """Return files, variables, ``--set`` and flags as layers, lowest first; each is read once.
-
-    Raises:
-        MotionkitError: A file cannot be read, or ``--set`` is not key=value.
-    """
-    files = [_read(model, path) for path in given.files]
-    sets: dict[tuple[str, ...], str] = {}
-    for text in given.sets:
-        key, separator, value = text.partition("=")
-        if not separator or not key.strip():
-            raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
-        sets[tuple(key.strip().split("."))] = value
-    foreign = _translated(model, sets)
-    typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
-    return [*files, read_environment(model), *foreign, *typed]
-
-
-def _translated(model: type[Group], sets: dict[tuple[str, ...], str]) -> list[Layer]:
-    """Take another tool's names out of `sets` and return their layer; an empty list where there are none."""
-    if not sets or not issubclass(model, Settings):
-        return []
-    found = model.translate_sets({".".join(path): value for path, value in sets.items()})
-    if found is None:
-        return []
-    for key in found.taken:
-        sets.pop(tuple(key.split(".")), None)
-    return [found.layer(from_file=False)]
-
-
-def _read(model: type[Group], path: Path) -> Layer:
-    layer = read_file(path)
-    foreign = model.translate(layer.table, path) if issubclass(model, Settings) else None
-    return layer if foreign is None else foreign.layer()
 
 
 class Draft(Generic[S]):

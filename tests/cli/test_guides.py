@@ -382,8 +382,10 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
     if flag in ("--num-steps", "--learning-rate"):
-        trainers = "grpo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, "
-            trainers += "reward-train, train-mpl"
+        trainers = (
+            "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, reward-collect, "
+        )
+        trainers += "reward-train, train-mpl"
         assert f"  why  {trainers} have it.\n" in done.stderr
 
 
@@ -434,7 +436,8 @@ CONFIG = "--config examples/embodiment/config/train_reward_model.yaml"
         (SCRIPT, CONFIG),
         (("python", "examples/embodiment/main_reward.py", "--config-path", "configs/", "--config-name", "mine"),
          "--config configs/mine.yaml"),
-        ((*SCRIPT, "reward.gpu_id=1", "reward.global_batch_size=64", "reward.num_epochs=50", "reward.save_interval=500"),
+        ((*SCRIPT, "reward.gpu_id=1", "reward.global_batch_size=64", "reward.num_epochs=50",
+          "reward.save_interval=500"),
          f"{CONFIG} --epochs 50 --batch-size 64 --set checkpoint.every=500 --device 1"),
         (("reward-train", "reward.num_epochs=50"), "--epochs 50"),
         (("reward-train", "--seed", "3", "reward.model.freeze_encoder=True",

@@ -46,7 +46,9 @@ class Quota:
         limits = (
             (self.positive, self.positive_frames) if positive else (self.negative, self.negative_frames)
         )  # fmt: skip
-        return any(limit is not None and have >= limit for limit, have in zip(limits, (trajectories, frames), strict=True))
+        return any(
+            limit is not None and have >= limit for limit, have in zip(limits, (trajectories, frames), strict=True)
+        )
 
 
 class Collector:
@@ -95,7 +97,8 @@ class Collector:
             self._lock.acquire()
         except Timeout as error:
             raise MotionkitError(
-                f"{self.folder} is being written to by another process.", fix="wait for it, or give another writer number."
+                f"{self.folder} is being written to by another process.",
+                fix="wait for it, or give another writer number.",
             ) from error
         try:
             self._claim(manifest)

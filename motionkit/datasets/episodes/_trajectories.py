@@ -5,7 +5,6 @@ A file is ``{"images": {camera: float [T, C, H, W]}, "labels": float [T]}``, in 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -104,7 +103,7 @@ def _files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
     found: list[tuple[bool, Path]] = []
     for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
         if not folder.is_dir():
-            raise MotionkitError(f"{folder} is no folder.", fix="give the folders that hold 000000.npy, 000001.npy, ...")
+            raise MotionkitError(f"{folder} is no folder.", fix="give the folders that hold 000000.npy, ...")
         own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
         if not own:
             raise MotionkitError(f"{folder} holds no .npy file.", fix="give the folders that hold 000000.npy, ...")
@@ -143,7 +142,7 @@ def _convert(files: Sequence[tuple[bool, Path]], out: Path, cameras: Sequence[st
         notes.append(f"pictures hold values up to {highest:g}, not the guide's 0 to 1: they are read as 0 to 255.")
     for folder, count in odd.items():
         if count:
-            notes.append(f"{count} files in the {folder} folder belong to the other class by their labels; labels count.")
+            notes.append(f"{count} files in the {folder} folder are of the other class by their labels; labels count.")
     if positives and only_last == positives:
         notes.append(
             "all episodes with a success end with it, and their last frame alone is labelled: if they were collected "
@@ -159,7 +158,7 @@ def _trajectories(files: Sequence[tuple[bool, Path]]) -> Iterator[_Trajectory]:
 def _read(path: Path) -> _Trajectory:
     from motionkit.weights import read_array
 
-    content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * os.path.getsize(path))))
+    content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * path.stat().st_size)))
     images = content.get("images") if isinstance(content, Mapping) else None
     labels = np.asarray(content.get("labels")) if isinstance(content, Mapping) else np.zeros(0)
     fix = "a trajectory holds {'images': {camera: [T, C, H, W]}, 'labels': [T]}."
