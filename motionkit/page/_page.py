@@ -118,6 +118,7 @@ motionkit-player{height:580px;margin:0 0 6px}
 details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5px;margin-bottom:8px}
 .strip{display:flex;flex-wrap:wrap;gap:6px;margin:0 0 10px}.strip figure{padding:4px}
 .strip img{image-rendering:pixelated;display:block}.strip .wrong{border:2px solid var(--bad)}
+.strip .right{border:2px solid var(--good)}
 dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
 dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
 @media(max-width:900px){.g2,.g3{grid-template-columns:repeat(2,minmax(0,1fr))}}

@@ -36,7 +36,7 @@ _CHARTS = (
     _Chart(
         "Reward",
         {"train": "reward/mean", "held out": "heldout/reward/mean"},
-        "In training: other prompts at every step. Held out: the same prompts and noise at every point.",
+        "In training: other inputs at every step. Held out: the same inputs and noise at every point.",
     ),
     _Chart(
         "Gain since the start",
@@ -101,6 +101,14 @@ _CHARTS = (
         "Classifier on validation episodes",
         {"AUROC": "classifier/auroc", "average precision": "classifier/average_precision"},
         "The weights with the highest average precision are kept.",
+    ),
+    _Chart(
+        "Success",
+        {"true": "success/true", "predicted": "success/predicted", "watched starts": "success/watched"},
+        "Share of the newest episodes, true by the environment and predicted by the reward. Where the lines part, the "
+        "policy pleases the reward without the task.",
+        zero=True,
+        steps=True,
     ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),

@@ -67,6 +67,9 @@ def _kind(columns: Sequence[str]) -> str:
 
 
 def _measured_on(source: Source) -> str:
+    said = source.info.summary.get("measured_on")
+    if isinstance(said, str):
+        return said
     n = max(row.n for row in source.results)
     samples = _at(source.info.config, "heldout", "samples")
     if not any(row.ci95 for row in source.results):

@@ -8,10 +8,12 @@ from motionkit._version import __version__
 from motionkit.page import hover_script, html_page
 from motionkit.report import _facts as facts
 from motionkit.report._charts import charts
+from motionkit.report._collected import collected
 from motionkit.report._motions import motions
 from motionkit.report._predictor import predictor
 from motionkit.report._reward import reward
 from motionkit.report._source import read_source
+from motionkit.report._success import success
 from motionkit.runs import next_commands
 
 MADE_BY = "report"
@@ -35,6 +37,8 @@ def run_page(folder: Path) -> str:
             facts.result_tables(source),
             predictor(source),
             reward(source),
+            collected(source),
+            success(source),
             motions(source),
             charts(source.lines),
             facts.alarms(source),

@@ -197,16 +197,31 @@ def _charts(found: object, heldout: object) -> str:
     return f"<h2>Curves on held-out episodes</h2>{grid(shown)}"
 
 
+def frame(address: str, width: int, words: str, *, wrong: bool = False, good: bool = False) -> str:
+    """Return a frame of a film strip.
+
+    Args:
+        address: The image.
+        width: Its pixels; small ones are enlarged.
+        words: Caption.
+        wrong: Whether it is marked as an error.
+        good: Whether it is marked as a success.
+    """
+    kind = ' class="wrong"' if wrong else ' class="right"' if good else ""
+    return (
+        f'<figure{kind}><img src="{address}" width="{max(_SHOWN, width)}" alt="{escape(words)}">'
+        f"<figcaption>{escape(words)}</figcaption></figure>"
+    )
+
+
 def _strip(strip: Strip) -> str:
-    cells = []
-    side = max(_SHOWN, strip.frames.shape[2])
-    for place, (image, said, label) in enumerate(zip(strip.frames, strip.before, strip.labels, strict=True)):
-        kind = ' class="wrong"' if place == strip.at else ""
-        words = f"{'success' if label > 0.5 else 'no success'}, {said:.2f}"
-        cells.append(
-            f'<figure{kind}><img src="{png(image)}" width="{side}" alt="{escape(words)}">'
-            f"<figcaption>{escape(words)}</figcaption></figure>"
+    cells = [
+        frame(
+            png(image), strip.frames.shape[2], f"{'success' if label > 0.5 else 'no success'}, {said:.2f}",
+            wrong=place == strip.at,
         )
+        for place, (image, said, label) in enumerate(zip(strip.frames, strip.before, strip.labels, strict=True))
+    ]  # fmt: skip
     head = f"{strip.episode}, step {strip.step}, camera {strip.camera}: {strip.probability:.3f}"
     return f'<p class="cap">{escape(head)}</p><div class="strip">{"".join(cells)}</div>'
 

@@ -9,7 +9,15 @@ from motionkit.runs._resume import resume_line
 
 _EXAMPLE = "a person walks | a person waves"
 _PREDICTOR = "train-mpl"
-_CLASSIFIER = "reward-train"
+_AFTER: dict[str, tuple[tuple[str, ...], ...]] = {
+    "reward-collect": (("reward-train", "--data", "{run}"), ("report", "{run}")),
+    "reward-train": (
+        ("ppo", "--reward", "success-classifier", "--reward.checkpoint", "{run}"),
+        ("eval", "reward", "{run}"),
+        ("report", "{run}"),
+    ),
+    "ppo": (("reward-collect", "--policy", "{run}"), ("report", "{run}")),
+}
 
 
 def next_commands(info: RunInfo) -> list[str]:
@@ -25,12 +33,8 @@ def next_commands(info: RunInfo) -> list[str]:
             lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
     if (info.directory / "encoder").is_dir() and info.status == "done":
         lines.append(shlex.join(["motionkit", "train-mpl", "--encoder", folder, *_same_clips(info)]))
-    if info.command == _CLASSIFIER and info.status == "done":
-        words = (
-            ["ppo", "--reward", "success-classifier", "--reward.checkpoint", folder], ["eval", "reward", folder],
-            ["report", folder],
-        )  # fmt: skip
-        return [shlex.join(["motionkit", *each]) for each in words]
+    if info.status == "done" and (after := _AFTER.get(info.command)):
+        return [shlex.join(["motionkit", *(word.format(run=folder) for word in line)]) for line in after]
     resume = resume_line(info.command, info.directory)
     if info.status != "done":
         return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]

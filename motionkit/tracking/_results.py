@@ -19,6 +19,8 @@ _ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
 _LABELS = {
     "loss": "held-out loss",
+    "success/true": "true success",
+    "success/predicted": "predicted success",
     "retrieval/t2m/r3_32": "R@3 of 32",
     "retrieval/t2m/r3": "R@3 of all",
     "encoder/skill": "skill over the baselines",

@@ -13,6 +13,8 @@ from motionkit.config import TrainerSettings
 from motionkit.policies.device import resolve_device
 from motionkit.trainers._matmul import matmul_in_use, set_up_matmul
 
+_FEW_CORES = 4
+
 
 def describe_device(device: torch.device) -> str:
     """Return a device in words: ``cuda:0 (NVIDIA H200)``, ``cpu (8 threads)``, ``cpu (8 threads, oneDNN)``."""
@@ -29,17 +31,24 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def set_up(settings: TrainerSettings) -> torch.device:
+def set_up(settings: TrainerSettings, *, small: bool = False) -> torch.device:
     """Apply the shared settings `threads`, `seed`, `device` and `cpu_matmul`; call it first in `Trainer.prepare`.
 
     Numbers of a run on the CPU depend on the number of threads in the last bit, so it is fixed when given.
 
+    Args:
+        settings: The trainer's.
+        small: The networks are so small that on few cores a second thread costs more than it brings: many times as much
+            where another process computes as well. One thread is the default then.
+
     Raises:
         MotionkitError: The device is not on this machine, or `cpu_matmul` has no use; see `set_up_matmul`.
     """
+    device = resolve_device(settings.device)
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    device = resolve_device(settings.device)
+    elif small and device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES:
+        torch.set_num_threads(1)
     set_up_matmul(settings, device)
     if device.type == "cuda":
         # cuBLAS needs it for bit-repeatable products; it is read when the first handle is made.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +104,3 @@ def make(count: int = 60, seed: int = 0, *, length: int = 20, bug: bool = False,
         images,
         fingerprint=f"made-{count}-{seed}-{bug}",
     )
-
-
-def shuffled(episodes: MadeEpisodes, seed: int = 0) -> MadeEpisodes:
-    """Return the same frames with labels of other frames."""
-    order = np.random.default_rng(seed).permutation(len(episodes))
-    return replace(episodes, labels=episodes.labels[order], fingerprint=f"{episodes.fingerprint}-shuffled")

@@ -1,26 +1,11 @@
-"""What a run of `motionkit ppo` comes to, in a table and a sentence."""
+"""What a run of `motionkit ppo` comes to, in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from motionkit.trainers.ppo._alarm import SuccessAlarm
-
-
-def success_table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return the table of rates before and after."""
-    count = rows[0][1]["n"]
-    lines = [
-        [name, f"{one['before']:.1%}", f"{one['after']:.1%}", " to ".join(f"{end:.1%}" for end in one["after_ci95"])]
-        for name, one in rows
-    ]
-    return {
-        "title": f"Episodes with success, {count} deterministic episodes from starts not used in training",
-        "columns": ["", "before", "after", "95 % interval"],
-        "rows": lines,
-        "numbers": [1, 2],
-    }
 
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:

@@ -55,7 +55,7 @@ class RewardCollect:
             MotionkitError: The environment has no camera, or the policy is missing or does not fit.
         """
         settings = self.settings
-        self.device = set_up(settings)
+        self.device = set_up(settings, small=True)
         episodes = settings.episodes
         self.environment = open_environment(
             settings.env, episodes.num_envs, workers=episodes.workers, backend=episodes.backend

@@ -130,6 +130,15 @@ class ThresholdSettings(Group):
     beta: float = Field(0.5, gt=0, le=100, description="Weight of recall in the F-measure.")
 
 
+class RewardControlSettings(Group):
+    """Negative control."""
+
+    shuffle: bool = Field(
+        False,
+        description="Nothing should be learned: shuffle the labels of the training and of the validation frames.",
+    )
+
+
 class RewardRunSettings(EpochRunSettings):
     """Where the run goes and how long it lasts."""
 
@@ -152,6 +161,7 @@ class RewardTrainSettings(TrainerSettings):
     train: RewardBatchSettings = RewardBatchSettings()
     augment: AugmentSettings = AugmentSettings()
     threshold: ThresholdSettings = ThresholdSettings()
+    control: RewardControlSettings = RewardControlSettings()
     optim: OptimSettings = OptimSettings(learning_rate=2e-3, weight_decay=1e-4, warmup_steps=20)
 
     def epochs(self, per_epoch: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 from collections.abc import Mapping
 from typing import ClassVar
@@ -44,7 +43,6 @@ from motionkit.trainers.reward_train._validate import Choice, choose, loss_of
 
 LAST, FIGURES, CACHE = "classifier-last", "figures", "features"
 REPORT = "report.json"
-_FEW_CORES = 4
 _logger = logging.getLogger("motionkit.reward_train")
 
 
@@ -59,7 +57,7 @@ class RewardTrain:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
-        "data", "model", "train", "augment", "threshold", "optim", "seed", "run.epochs", "run.num_steps",
+        "data", "model", "train", "augment", "threshold", "control", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
 
     def __init__(self, settings: RewardTrainSettings) -> None:
@@ -72,9 +70,7 @@ class RewardTrain:
             MotionkitError: There are no episodes or only of one class, a file cannot be read, or sizes do not fit.
         """
         settings = self.settings
-        self.device = set_up(settings)
-        if not settings.threads and self.device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES:
-            torch.set_num_threads(1)  # networks this small are slower with two threads on a shared machine
+        self.device = set_up(settings, small=True)
         model, train = settings.model, settings.train
         pretrained = None if model.pretrained is None else read_pretrained(model.pretrained)
         self.source = source = open_source(settings.data, settings.run.resume)
@@ -97,14 +93,21 @@ class RewardTrain:
         if pretrained is not None:
             start_from(self.classifier.network, pretrained[0])
         self.classifier.to(self.device)
-        own, labels = self.parts["train"], episodes.labels
+        self.labels = np.array(episodes.labels)
+        if settings.control.shuffle:  # those of test stay as they are: the report is to see what was learned
+            rng = np.random.default_rng(settings.seed)
+            for part in ("train", "val"):
+                self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
+        own = self.parts["train"]
         self.batches = FrameBatches(
-            own, labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
-        )  # fmt: skip
+            own, self.labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
+        )
         steps = settings.run.num_steps or settings.epochs(self.batches.per_epoch) * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = {"data.path": episodes.fingerprint}
         self.notes = [note for note in (source.note, *counts_of(episodes), *episodes.notes) if note]
+        if settings.control.shuffle:
+            self.notes.append("negative control: labels are shuffled, nothing should be learned")
         if pretrained is not None:
             self.notes.append(f"encoder: {pretrained[1].name}, sha256 {pretrained[1].sha256}")
         for note in self.notes:
@@ -179,7 +182,7 @@ class RewardTrain:
         return Images(network, self.episodes, changes, self.device)
 
     def _labels(self, index: NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(self.episodes.labels[index]))
+        return torch.from_numpy(self.labels[index])
 
     def _step(self, learner: Learner, seen: Seen, step: int) -> dict[str, float]:
         learner.zero_grad()

@@ -21,7 +21,7 @@ from motionkit.trainers.reward_train import _open as opening
 from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
 from motionkit.trainers.reward_train._trainer import RewardTrain
 from motionkit.trainers.reward_train.api import held_out, run_of
-from tests.made.episodes import make, shuffled
+from tests.made.episodes import make
 
 
 @pytest.fixture
@@ -32,7 +32,6 @@ def data(monkeypatch):
         "large": make(240),
         "bug": make(80, bug=True),
         "none": replace(make(10), labels=np.zeros(200, dtype=np.float32)),
-        "shuffled": shuffled(make(80)),
         "two": make(40, second=True),
     }
     monkeypatch.setattr(opening, "open_episodes", lambda *places: sets[Path(places[0]).name])
@@ -89,7 +88,7 @@ def test_data_of_a_recorder_that_looks_after_the_reset_fail_their_check(data, tm
 
 
 def test_control_shuffled_labels_teach_nothing(data, tmp_path):
-    document = train(tmp_path / "run", "data.path=shuffled", *SHORT[1:])
+    document = train(tmp_path / "run", "control.shuffle=true", *SHORT)
     assert 0.3 < document["heldout"]["auroc"] < 0.7
     assert "held-out AUROC" in document["verdict"]
 
