@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -49,6 +50,11 @@ class RewardCollectSettings(TrainerSettings):
         "ppo",
         min_length=1,
         description="ppo, which learns on the environment's reward meanwhile and is kept; random, scripted, or a run.",
+    )
+    import_from: Annotated[tuple[Path, Path] | None, Cli("--import", values=2)] = Field(
+        None,
+        description="Read the guide's folders of .npy trajectories instead: of successes, and of others. Nothing in "
+        "them is executed.",
     )
     quota: QuotaSettings = QuotaSettings()
     licence: str = Field("", description="Licence of the pictures, noted beside them.")
