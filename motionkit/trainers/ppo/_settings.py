@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Chosen, Cli, Group, RunSettings, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot, slots
 from motionkit.policies.actor import ActorSettings
+from motionkit.trainers._embodied import TrainStage
+from motionkit.trainers.ppo._guide import NAMES
 
 STEPS = {"mlp": 16, "pixels": 30}
 """Updates by default: about 32,000 and 61,000 environment steps."""
@@ -103,3 +106,14 @@ class PpoSettings(TrainerSettings):
     optim: PpoOptimSettings = PpoOptimSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
+    stage: TrainStage = TrainStage()
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means as stage 3; see `Settings.translate`."""
+        return NAMES.translate(table, path, cls.model_fields)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return NAMES.translate_sets(sets, cls.model_fields)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, RunSettings, TrainerSettings, slot
+from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
+from motionkit.trainers._embodied import CollectStage
 from motionkit.trainers.ppo import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
+from motionkit.trainers.reward_collect._guide import NAMES
 
 POLICIES = ("ppo", "random", "scripted")
 
@@ -62,3 +65,14 @@ class RewardCollectSettings(TrainerSettings):
     actor: CollectActorSettings = CollectActorSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+    stage: CollectStage = CollectStage()
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means as stage 1; see `Settings.translate`."""
+        return NAMES.translate(table, path, cls.model_fields)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return NAMES.translate_sets(sets, cls.model_fields)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from motionkit.trainers._guide import CLUSTER, HYDRA
+
 KEYS: Mapping[str, str] = {
     "reward.global_batch_size": "train.batch_size",
     "reward.micro_batch_size": "train.batch_size",
@@ -28,17 +30,15 @@ KEYS: Mapping[str, str] = {
 }
 """Key of the guide, key here."""
 
-_HYDRA = "Hydra's own, and Hydra is not used here"
-_CLUSTER = "one process trains, without Ray"
 _SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
 _STAGES = "of stages 1 and 3; reward-collect and ppo read it"
 
 LEFT_OUT: Mapping[str, str] = {
-    "defaults": _HYDRA,
-    "hydra": _HYDRA,
-    "cluster": _CLUSTER,
-    "reward.group_name": _CLUSTER,
-    "reward.training_backend": _CLUSTER,
+    "defaults": HYDRA,
+    "hydra": HYDRA,
+    "cluster": CLUSTER,
+    "reward.group_name": CLUSTER,
+    "reward.training_backend": CLUSTER,
     "runner.output_dir": "it is part of reward.save_dir",
     "runner.experiment_name": "it is part of reward.save_dir",
     "runner.task_type": "reward-train trains on images",
@@ -60,12 +60,3 @@ LEFT_OUT: Mapping[str, str] = {
 
 ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 """First parts of the guide's names; none of them is a group here."""
-
-
-def reason_left_out(key: str) -> str:
-    """Return why a dotted key does nothing here; empty when it is no such key."""
-    parts = key.split(".")
-    for end in range(len(parts), 0, -1):
-        if reason := LEFT_OUT.get(".".join(parts[:end])):
-            return reason
-    return ""

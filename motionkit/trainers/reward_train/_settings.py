@@ -19,7 +19,7 @@ from motionkit.config import (
     TrainerSettings,
     split_commas,
 )
-from motionkit.trainers.reward_train._guide_config import translate, translate_sets
+from motionkit.trainers.reward_train._guide_config import NAMES
 
 Architecture = Literal["auto", "small", "resnet10"]
 
@@ -181,9 +181,9 @@ class RewardTrainSettings(TrainerSettings):
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
         """Return what the guide's ``train_reward_model.yaml`` means; see `Settings.translate`."""
-        return translate(table, path, cls.model_fields)
+        return NAMES.translate(table, path, cls.model_fields)
 
     @classmethod
     def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return translate_sets(sets)
+        return NAMES.translate_sets(sets, cls.model_fields)
