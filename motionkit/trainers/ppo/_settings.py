@@ -13,15 +13,15 @@ from motionkit.policies.actor import ActorSettings
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
-STEPS = {"mlp": 16, "pixels": 30}
-"""Updates by default: about 32,000 and 61,000 environment steps."""
+STEPS = {"mlp": 16, "pixels": 40}
+"""Updates by default: about 33,000 and 82,000 environment steps."""
 
 
 class PpoRunSettings(RunSettings):
     """Where the run goes and how long it lasts."""
 
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 30 for pixels."
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
     )
 
 
