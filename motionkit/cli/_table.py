@@ -52,7 +52,9 @@ ROWS = (
 TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
     "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
+    "reward-collect": "Collect camera images of episodes with and without success.",
     "reward-train": "Train a success classifier on collected episodes.",
+    "ppo": "Train a policy on a learned reward, or on the environment's own.",
     "pretrain": "Train a model from data.",
     "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",
