@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
-from motionkit.trainers._embodied import CollectStage
 from motionkit.trainers.ppo import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
-from motionkit.trainers.reward_collect._guide import NAMES
+from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
+from motionkit.trainers.ppo._guide_keys import is_foreign
 
 POLICIES = ("ppo", "random", "scripted")
 
@@ -65,14 +65,18 @@ class RewardCollectSettings(TrainerSettings):
     actor: CollectActorSettings = CollectActorSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
-    stage: CollectStage = CollectStage()
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
-        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means as stage 1; see `Settings.translate`."""
-        return NAMES.translate(table, path, cls.model_fields)
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, "reward-collect")
 
     @classmethod
-    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return NAMES.translate_sets(sets, cls.model_fields)
+        return translate_words(sets, "reward-collect")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motionkit.trainers._guide import CLUSTER, HYDRA
+from motionkit.trainers._guide_yaml import reason_in
 
 KEYS: Mapping[str, str] = {
     "reward.global_batch_size": "train.batch_size",
@@ -60,3 +60,8 @@ LEFT_OUT: Mapping[str, str] = {
 
 ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 """First parts of the guide's names; none of them is a group here."""
+
+
+def reason_left_out(key: str) -> str:
+    """Return why a dotted key does nothing here; empty when it is no such key."""
+    return reason_in(LEFT_OUT, key)
