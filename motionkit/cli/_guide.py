@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-_DOTTED = re.compile(r"[a-z_]+(\.[a-z_0-9]+)+(=|$)")
+_DOTTED = re.compile(r"[a-z_]+(\.[a-z_]+)+(=|$)")
 
 
 @dataclass(frozen=True)
@@ -124,4 +124,4 @@ def as_markdown(headings: tuple[str, str, str, str] = ("guide", "motionkit", "ke
         guide = ", ".join(f"`{name}`" for name in row.guide)
         flag, key = row.flag.replace("|", "\\|"), f"`{row.key}`" if row.key else ""
         lines.append(f"| {guide} | `{flag}` | {key} | {row.note} |")
-    return "\n".join(dict.fromkeys(lines)) + "\n"  # two commands may have the same row
+    return "\n".join(lines) + "\n"

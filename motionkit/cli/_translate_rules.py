@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 
 from motionkit import plugins
 from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
-from motionkit.config import Foreign, leaves
+from motionkit.config import leaves
 from motionkit.errors import MotionkitError
 from motionkit.plugins import either
 from motionkit.trainers._guide_yaml import reason_in
@@ -28,7 +26,6 @@ _EVALUATOR = "text_mot_match/model/finest.tar"
 _CONFIGS = "examples/embodiment/config"
 """Where the scripts of the reward-model guide look for their settings."""
 
-_COLLECT, _USE, _DATA = "reward.collect_data", "reward.use_reward_model", "reward.data_collection"
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
 _TARGETS = "attn,ffn,text"
 """What the guides adapt by LoRA."""
@@ -249,12 +246,22 @@ def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
 
 
 def _stage(draft: Draft) -> None:
-    """Keep what the command reads; ``null`` is its 0."""
+    """Choose the command by the guide's switches, and keep what it reads; ``null`` is its 0."""
+    use, collect = (draft.old.get(name, "").lower() == "true" for name in SWITCHES)
+    if use and collect:
+        raise MotionkitError(
+            "use_reward_model and collect_data are both true; nothing was started.",
+            why="one run either collects what the reward is trained on, or is rewarded by it.",
+            fix="leave one of them out.",
+        )
+    if use or collect:
+        draft.command = "reward-collect" if collect else "ppo"
     collects = draft.command == "reward-collect"
     keys, left_out = (COLLECT, COLLECT_LEFT_OUT) if collects else (PPO, PPO_LEFT_OUT)
     own = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in SWITCHES}
     _hydra(draft, left_out)
     draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in own.items()}
+    _listed(draft, "reward.reward_model.image_keys")
 
 
 def _classifier(draft: Draft) -> None:
@@ -264,67 +271,16 @@ def _classifier(draft: Draft) -> None:
     frozen = old.get("reward.model.freeze_encoder", "").lower()
     if frozen in ("true", "false"):
         old["reward.model.freeze_encoder"] = "auto" if frozen == "true" else "never"
-    for key in ("reward.model.image_keys", "reward.data.image_key"):
-        if key in old:
-            old[key] = ",".join(part.strip(" \"'") for part in old[key].strip("[]").split(","))
+    _listed(draft, "reward.model.image_keys", "reward.data.image_key")
     if place := old.get("reward.save_dir", ""):
         old["reward.save_dir"] = place.rstrip("/").removesuffix("/checkpoints")
 
 
-def _settings_file(draft: Draft) -> str:
-    """Name the settings file that Hydra found by itself; returns it, empty where there is none."""
-    old = draft.old
-    folder, name = old.pop("--config_path", "") or _CONFIGS, old.pop("--config_name", "")
-    if draft.whole and not name and draft.places:
-        name = draft.places.pop(0)
-    if not name:
-        return next((words[-1] for key, words in draft.flags if words[0] == "--config"), "")
-    file = f"{folder.rstrip('/')}/{name.removesuffix('.yaml')}.yaml"
-    draft.add("config", "--config", file)
-    return file
-
-
-def _stage(draft: Draft) -> None:
-    """Choose the command by the guide's two switches, and bring Hydra's values into the form they have here."""
-    old = draft.old
-    file = _settings_file(draft)
-    switches = {name: parsed(name, old.pop(name)) for name in (_COLLECT, _USE) if name in old}
-    collect, use = switches.get(_COLLECT), switches.get(_USE)
-    if collect is True and use is True:
-        raise MotionkitError(
-            "reward.collect_data and reward.use_reward_model are both true; nothing was started.",
-            why="one run either collects frames to train the reward model on, or is rewarded by it.",
-            fix="leave one of them out.",
-        )
-    if collect is True or use is True:
-        draft.command = "reward-collect" if collect else "ppo"
-    ours = draft.command == "ppo"
-    if ours and isinstance(use, bool):
-        draft.add("reward", "--reward", "success-classifier" if use else "env")
-    # A switch that the file may have on is switched off again; without a file it is off anyway.
-    other = (_COLLECT, "stage.collect_data") if ours else (_USE, "stage.use_reward_model")
-    if file and switches.get(other[0]) is False:
-        draft.add(other[1], "--set", f"{other[1]}=false")
-    names = STAGE_3 if ours else STAGE_1
-    for key in [key for key in old if not key.startswith("--")]:
-        here, text = key.replace("data.max_", f"{_DATA}.max_") if key.startswith("data.") else key, old[key]
-        value = parsed(here, text)
-        if why := names.reason(here):
-            draft.dropped.append(f"{key}={old.pop(key)}: {why}")
-        elif value is None and here.startswith(_DATA):
-            old[key] = "0"
-        elif value in (None, ""):
-            draft.dropped.append(f"{key}={old.pop(key)}: that is the default")
-        elif here in names.keys:
-            with suppress(ValueError):  # what cannot be kept is refused by the command
-                fitted = names.fit(here, value, Foreign(Path()))
-                old[key] = text if fitted == value else _as_text(fitted)
-            if key.endswith("image_keys"):
-                old[key] = ",".join(part.strip(" \"'") for part in text.strip("[]").split(","))
-
-
-def _as_text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+def _listed(draft: Draft, *names: str) -> None:
+    """Write Hydra's lists, ``[a,b]``, with commas alone."""
+    for name in names:
+        if name in draft.old:
+            draft.old[name] = ",".join(part.strip(" \"'") for part in draft.old[name].strip("[]").split(","))
 
 
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:

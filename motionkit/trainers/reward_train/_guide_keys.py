@@ -30,15 +30,17 @@ KEYS: Mapping[str, str] = {
 }
 """Key of the guide, key here."""
 
+_HYDRA = "Hydra's own, and Hydra is not used here"
+_CLUSTER = "one process trains, without Ray"
 _SCHEDULE = "the rate falls by a cosine here; optim.warmup_steps and train.final_rate shape it"
 _STAGES = "of stages 1 and 3; reward-collect and ppo read it"
 
 LEFT_OUT: Mapping[str, str] = {
-    "defaults": HYDRA,
-    "hydra": HYDRA,
-    "cluster": CLUSTER,
-    "reward.group_name": CLUSTER,
-    "reward.training_backend": CLUSTER,
+    "defaults": _HYDRA,
+    "hydra": _HYDRA,
+    "cluster": _CLUSTER,
+    "reward.group_name": _CLUSTER,
+    "reward.training_backend": _CLUSTER,
     "runner.output_dir": "it is part of reward.save_dir",
     "runner.experiment_name": "it is part of reward.save_dir",
     "runner.task_type": "reward-train trains on images",

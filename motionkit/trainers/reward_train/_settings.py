@@ -181,7 +181,7 @@ class RewardTrainSettings(TrainerSettings):
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
         """Return what the guide's ``train_reward_model.yaml`` means; see `Settings.translate`."""
-        return NAMES.translate(table, path, cls.model_fields)
+        return translate(table, path, cls.model_fields)
 
     @classmethod
     def is_foreign(cls, key: str) -> bool:
@@ -191,4 +191,4 @@ class RewardTrainSettings(TrainerSettings):
     @classmethod
     def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
-        return NAMES.translate_sets(sets, cls.model_fields)
+        return translate_sets(sets)
