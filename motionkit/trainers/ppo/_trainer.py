@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, ClassVar
 
@@ -114,6 +115,10 @@ class PpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
+        with closing(self.environment):
+            return self._train(run)
+
+    def _train(self, run: Run) -> Mapping[str, object]:
         settings = self.settings
         for note in self.notes:
             _logger.info("%s", note)
@@ -157,7 +162,6 @@ class PpoTrainer:
         kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
         write_films(run.artifact(FILMS), after)
-        self.environment.close()
         return self._finish(start.values, after, alarm, best.step)
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:

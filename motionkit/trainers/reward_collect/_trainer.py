@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -133,7 +134,7 @@ class RewardCollect:
         limits = [
             value or None for value in (quota.positive, quota.negative, quota.positive_frames, quota.negative_frames)
         ]
-        with Collector(
+        with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
             quota=Quota(*(limit or None for limit in limits)), licence=self.settings.licence,
         ) as self.collector:  # fmt: skip
@@ -159,7 +160,6 @@ class RewardCollect:
             if self.actor is not None and self.settings.policy == "ppo":
                 save_actor(run.artifact(ACTOR), self.actor)
             counts, left_out = self.collector.counts, self.collector.left_out
-        self.environment.close()
         return _finish(counts, left_out)
 
 
