@@ -143,12 +143,20 @@ def as_row(row: str, seed: int, found: Mapping[str, Any]) -> list[str]:
 
 
 def missed(row: str, found: Mapping[str, Any]) -> list[str]:
-    """Return what is not as it should be: a bad setup is marked before stage 3 and by the alarm, the good one not."""
+    """Return what is not as it should be.
+
+    A faulty setup is marked before stage 3 and by the alarm, the good one by neither. To end at success is no fault: it
+    leaves few frames of success, and may do or not; where it does not, something must say so.
+    """
     failed = any(check["status"] == "fail" for check in found["checks"])
-    fired = bool(found["alarm"]["fired"])
+    fired, learned = bool(found["alarm"]["fired"]), found["success"]["after"] >= 0.9
+    if row == "ends at success":
+        return [] if failed or fired or learned else ["the policy does not learn, and nothing says so"]
     if row == "good setup":
-        return [said for said, wrong in (("a check fails", failed), ("the alarm fires", fired)) if wrong]
-    return [said for said, good in (("no check fails", failed), ("the alarm is silent", fired)) if not good]
+        said = (("a check fails", failed), ("the alarm fires", fired), ("the policy does not learn", not learned))
+    else:
+        said = (("no check fails", not failed), ("the alarm is silent", not fired), ("the policy learns", learned))
+    return [words for words, wrong in said if wrong]
 
 
 def main() -> int:

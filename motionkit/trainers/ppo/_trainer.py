@@ -143,7 +143,7 @@ class PpoTrainer:
                 metrics |= {"success/predicted": predicted, "success/gap": predicted - true}
                 fired = alarm.fired_at
                 if alarm.check(step) and not fired:
-                    _logger.warning("%s", _parted(true, predicted))
+                    _logger.warning("%s", _parted(alarm))
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
@@ -213,9 +213,9 @@ def _kept(found: Episodes) -> dict[str, Any]:
     return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
 
 
-def _parted(true: float, predicted: float) -> str:
+def _parted(alarm: SuccessAlarm) -> str:
+    true, predicted = alarm.at
     return (
-        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: "
-        + ("the policy learns what pleases the reward, not the task." if predicted > true else "the reward misses it.")
-        + " Collect frames of this policy and train the classifier on them too."
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Collect frames of this "
+        "policy and train the classifier on them too."
     )
