@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, ClassVar
 
@@ -114,6 +115,10 @@ class PpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
+        with closing(self.environment):
+            return self._train(run)
+
+    def _train(self, run: Run) -> Mapping[str, object]:
         settings = self.settings
         for note in self.notes:
             _logger.info("%s", note)
@@ -138,7 +143,7 @@ class PpoTrainer:
                 metrics |= {"success/predicted": predicted, "success/gap": predicted - true}
                 fired = alarm.fired_at
                 if alarm.check(step) and not fired:
-                    _logger.warning("%s", _parted(true, predicted))
+                    _logger.warning("%s", _parted(alarm))
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
@@ -157,7 +162,6 @@ class PpoTrainer:
         kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
         write_films(run.artifact(FILMS), after)
-        self.environment.close()
         return self._finish(start.values, after, alarm, best.step)
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
@@ -209,9 +213,9 @@ def _kept(found: Episodes) -> dict[str, Any]:
     return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
 
 
-def _parted(true: float, predicted: float) -> str:
+def _parted(alarm: SuccessAlarm) -> str:
+    true, predicted = alarm.at
     return (
-        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: "
-        + ("the policy learns what pleases the reward, not the task." if predicted > true else "the reward misses it.")
-        + " Collect frames of this policy and train the classifier on them too."
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Collect frames of this "
+        "policy and train the classifier on them too."
     )
