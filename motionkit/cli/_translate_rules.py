@@ -9,7 +9,9 @@ from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
 from motionkit.config import leaves
 from motionkit.plugins import either
-from motionkit.trainers.reward_train._guide_keys import reason_left_out
+from motionkit.trainers._guide_yaml import reason_in
+from motionkit.trainers.ppo._guide_keys import COLLECT, COLLECT_LEFT_OUT, NULL, PPO, PPO_LEFT_OUT, SWITCHES
+from motionkit.trainers.reward_train._guide_keys import LEFT_OUT
 
 ROOTS = {"humanml": "dataset/HumanML3D", "kit": "dataset/KIT-ML"}
 """Where the guides expect the datasets."""
@@ -228,18 +230,33 @@ def _encoder(draft: Draft) -> None:
             draft.flags[place] = (key, ("--encoder", folder or "RUN"))
 
 
-def _classifier(draft: Draft) -> None:
-    """Name the settings file that Hydra found by itself, and bring Hydra's values into the form they have here."""
+def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
+    """Name the settings file that Hydra found by itself, and leave out what does nothing here."""
     old = draft.old
     folder, name = old.pop("--config_path", "") or _CONFIGS, old.pop("--config_name", "")
     if draft.whole and not name and draft.places:
         name = draft.places.pop(0)
     if name:
         draft.add("config", "--config", f"{folder.rstrip('/')}/{name.removesuffix('.yaml')}.yaml")
-    for key in [key for key in old if reason_left_out(key)]:
-        draft.dropped.append(f"{key}={old.pop(key)}: {reason_left_out(key)}")
+    for key in [key for key in old if reason_in(left_out, key)]:
+        draft.dropped.append(f"{key}={old.pop(key)}: {reason_in(left_out, key)}")
     for key in [key for key, value in old.items() if value.lower() in ("null", "none")]:
         draft.dropped.append(f"{key}={old.pop(key)}: that is the default")
+
+
+def _stage(draft: Draft) -> None:
+    """Keep what the command reads; ``null`` is its 0."""
+    collects = draft.command == "reward-collect"
+    keys, left_out = (COLLECT, COLLECT_LEFT_OUT) if collects else (PPO, PPO_LEFT_OUT)
+    own = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in SWITCHES}
+    _hydra(draft, left_out)
+    draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in own.items()}
+
+
+def _classifier(draft: Draft) -> None:
+    """Bring Hydra's values into the form they have here."""
+    old = draft.old
+    _hydra(draft, LEFT_OUT)
     frozen = old.get("reward.model.freeze_encoder", "").lower()
     if frozen in ("true", "false"):
         old["reward.model.freeze_encoder"] = "auto" if frozen == "true" else "never"
@@ -275,5 +292,7 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "eval text-to-motion": (_dataset, _evaluation),
     "train-mpl": (_encoder, _resumed),
     "reward-train": (_classifier,),
+    "reward-collect": (_stage,),
+    "ppo": (_stage,),
 }
 """The rules of each command; what they leave is translated by the table."""

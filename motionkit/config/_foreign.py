@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,14 @@ class Foreign:
         values: By dotted key here.
         sources: By dotted key here, the key in the file.
         notes: What the user should know, a paragraph each.
-        taken: Keys that were read or left out on purpose, where others stay as they are; see
-            `Translated.translate_sets`.
+        typed: Keys of the other tool that were typed, in place of those of the file.
     """
 
     path: Path
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
+    typed: Collection[str] = ()
 
     def put(self, key: str, value: Any, source: str) -> None:
         """Set a value; `source` is its key in the file, or what it follows from."""
@@ -55,7 +54,7 @@ class Foreign:
     def _origin(self, path: tuple[str, ...]) -> str:
         for end in range(len(path), 0, -1):  # a table of the file is one source for all that it holds
             if (source := self.sources.get(".".join(path[:end]))) is not None:
-                return f"{self.path}: {source}"
+                return f"{'command line' if source in self.typed else self.path}: {source}"
         return str(self.path)
 
 
@@ -79,19 +78,24 @@ class Translated(Group):
         return None
 
     @classmethod
-    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
-        """Return what those of the ``--set key=value`` mean that are another tool's dotted names.
+    def is_foreign(cls, key: str) -> bool:
+        """Whether a dotted key is another tool's, so that ``--set`` takes it.
+
+        With a file of that tool such values replace those of the file, before it is translated.
+        """
+        return False
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what another tool's dotted names mean that were typed and that no file goes with.
 
         Args:
-            sets: Text by dotted key, as typed.
-
-        Returns:
-            Their values by their names here, with the keys that are done with in `Foreign.taken`; None for none.
+            sets: Values by dotted key, all of them `is_foreign`.
 
         Raises:
             MotionkitError: One of them is unknown, or cannot be kept.
         """
-        return None
+        raise NotImplementedError
 
 
 def renamed(pairs: Mapping[str, str]) -> str:

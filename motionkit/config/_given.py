@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from motionkit.config._foreign import Translated
 from motionkit.config._group import Group
 from motionkit.config._sources import Layer, nested, read_environment, read_file
+from motionkit.documents import parse_yaml
 from motionkit.errors import MotionkitError
 
 
@@ -34,31 +36,73 @@ def read_layers(model: type[Group], given: Given) -> list[Layer]:
     Raises:
         MotionkitError: A file cannot be read, or ``--set`` is not key=value.
     """
-    files = [_read(model, path) for path in given.files]
     sets: dict[tuple[str, ...], str] = {}
     for text in given.sets:
         key, separator, value = text.partition("=")
         if not separator or not key.strip():
             raise MotionkitError(f"--set {text!r} is not key=value.", fix="--set optim.learning_rate=1e-4")
         sets[tuple(key.strip().split("."))] = value
-    foreign = _translated(model, sets)
+    theirs = _take_foreign(model, sets)
+    used = False
+    files = []
+    for path in given.files:
+        layer, changed = _read(model, path, theirs)
+        files.append(layer)
+        used |= changed
+    foreign = []
+    if theirs and not used and issubclass(model, Translated):
+        foreign = [model.translate_sets(theirs).layer(from_file=False)]
     typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
     return [*files, read_environment(model), *foreign, *typed]
 
 
-def _translated(model: type[Group], sets: dict[tuple[str, ...], str]) -> list[Layer]:
-    """Take another tool's names out of `sets` and return their layer; an empty list where there are none."""
-    if not sets or not issubclass(model, Translated):
-        return []
-    found = model.translate_sets({".".join(path): value for path, value in sets.items()})
-    if found is None:
-        return []
-    for key in found.taken:
-        sets.pop(tuple(key.split(".")), None)
-    return [found.layer(from_file=False)]
+def _take_foreign(model: type[Group], sets: dict[tuple[str, ...], str]) -> dict[str, Any]:
+    """Take another tool's names out of `sets` and return their values, read as YAML."""
+    if not issubclass(model, Translated):
+        return {}
+    return {
+        ".".join(path): _typed(".".join(path), sets.pop(path))
+        for path in list(sets)
+        if model.is_foreign(".".join(path))
+    }
 
 
-def _read(model: type[Group], path: Path) -> Layer:
+def _typed(key: str, text: str) -> Any:
+    try:
+        return parse_yaml(text, f"--set {key}", object)
+    except MotionkitError:
+        return text
+
+
+def _read(model: type[Group], path: Path, theirs: Mapping[str, Any]) -> tuple[Layer, bool]:
+    """Return a file's layer, and whether `theirs`, typed names of another tool, went into it."""
     layer = read_file(path)
-    foreign = model.translate(layer.table, path) if issubclass(model, Translated) else None
-    return layer if foreign is None else foreign.layer()
+    if not issubclass(model, Translated):
+        return layer, False
+    used = bool(theirs) and any(map(model.is_foreign, _keys(layer.table)))
+    foreign = model.translate(_merged(layer.table, theirs) if used else layer.table, path)
+    if foreign is None:
+        return layer, False
+    foreign.typed = theirs
+    return foreign.layer(), used
+
+
+def _keys(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in table.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{prefix}{name}.")
+
+
+def _merged(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with values put in by dotted key."""
+    found: dict[str, Any] = deepcopy(dict(table))
+    for key, value in values.items():
+        *groups, last = key.split(".")
+        into = found
+        for group in groups:
+            if not isinstance(into.get(group), dict):
+                into[group] = {}
+            into = into[group]
+        into[last] = value
+    return found

@@ -25,7 +25,7 @@ Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
 GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
           "004-sa2va-rl.md")  # fmt: skip
-NOT_BUILT = {"reward-collect", "ppo", "sa2va-rl"}
+NOT_BUILT = {"sa2va-rl"}
 TMR = "./model/GRPO/tmr_weights"
 MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
 
@@ -62,8 +62,12 @@ def parses(dry: Dry, words: list[str]) -> str:
     return path
 
 
-def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: Path, cli: Cli, dry: Dry) -> None:
+def test_every_command_of_the_guides_is_translated_into_one_that_parses(
+    shared: Path, cli: Cli, dry: Dry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = from_guides(shared)
+    (tmp_path / "repository").mkdir()
+    monkeypatch.chdir(tmp_path / "repository")  # the guides name files beside it, which are made here
     assert len(lines) > 70
     seen: dict[str, int] = {}
     for words in lines:
@@ -96,6 +100,8 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(shared: 
             "eval text-to-motion",
             "train-mpl",
             "pretrain mpl-encoder",
+            "ppo",
+            "reward-collect",
             "reward-train",
             "tune",
             "tune-bayes",
@@ -110,7 +116,8 @@ def _place_files(words: list[str]) -> None:
     if name := pairs.get("--config"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".yaml"):
-            Path(name).write_text("reward: {num_epochs: 100, global_batch_size: 32}")
+            kinds = {"reward-train": "num_epochs: 100", "ppo": "group_name: a", "reward-collect": "collect_data: true"}
+            Path(name).write_text(f"reward: {{{next(kinds[word] for word in words if word in kinds)}}}")
             return
         Path(name).write_text('{"epochs": 30, "batch": 8, "out": "./models/a"} // the guide\'s')
     if name := pairs.get("--resume"):
@@ -341,7 +348,8 @@ def test_a_checkpoint_of_the_guide_is_said_to_be_left_out(cli: Cli) -> None:
 
 def test_every_key_of_the_guides_config_is_in_the_table() -> None:
     """Those of later versions of its code are read as well, but not listed."""
-    table = {name: row.key for row in guide_options() for name in row.guide if not name.startswith("--")}
+    rows = [row for row in guide_options() if row.command == "train-mpl"]
+    table = {name: row.key for row in rows for name in row.guide if not name.startswith("--")}
     for name, key in table.items():
         if key and name != "augmentation":
             assert KEYS[name] == key
@@ -447,7 +455,10 @@ CONFIG = "--config examples/embodiment/config/train_reward_model.yaml"
         (("reward-train", "reward.model.image_size=[3,64,64]"), "--set data.image_size=[3,64,64]"),
     ],
 )  # fmt: skip
-def test_commands_of_the_reward_guide(typed: tuple[str, ...], found: str, cli: Cli, dry: Dry) -> None:
+def test_commands_of_the_reward_guide(
+    typed: tuple[str, ...], found: str, cli: Cli, dry: Dry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     words = fix_of(cli(*typed, "--json"))
     words.remove("--json")
     assert words[0] == "reward-train"
@@ -466,3 +477,42 @@ def test_a_word_of_hydra_that_does_nothing_here_is_named(cli: Cli) -> None:
     unknown = cli("reward-train", "reward.nothing=4")
     assert unknown.exit_code == 2
     assert "reward.nothing=4" in unknown.stderr
+
+
+STAGE = ("bash", "examples/embodiment/run_embodiment.sh", "maniskill_ppo_cnn")
+STAGE_CONFIG = "--config examples/embodiment/config/maniskill_ppo_cnn.yaml"
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        (STAGE, f"ppo {STAGE_CONFIG}"),
+        ((*STAGE, "reward.collect_data=True", "reward.use_reward_model=False"),
+         f"reward-collect {STAGE_CONFIG} --set reward.collect_data=True --set reward.use_reward_model=False"),
+        ((*STAGE, "reward.collect_data=True", "reward.data_collection.max_positive_trajectories=50",
+          "reward.data_collection.max_negative_trajectories=null"),
+         f"reward-collect {STAGE_CONFIG} --set reward.collect_data=True --max-positive-trajectories 50 "
+         "--max-negative-trajectories 0"),
+        ((*STAGE, "reward.use_reward_model=True", "reward.reward_model.checkpoint_path=a/step_9/checkpoint.pt",
+          "reward.reward_model.reward_type=continuous", "algorithm.gamma=0.8"),
+         f"ppo {STAGE_CONFIG} --set reward.use_reward_model=True --reward.checkpoint a/step_9/checkpoint.pt "
+         "--reward.output continuous --set objective.gamma=0.8"),
+    ],
+)  # fmt: skip
+def test_stages_1_and_3_of_the_reward_guide(
+    typed: tuple[str, ...], found: str, cli: Cli, dry: Dry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = fix_of(cli(*typed, "--json"))
+    words.remove("--json")
+    assert words[0] == found.split()[0]
+    assert sorted(words) == sorted(found.split())
+    _place_files(words)
+    assert parses(dry, words) == f"motionkit {words[0]}"
+
+
+def test_what_the_classifier_says_itself_is_left_out(cli: Cli) -> None:
+    error = json.loads(
+        cli(*STAGE, "reward.use_reward_model=True", "reward.reward_model.hidden_dim=256", "--json").stdout
+    )
+    assert "left out: reward.reward_model.hidden_dim=256: the classifier's own file says it." in error["error"]["why"]

@@ -179,7 +179,7 @@ def test_a_component_says_what_its_reward_reads(site: Any) -> None:
     entries = "[motionkit.rewards]\n" + "".join(f"{name} = count_words:{of}\n" for name, of in names.items())
     site.install("count-words", entries, count_words=source)
     check_reward("count")
-    with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask or text"):
+    with pytest.raises(AssertionError, match="It reads 'sound'; rewards read motion, image, mask, text or step"):
         check_component("rewards", "odd")
     with pytest.raises(AssertionError, match="Its twin 'nobody' is no other reward that is installed"):
         check_component("rewards", "lost")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Chosen, Cli, Group, RunSettings, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot, slots
 from motionkit.policies.actor import ActorSettings
+from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
+from motionkit.trainers.ppo._guide_keys import is_foreign
 
-STEPS = {"mlp": 16, "pixels": 30}
-"""Updates by default: about 32,000 and 61,000 environment steps."""
+STEPS = {"mlp": 16, "pixels": 40}
+"""Updates by default: about 33,000 and 82,000 environment steps."""
 
 
 class PpoRunSettings(RunSettings):
     """Where the run goes and how long it lasts."""
 
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 30 for pixels."
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
     )
 
 
@@ -103,3 +106,18 @@ class PpoSettings(TrainerSettings):
     optim: PpoOptimSettings = PpoOptimSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, "ppo")
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_words(sets, "ppo")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Group, RunSettings, TrainerSettings, slot
+from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
 from motionkit.trainers.ppo import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
+from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
+from motionkit.trainers.ppo._guide_keys import is_foreign
 
 POLICIES = ("ppo", "random", "scripted")
 
@@ -50,9 +54,29 @@ class RewardCollectSettings(TrainerSettings):
         min_length=1,
         description="ppo, which learns on the environment's reward meanwhile and is kept; random, scripted, or a run.",
     )
+    import_from: Annotated[tuple[Path, Path] | None, Cli("--import", values=2)] = Field(
+        None,
+        description="Read the guide's folders of .npy trajectories instead: of successes, and of others. Nothing in "
+        "them is executed.",
+    )
     quota: QuotaSettings = QuotaSettings()
     licence: str = Field("", description="Licence of the pictures, noted beside them.")
     episodes: EpisodesSettings = EpisodesSettings()
     actor: CollectActorSettings = CollectActorSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+
+    @classmethod
+    def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
+        """Return what the guide's ``maniskill_ppo_cnn.yaml`` means; see `Settings.translate`."""
+        return translate_stage(table, path, "reward-collect")
+
+    @classmethod
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
+        """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
+        return translate_words(sets, "reward-collect")

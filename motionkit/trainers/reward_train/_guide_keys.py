@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from motionkit.trainers._guide_yaml import reason_in
+
 KEYS: Mapping[str, str] = {
     "reward.global_batch_size": "train.batch_size",
     "reward.micro_batch_size": "train.batch_size",
@@ -64,8 +66,4 @@ ROOTS = ("defaults", "hydra", "cluster", "runner", "reward")
 
 def reason_left_out(key: str) -> str:
     """Return why a dotted key does nothing here; empty when it is no such key."""
-    parts = key.split(".")
-    for end in range(len(parts), 0, -1):
-        if reason := LEFT_OUT.get(".".join(parts[:end])):
-            return reason
-    return ""
+    return reason_in(LEFT_OUT, key)

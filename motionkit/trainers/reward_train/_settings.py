@@ -19,7 +19,7 @@ from motionkit.config import (
     TrainerSettings,
     split_commas,
 )
-from motionkit.trainers.reward_train._guide_config import translate, translate_sets
+from motionkit.trainers.reward_train._guide_config import is_foreign, translate, translate_sets
 
 Architecture = Literal["auto", "small", "resnet10"]
 
@@ -184,6 +184,11 @@ class RewardTrainSettings(TrainerSettings):
         return translate(table, path, cls.model_fields)
 
     @classmethod
-    def translate_sets(cls, sets: Mapping[str, str]) -> Foreign | None:
+    def is_foreign(cls, key: str) -> bool:
+        """Whether it is a dotted name of the guide; see `Settings.is_foreign`."""
+        return is_foreign(key)
+
+    @classmethod
+    def translate_sets(cls, sets: Mapping[str, Any]) -> Foreign:
         """Return what the guide's dotted names mean; see `Settings.translate_sets`."""
         return translate_sets(sets)

@@ -1,0 +1,97 @@
+"""Reads the guide's ``maniskill_ppo_cnn.yaml``, of which stages 1 and 3 are made. Imports no torch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from motionkit.config import Foreign, interpolate
+from motionkit.errors import MotionkitError
+from motionkit.trainers._guide_yaml import closed, leaves, reading
+from motionkit.trainers.ppo._guide_keys import (
+    COLLECT,
+    COLLECT_LEFT_OUT,
+    NULL,
+    PPO,
+    PPO_LEFT_OUT,
+    SWITCHES,
+    is_foreign,
+)
+
+Command = Literal["ppo", "reward-collect"]
+_ACTORS = {"cnn": "pixels", "mlp": "mlp", "mlp_policy": "mlp"}
+
+
+def translate_stage(table: Mapping[str, Any], path: Path, command: Command) -> Foreign | None:
+    """Return what a file of the guide means to a command; see `motionkit.config.Settings.translate`.
+
+    ``use_reward_model`` chooses the reward of `ppo`; ``collect_data`` is what `reward-collect` does.
+
+    Args:
+        table: What the file holds.
+        path: The file.
+        command: Which command reads it.
+
+    Raises:
+        SettingsError: A key is unknown or given twice under two names, or a reference cannot be kept.
+        MotionkitError: Both switches are on, or the file is for the other command.
+    """
+    keys, left_out = (PPO, PPO_LEFT_OUT) if command == "ppo" else (COLLECT, COLLECT_LEFT_OUT)
+    stop = closed(left_out, keys)
+    if not any(is_foreign(key) for key, _ in leaves(table, stop)):
+        return None
+    # What is left out as a whole may hold references that mean nothing here.
+    values = interpolate({key: value for key, value in table.items() if key not in stop}, path)
+    flat = dict(leaves({key: values.get(key, value) for key, value in table.items()}, stop))
+    found = _read({key: value for key, value in flat.items() if is_foreign(key)}, path, command)
+    for key, value in flat.items():  # what is motionkit's own wins
+        if not is_foreign(key):
+            found.put(key, value, key)
+    return found
+
+
+def translate_words(sets: Mapping[str, Any], command: Command) -> Foreign:
+    """Return what the guide's dotted names on the command line mean; see `Settings.translate_sets`."""
+    return _read(sets, None, command)
+
+
+def _read(values: Mapping[str, Any], path: Path | None, command: Command) -> Foreign:
+    done = reading(path or "command line")
+    use, collect = (bool(values.get(name)) for name in SWITCHES)
+    if use and collect:
+        raise MotionkitError(
+            "use_reward_model and collect_data are both true.",
+            why="data that a learned reward has shaped would train that reward: collect first, learn then.",
+            fix=f"{_line('reward-collect', path)} with {SWITCHES[1]}=true alone, then "
+            f"{_line('ppo', path)} with {SWITCHES[0]}=true alone.",
+        )
+    if (collect and command == "ppo") or (use and command == "reward-collect"):
+        other = "reward-collect" if collect else "ppo"
+        switch = SWITCHES[1] if collect else SWITCHES[0]
+        raise MotionkitError(f"{switch} is true: that is motionkit {other}.", fix=_line(other, path))
+    rest = {key: NULL.get(key) if value is None else value for key, value in values.items() if key not in SWITCHES}
+    keys, left_out = (PPO, PPO_LEFT_OUT) if command == "ppo" else (COLLECT, COLLECT_LEFT_OUT)
+    if command == "ppo" and not use:
+        left_out = {**left_out, **{key: "use_reward_model is not true" for key in keys if "reward_model" in key}}
+        keys = {key: here for key, here in keys.items() if "reward_model" not in key}
+    done.rename(rest, keys, left_out, _fitted)
+    found = done.found
+    if command == "ppo" and SWITCHES[0] in values:
+        found.put("reward.", "success-classifier" if use else "env", SWITCHES[0])
+        done.read[SWITCHES[0]] = "reward"
+    said = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
+    done.finish(f"{said} read as")
+    if any(key.startswith(("defaults", "env.")) for key in values):
+        found.notes.append("The environment is chosen by --env; without it, it is reach.")
+    return found
+
+
+def _fitted(key: str, value: Any) -> Any:
+    """Bring a value into the form that it has here."""
+    return _ACTORS.get(value, value) if key == "actor.model.model_name" and isinstance(value, str) else value
+
+
+def _line(command: str, path: Path | None) -> str:
+    return shlex.join(["motionkit", command, *([] if path is None else ["--config", str(path)])])
