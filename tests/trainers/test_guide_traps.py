@@ -164,12 +164,12 @@ def test_the_policy_is_paid_by_the_classifier(tmp_path: Path) -> None:
     torch.manual_seed(0)
     made = SuccessClassifier.make(Card(architecture="small", cameras={"base_camera": (16, 16)}))
     save_classifier(tmp_path / "model", made)
-    trainer = PpoTrainer(
-        PpoSettings.model_validate(
-            {"env": {"name": "reach", "size": 16, "radius": 0.01}, "episodes": {"num_envs": 3, "steps": 4},
-             "threads": 1, "reward": {"success-classifier": {"checkpoint": str(tmp_path / "model"), "output": "continuous"}}}
-        )
-    )  # fmt: skip
+    options = {"checkpoint": str(tmp_path / "model"), "output": "continuous"}
+    settings: dict[str, Any] = {
+        "env": {"name": "reach", "size": 16, "radius": 0.01}, "episodes": {"num_envs": 3, "steps": 4}, "threads": 1,
+        "reward": {"success-classifier": options},
+    }  # fmt: skip
+    trainer = PpoTrainer(PpoSettings.model_validate(settings))
     trainer.prepare()
     trainer.env.reset()
     for _ in range(4):
