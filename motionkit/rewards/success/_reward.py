@@ -29,7 +29,8 @@ class SuccessReward:
 
     Attributes:
         classifier: The classifier; its card says what it was trained on and which checks it failed.
-        origin: Where it is from, in words.
+        place: Where it is from.
+        origin: The same in words.
         inputs: Its fingerprint, by the option that names it.
 
     Raises:
@@ -41,7 +42,7 @@ class SuccessReward:
 
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
-        place = _place(options.checkpoint)
+        self.place = place = _place(options.checkpoint)
         self.classifier = load_classifier(place, device=device)
         _refuse_other(options, self.classifier.card, place)
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"

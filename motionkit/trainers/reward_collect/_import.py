@@ -9,9 +9,10 @@ from typing import ClassVar
 from motionkit.datasets.episodes import ARTIFACT, Collector, Trajectories
 from motionkit.errors import MotionkitError
 from motionkit.runs import Run
+from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
-from motionkit.trainers.reward_collect._kept import Collected, kept_of, quota_of, result_of, start_anew
+from motionkit.trainers.reward_collect._kept import kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 _IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")

@@ -1,4 +1,4 @@
-"""What a run keeps of the episodes that it collected: their quota, their place in a checkpoint, their counts."""
+"""What a run keeps of the episodes that it collected: their quota and their counts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from motionkit.datasets.episodes import Collector, Quota
-from motionkit.trainers._state import State
 from motionkit.trainers.reward_collect._settings import QuotaSettings
 
 _logger = logging.getLogger("motionkit.reward_collect")
@@ -21,30 +18,9 @@ def quota_of(settings: QuotaSettings) -> Quota:
     return Quota(*(limit or None for limit in limits))
 
 
-def start_anew(collector: Collector) -> None:
-    """Forget what an attempt wrote that died before its first checkpoint: the run begins anew."""
-    collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
-
-
 def kept_of(collector: Collector) -> dict[str, float]:
     """Return the number of kept episodes of each class, by metric name."""
     return {f"episodes/{name}": float(one["trajectories"]) for name, one in collector.counts.items()}
-
-
-class Collected:
-    """What a collector has written, as a part of a checkpoint."""
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-
-    def state(self) -> State:
-        """Return the number of episodes, and those that are running."""
-        arrays, values = self._collector.state()
-        return State({name: torch.from_numpy(array) for name, array in arrays.items()}, values)
-
-    def load_state(self, state: State) -> None:
-        """Go back to it."""
-        self._collector.rewind({name: tensor.numpy() for name, tensor in state.tensors.items()}, state.values)
 
 
 def result_of(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from motionkit.policies.actor.api import Actor, load_actor, save_actor
 from motionkit.rewards.env import EnvOptions
 from motionkit.rewards.env._reward import Env
 from motionkit.runs import Run
+from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers.ppo import PpoSettings
 from motionkit.trainers.ppo.api import PolicyLearner, Sb3Ppo, ScoredEnv, Scorer, Term
 from motionkit.trainers.reward_collect._acting import Acting, actor_actions, random_actions, scripted_actions
-from motionkit.trainers.reward_collect._kept import Collected, kept_of, quota_of, result_of, start_anew
+from motionkit.trainers.reward_collect._kept import kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import POLICIES, RewardCollectSettings
 
 

@@ -79,6 +79,11 @@ def test_a_file_in_the_wrong_folder_is_said(guide: Path) -> None:
     found = opened(guide)
     assert "1 files in the negative folder" in found.notes[0]
     assert found.counts()["positive"]["trajectories"] == 4
+    # Called a success as a whole, and no frame shows it: the guide's rule and its code differ; frames count here.
+    write(guide / "positive" / "000009.npy", trajectory(19, [0, 0]))
+    found = opened(guide)
+    assert "1 files in the positive folder are of the other class" in found.notes[0]
+    assert found.counts()["negative"]["trajectories"] == 4
 
 
 def test_labels_on_last_frames_alone_are_suspicious(tmp_path: Path) -> None:
