@@ -202,7 +202,9 @@ def test_vulkan_that_is_missing_is_named_with_its_packages(stub: None, monkeypat
     with pytest.raises(MotionkitError, match="the environment PickCube-v1 does not open") as caught:
         opened()
     assert "ErrorIncompatibleDriver" in str(caught.value.why)
-    assert "apt-get install -y -t bookworm-backports libvulkan1 mesa-vulkan-drivers" in str(caught.value.fix)
+    assert "apt-get install -y -t bookworm-backports libvulkan1 mesa-vulkan-drivers libgl1 libglib2.0-0" in str(
+        caught.value.fix
+    )
 
 
 def test_a_package_that_does_not_load_is_named(site: Any) -> None:

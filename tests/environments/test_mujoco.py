@@ -127,7 +127,7 @@ def test_opengl_that_is_missing_is_named_with_its_packages(
     with pytest.raises(MotionkitError, match="MuJoCo does not load, with MUJOCO_GL=osmesa") as caught:
         open_fetch(MujocoSettings())
     assert "glGetError" in str(caught.value.why)
-    assert "apt-get install -y libegl1 libegl-mesa0" in str(caught.value.fix)
+    assert "apt-get install -y libegl1 libgl1" in str(caught.value.fix)
 
 
 def test_a_picture_that_fails_is_named_too(stub: None, monkeypatch: pytest.MonkeyPatch) -> None:

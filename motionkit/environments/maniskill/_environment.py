@@ -18,8 +18,8 @@ from motionkit.errors import MotionkitError
 
 CAMERA = "base_camera"
 HELP = (
-    "Mesa 24.3 or newer draws Vulkan on the CPU: apt-get install -y -t bookworm-backports libvulkan1 "
-    "mesa-vulkan-drivers; docs/environments.md has more."
+    "ManiSkill draws by Vulkan; Mesa 24.3 or newer does so on the CPU: apt-get install -y -t bookworm-backports "
+    "libvulkan1 mesa-vulkan-drivers libgl1 libglib2.0-0; docs/environments.md has more."
 )
 _STARTS = range(5)  # the arm hides the goal in some
 _STRIDE = 0.06  # metres that the script carries the cube in a step

@@ -7,7 +7,7 @@ import os
 import sys
 
 VARIABLE = "MUJOCO_GL"
-HELP = "apt-get install -y libegl1 libegl-mesa0 (or libosmesa6, with MUJOCO_GL=osmesa); docs/environments.md has more."
+HELP = "apt-get install -y libegl1 libgl1 (or libosmesa6, with MUJOCO_GL=osmesa); docs/environments.md has more."
 
 
 def choose_drawing() -> str:
