@@ -6,6 +6,7 @@ from typing import Literal
 
 from motionkit.config import Chosen
 from motionkit.environments.base import Environment
+from motionkit.errors import MotionkitError
 
 Backend = Literal["processes", "ray"]
 
@@ -13,14 +14,41 @@ Backend = Literal["processes", "ray"]
 def open_environment(chosen: Chosen, num_envs: int, *, workers: int = 0, backend: Backend = "processes") -> Environment:
     """Build an environment.
 
+    With workers it offers what it offers without them, to the same bits; its state may be put back with another number
+    of workers. Of `Step.infos` numbers, texts and arrays of numbers remain.
+
     Args:
         chosen: The plugin with its options.
         num_envs: Copies N.
         workers: Processes that share the copies; 0: this one.
-        backend: What workers are.
+        backend: What workers are: processes of this machine, or actors of Ray.
 
     Raises:
-        MotionkitError: A package, an option or a device of it is missing.
+        MotionkitError: A package, an option or a device of it is missing, or there are more workers than copies. Later,
+            from any method, that a worker has died (exit code 1).
     """
-    environment: Environment = chosen.build(num_envs=num_envs)
-    return environment
+    if not workers:
+        if backend == "ray":
+            raise MotionkitError(
+                "--worker-backend ray has no effect without workers.", fix="--workers 2, or leave --worker-backend out"
+            )
+        environment: Environment = chosen.build(num_envs=num_envs)
+        return environment
+    if workers > num_envs:
+        raise MotionkitError(
+            f"{workers} workers cannot share {num_envs} copies.", fix=f"--workers {num_envs}, or more --num-envs"
+        )
+    from motionkit.environments._work import Order
+    from motionkit.environments._workers import Team, shared_environment
+
+    share, more = divmod(num_envs, workers)
+    counts = [share + (number < more) for number in range(workers)]
+    orders = [Order.of(chosen, count) for count in counts]
+    if backend == "ray":
+        from motionkit.environments._ray import start_ray
+
+        actors, release = start_ray(orders)
+        return shared_environment(Team(actors, release), counts)
+    from motionkit.environments._processes import start_processes
+
+    return shared_environment(Team(start_processes(orders)), counts)

@@ -98,7 +98,10 @@ class Stored(Protocol):
     """An environment whose whole state can be saved, so that a run resumes to the same bits."""
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
-        """Return the state of all copies, random generators included."""
+        """Return the state of all copies, random generators included.
+
+        Each array has a row for each copy, ``[N, ...]``: workers that share the copies divide and join it.
+        """
         ...
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 
 from motionkit.encoders.success import Card, Check, Status
@@ -16,12 +15,14 @@ RESETS, SHUFFLED, MAJORITY, RANDOM, AUROC = (
     "reset frames", "label shuffle", "majority baseline", "random frozen encoder", "held-out AUROC",
 )  # fmt: skip
 _AUROC_FAIL, _AUROC_WARN = 0.9, 0.95
-_JUMP, _QUANTILE = 1.5, 0.9
+_APART = 1.5
 _JUMP_FAIL, _JUMP_WARN = 0.5, 0.15
 _FEWEST = 5
 _SHUFFLES = 20
 _GAP_FAIL, _GAP_WARN = 0.05, 0.1
-_PRECISION, _ECE = 0.8, 0.1
+_PRECISION_FAIL, _PRECISION_WARN = 0.5, 0.8
+_RECALL_FAIL, _RECALL_WARN = 0.25, 0.5
+_ECE = 0.1
 _EPISODES = 10
 
 
@@ -41,6 +42,7 @@ def run_checks(scored: Scored, found: Mapping[str, float | int], card: Card, *, 
         _majority(found),
         _random_encoder(card),
         _precision(found),
+        _recall(found),
         _calibration(found),
         _enough(scored),
     )
@@ -61,18 +63,21 @@ def reset_frames(scored: Scored) -> Check:
     """Find out whether the frames of label 1 belong to the next episode.
 
     A recorder that stores what an environment returns after its automatic reset pairs the success of the old episode
-    with the first frame of the new one. Such a frame differs from the one before it far more than frames do that
-    follow each other. The value is the share of label-1 frames whose difference is above 1.5 times the 90th percentile
-    of the frames of label 0.
+    with the first frame of the new one. Such a frame is as far from the one before it as two episodes are from each
+    other. The value is the share of label-1 frames that are nearer to that than to a step: whose jump is above the
+    middle of the median jump of label-0 frames and the median from one episode's end to the next one's start.
     """
     known = scored.jump.isfinite()
     ones, zeros = scored.jump[known & (scored.labels > 0.5)], scored.jump[known & (scored.labels <= 0.5)]
-    meaning = "Frames of label 1 that jump from the frame before them, as the first frame of the next episode does."
+    restarts = scored.restart[scored.restart.isfinite()]
+    meaning = "Frames of label 1 that jump from the frame before them as far as to another episode."
     limit = f"warn from {_JUMP_WARN:g}, fail from {_JUMP_FAIL:g}"
-    if len(ones) < _FEWEST or len(zeros) < _FEWEST:
+    if min(len(ones), len(zeros), len(restarts)) < _FEWEST:
         return _unknown(RESETS, limit, meaning)
-    far = _JUMP * float(np.quantile(zeros.numpy(), _QUANTILE))
-    value = float((ones > far).double().mean())
+    step, restart = float(zeros.median()), float(restarts.median())
+    if restart < _APART * step:
+        return _unknown(RESETS, limit, meaning, "A step changes as much as another episode does: it cannot be told.")
+    value = float((ones > (step + restart) / 2).double().mean())
     return _check(RESETS, value, _from_above(value, _JUMP_WARN, _JUMP_FAIL), limit, meaning)
 
 
@@ -98,8 +103,8 @@ def shuffled_auroc(scored: Scored, *, seed: int) -> float:
 
 
 def _auroc(value: float) -> Check:
-    status: Status = "ok" if value >= _AUROC_WARN else "warn" if value >= _AUROC_FAIL else "fail"
     meaning = "Chance that a frame of success scores above another one, on episodes that were not trained on."
+    status = _from_below(value, _AUROC_WARN, _AUROC_FAIL)
     return _check(AUROC, value, status, f"warn below {_AUROC_WARN:g}, fail below {_AUROC_FAIL:g}", meaning)
 
 
@@ -110,8 +115,13 @@ def _shuffle(scored: Scored, auroc: float, seed: int) -> Check:
         f"AUROC above that on labels of other episodes ({other:.2f}): what the images tell beyond the time in the "
         "episode."
     )
-    status: Status = "ok" if gap >= _GAP_WARN else "warn" if gap >= _GAP_FAIL else "fail"
-    return _check(SHUFFLED, gap, status, f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}", meaning)
+    return _check(
+        SHUFFLED,
+        gap,
+        _from_below(gap, _GAP_WARN, _GAP_FAIL),
+        f"warn below {_GAP_WARN:g}, fail below {_GAP_FAIL:g}",
+        meaning,
+    )
 
 
 def _majority(found: Mapping[str, float | int]) -> Check:
@@ -132,8 +142,15 @@ def _random_encoder(card: Card) -> Check:
 def _precision(found: Mapping[str, float | int]) -> Check:
     value = float(found["precision"])
     meaning = "Share of frames above the threshold that are successes; a policy seeks out the others."
-    status: Status = "ok" if value >= _PRECISION else "warn"
-    return _check("precision", value, status, f"warn below {_PRECISION:g}", meaning)
+    limit = f"warn below {_PRECISION_WARN:g}, fail below {_PRECISION_FAIL:g}"
+    return _check("precision", value, _from_below(value, _PRECISION_WARN, _PRECISION_FAIL), limit, meaning)
+
+
+def _recall(found: Mapping[str, float | int]) -> Check:
+    value = float(found["recall"])
+    meaning = "Share of successes that are above the threshold; --reward.output binary pays for no other."
+    limit = f"warn below {_RECALL_WARN:g}, fail below {_RECALL_FAIL:g}"
+    return _check("recall", value, _from_below(value, _RECALL_WARN, _RECALL_FAIL), limit, meaning)
 
 
 def _calibration(found: Mapping[str, float | int]) -> Check:
@@ -155,9 +172,13 @@ def _check(name: str, value: float, status: Status, limit: str, meaning: str) ->
     return Check(name=name, status=status, value=round(value, 4), limit=limit, meaning=meaning)
 
 
-def _unknown(name: str, limit: str, meaning: str) -> Check:
-    return Check(name=name, status="warn", value=None, limit=limit, meaning=f"{meaning} Too few frames to say.")
+def _unknown(name: str, limit: str, meaning: str, why: str = "Too few frames to say.") -> Check:
+    return Check(name=name, status="warn", value=None, limit=limit, meaning=f"{meaning} {why}")
 
 
 def _from_above(value: float, warn: float, fail: float) -> Status:
     return "fail" if value >= fail else "warn" if value >= warn else "ok"
+
+
+def _from_below(value: float, warn: float, fail: float) -> Status:
+    return "fail" if value < fail else "warn" if value < warn else "ok"

@@ -29,6 +29,8 @@ class Scored:
         step: ``[N]`` int64 place in the episode.
         jump: ``[N]`` mean absolute difference to the frame before it, 0 to 255, of the camera where it is largest; NaN
             for the first frame of an episode.
+        restart: ``[N]`` the same measure for the first frame of an episode, to the last one of the episode before it:
+            how far a restart jumps; NaN for all other frames.
     """
 
     index: Tensor
@@ -38,6 +40,7 @@ class Scored:
     episode: Tensor
     step: Tensor
     jump: Tensor
+    restart: Tensor
 
     def __len__(self) -> int:
         return len(self.index)
@@ -59,7 +62,7 @@ def score(
     """
     classifier.refuse_cameras(episodes.cameras)
     logits: list[Tensor] = []
-    jump = np.full(len(index), np.nan, dtype=np.float32)
+    far = np.full(len(index), np.nan, dtype=np.float32)
     last: dict[str, NDArray[np.uint8]] = {}
     same = np.zeros(len(index), dtype=bool)
     same[1:] = (episodes.episode[index[1:]] == episodes.episode[index[:-1]]) & (np.diff(index) == 1)
@@ -67,12 +70,14 @@ def score(
         part = index[start : start + CHUNK]
         frames = episodes.read(part)
         logits.append(classifier.logits({name: torch.from_numpy(values) for name, values in frames.items()}).cpu())
-        far = _jumps([frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras])
-        jump[start : start + len(part)] = np.where(same[start : start + len(part)], far, np.nan)
+        own = _jumps([frames[name] for name in classifier.card.cameras], [last.get(n) for n in classifier.card.cameras])
+        far[start : start + len(part)] = own
         last = {name: values[-1:].copy() for name, values in frames.items()}
         if progress is not None:
             progress(len(part))
     joined = torch.cat(logits) if logits else torch.zeros(0)
+    restart = np.where(same, np.nan, far)
+    restart[:1] = np.nan  # nothing is before it
     return Scored(
         torch.from_numpy(index),
         joined,
@@ -80,7 +85,8 @@ def score(
         torch.from_numpy(np.ascontiguousarray(episodes.labels[index])),
         torch.from_numpy(np.ascontiguousarray(episodes.episode[index])),
         torch.from_numpy(np.ascontiguousarray(episodes.step[index])),
-        torch.from_numpy(jump),
+        torch.from_numpy(np.where(same, far, np.nan)),
+        torch.from_numpy(restart),
     )
 
 

@@ -1,20 +1,24 @@
-"""The warning that predicted and true success part."""
+"""The warning that predicted and true success part, or are not of the same episodes."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 
+from motionkit.evaluation.success import rate_interval
 from motionkit.trainers._state import State
 
 _FEWEST = 32
+_HALF = 0.5
 
 
 class SuccessAlarm:
     """Compares true and predicted success of the newest episodes.
 
     A policy that pleases the reward without fulfilling the task is seen by it: the reward predicts more success than
-    there is (reward hacking). A reward that misses most of the true success is seen as well.
+    there is (reward hacking). A reward that misses much of the true success is seen as well. Where success is rare,
+    neither makes a gap: then it counts that, beyond doubt, fewer than half of the episodes that succeed are seen, or
+    fewer than half of those that are taken for successes are some.
 
     Args:
         gap: Difference from which it fires.
@@ -23,12 +27,14 @@ class SuccessAlarm:
     Attributes:
         fired_at: Step in which it fired first; 0 before.
         at: True and predicted success then.
+        why: What was wrong then, in words.
     """
 
     def __init__(self, gap: float, window: int) -> None:
         self._gap, self._newest = gap, deque[tuple[bool, bool]](maxlen=window)
         self.fired_at = 0
         self.at = (0.0, 0.0)
+        self.why = ""
 
     def add(self, episodes: Iterable[tuple[bool, bool]]) -> None:
         """Count finished episodes, ``(true, predicted)`` each."""
@@ -44,22 +50,40 @@ class SuccessAlarm:
         count = max(1, len(self._newest))
         return sum(true for true, _ in self._newest) / count, sum(seen for _, seen in self._newest) / count
 
-    def check(self, step: int) -> bool:
-        """Return whether the two part; the first time is kept."""
+    def wrong(self) -> str:
+        """Return what is wrong with the newest episodes, in words; empty where nothing is."""
+        if len(self._newest) < _FEWEST:
+            return ""
         true, predicted = self.rates
-        parted = len(self._newest) >= _FEWEST and abs(predicted - true) > self._gap
-        if parted and not self.fired_at:
-            self.fired_at, self.at = step, (true, predicted)
-        return parted
+        if predicted - true > self._gap:
+            return "the policy learns what pleases the reward, not the task."
+        if true - predicted > self._gap:
+            return "the reward misses much of it."
+        both = sum(one and seen for one, seen in self._newest)
+        if _below_half(both, sum(one for one, _ in self._newest)):
+            return "the reward sees fewer than half of the episodes that succeed."
+        if _below_half(both, sum(seen for _, seen in self._newest)):
+            return "fewer than half of the episodes that the reward takes for successes are some."
+        return ""
+
+    def check(self, step: int) -> bool:
+        """Return whether something is wrong; the first time is kept."""
+        why = self.wrong()
+        if why and not self.fired_at:
+            self.fired_at, self.at, self.why = step, self.rates, why
+        return bool(why)
 
     def document(self) -> dict[str, object]:
         """Return whether and when it fired, JSON-able."""
         true, predicted = self.at
-        return {"fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted}
+        return {
+            "fired": bool(self.fired_at), "step": self.fired_at, "true": true, "predicted": predicted, "why": self.why
+        }  # fmt: skip
 
     def state(self) -> State:
         """Return the newest episodes and the first alarm."""
-        return State(values={"newest": [list(pair) for pair in self._newest], "fired": self.fired_at, "at": self.at})
+        newest = [list(pair) for pair in self._newest]
+        return State(values={"newest": newest, "fired": self.fired_at, "at": self.at, "why": self.why})
 
     def load_state(self, state: State) -> None:
         """Put them back."""
@@ -67,4 +91,9 @@ class SuccessAlarm:
         self._newest.extend((bool(true), bool(seen)) for true, seen in state.values["newest"])
         self.fired_at = int(state.values["fired"])
         true, predicted = state.values["at"]
-        self.at = (float(true), float(predicted))
+        self.at, self.why = (float(true), float(predicted)), str(state.values["why"])
+
+
+def _below_half(hits: int, count: int) -> bool:
+    """Return whether a rate is below a half with its whole 95 % interval."""
+    return count > 0 and rate_interval(hits, count)[1] < _HALF

@@ -35,7 +35,9 @@ class EpisodesSettings(Group):
     workers: Annotated[int, Cli("--workers")] = Field(
         0, ge=0, le=1024, description="Processes that share the copies; 0: none but this one."
     )
-    backend: Literal["processes", "ray"] = Field("processes", description="What workers are.")
+    backend: Annotated[Literal["processes", "ray"], Cli("--worker-backend")] = Field(
+        "processes", description="What workers are: processes of this machine, or actors of Ray (extra ray)."
+    )
 
 
 class PpoObjectiveSettings(Group):

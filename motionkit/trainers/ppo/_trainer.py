@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
@@ -123,11 +124,8 @@ class PpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
-        try:
+        with closing(self.environment), closing(self.miner) if self.miner is not None else nullcontext():
             return self._train(run)
-        finally:
-            if self.miner is not None:
-                self.miner.close()
 
     def _train(self, run: Run) -> Mapping[str, object]:
         settings = self.settings
@@ -156,7 +154,7 @@ class PpoTrainer:
                 metrics |= {"success/predicted": predicted, "success/gap": predicted - true}
                 fired = alarm.fired_at
                 if alarm.check(step) and not fired:
-                    _logger.warning("%s", _parted(true, predicted))
+                    _logger.warning("%s", _parted(alarm))
             if self.miner is not None and step in self.miner.due:
                 metrics |= self.miner.round(step)
                 alarm.forget()
@@ -179,7 +177,6 @@ class PpoTrainer:
         kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
         write_films(run.artifact(FILMS), after)
-        self.environment.close()
         return {**self._finish(start.values, after, alarm, best.step), **mined}
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
@@ -234,9 +231,9 @@ def _kept(found: Episodes) -> dict[str, Any]:
     return values if found.predicted is None else {**values, "predicted": found.predicted.tolist()}
 
 
-def _parted(true: float, predicted: float) -> str:
+def _parted(alarm: SuccessAlarm) -> str:
+    true, predicted = alarm.at
     return (
-        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: "
-        + ("the policy learns what pleases the reward, not the task." if predicted > true else "the reward misses it.")
-        + " Collect frames of this policy and train the classifier on them too."
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Train the classifier "
+        "on frames of this policy too: --mine 3 does, and so do reward-collect --policy RUN and reward-train."
     )

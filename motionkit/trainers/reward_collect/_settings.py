@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
+from motionkit.config import CheckpointSettings, Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
 from motionkit.trainers.ppo import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
@@ -48,6 +48,7 @@ class RewardCollectSettings(TrainerSettings):
     """Collect episodes to train a reward on."""
 
     run: CollectRunSettings = CollectRunSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings(every=1)
     env: Chosen = slot("environments", "reach", gives="episodes", description="Which environment to collect from.")
     policy: Annotated[str, Cli("--policy")] = Field(
         "ppo",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
@@ -127,7 +128,7 @@ class RewardCollect:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Collect; see `motionkit.trainers.base.Trainer.train`."""
-        with Collector(
+        with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
             quota=quota_of(self.settings.quota), licence=self.settings.licence,
         ) as self.collector:  # fmt: skip
@@ -151,5 +152,4 @@ class RewardCollect:
             if self.actor is not None and self.settings.policy == "ppo":
                 save_actor(run.artifact(ACTOR), self.actor)
             counts, left_out = self.collector.counts, self.collector.left_out
-        self.environment.close()
         return result_of(counts, left_out)

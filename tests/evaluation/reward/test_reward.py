@@ -125,7 +125,7 @@ def test_figures_have_the_majority_beside_the_accuracy():
     labels = torch.tensor([1.0, 0, 0, 0])
     p = torch.tensor([0.9, 0.8, 0.1, 0.2])
     number = torch.arange(4)
-    found = figures(Scored(number, p, p, labels, number, number * 0, p * torch.nan), 0.5)
+    found = figures(Scored(number, p, p, labels, number, number * 0, *[p * torch.nan] * 2), 0.5)
     assert (found["accuracy"], found["majority_accuracy"], found["n"], found["positives"]) == (0.75, 0.75, 4, 1)
     assert (found["precision"], found["recall"], found["auroc"]) == (0.5, 1.0, 1.0)
 

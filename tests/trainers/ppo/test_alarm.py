@@ -32,6 +32,28 @@ def test_a_reward_that_misses_success_is_seen_too() -> None:
     assert alarm.check(1)
 
 
+def test_rare_success_that_is_not_seen_fires_without_a_gap() -> None:
+    alarm = SuccessAlarm(0.2, 200)
+    alarm.add([(False, False)] * 178 + [(True, False)] * 22)
+    assert alarm.check(1)
+    assert "sees fewer than half" in alarm.why
+
+
+def test_predicted_success_of_other_episodes_fires_at_equal_rates() -> None:
+    alarm = SuccessAlarm(0.2, 200)
+    alarm.add([(True, True)] * 18 + [(False, True)] * 40 + [(True, False)] * 15 + [(False, False)] * 127)
+    assert alarm.check(1)
+    assert "takes for successes" in alarm.why
+
+
+def test_few_errors_do_not_fire() -> None:
+    alarm = SuccessAlarm(0.2, 200)
+    alarm.add([(True, False)] * 3 + [(False, True)] * 3 + [(False, False)] * 100)  # too few to tell
+    assert not alarm.check(1)
+    alarm.add([(True, True)] * 10 + [(True, False)] * 12)  # 10 of 25 seen
+    assert not alarm.check(2)
+
+
 def test_it_goes_on_after_a_resume() -> None:
     alarm = SuccessAlarm(0.2, 40)
     alarm.add([(False, True)] * 40)

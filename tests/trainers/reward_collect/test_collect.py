@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,36 @@ def test_a_run_that_was_stopped_collects_the_same(tmp_path: Path, policy: str, s
     one, two = open_episodes(tmp_path / "whole"), open_episodes(tmp_path / "parts")
     assert one.fingerprint == two.fingerprint
     assert two.verify() == []
+
+
+def test_a_run_whose_worker_died_collects_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect(tmp_path / "whole")
+    shared = settings(tmp_path / "parts", episodes={"num_envs": 4, "steps": 15, "workers": 2})
+    steps = itertools.count(1)
+    learn = RewardCollect.train
+
+    def train(self: RewardCollect, run: Any) -> Any:
+        update, workers = self.learner.update, self.environment._team.workers  # type: ignore[attr-defined]
+
+        def killing() -> dict[str, float]:
+            if next(steps) == 3:
+                os.kill(workers[1]._process.pid, signal.SIGKILL)
+            found: dict[str, float] = update()
+            return found
+
+        self.learner.update = killing  # type: ignore[method-assign]
+        return learn(self, run)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RewardCollect, "train", train)
+        with pytest.raises(MotionkitError, match="worker 2 of 2 died") as said:
+            run_trainer(RewardCollect, "reward-collect", shared, tmp_path / "parts")
+    assert said.value.code == 1
+    assert open_episodes(tmp_path / "parts").verify() == []
+    resume = {"resume": tmp_path / "parts", "num_steps": 3}
+    again = settings(None, run=resume, episodes={"num_envs": 4, "steps": 15, "workers": 3})
+    run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
+    assert open_episodes(tmp_path / "parts").fingerprint == open_episodes(tmp_path / "whole").fingerprint
 
 
 def test_it_goes_on_with_the_actor_it_kept(tmp_path: Path) -> None:
