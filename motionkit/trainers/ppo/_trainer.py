@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
@@ -124,12 +124,8 @@ class PpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
-        with closing(self.environment):
-            try:
-                return self._train(run)
-            finally:
-                if self.miner is not None:
-                    self.miner.close()
+        with closing(self.environment), closing(self.miner) if self.miner is not None else nullcontext():
+            return self._train(run)
 
     def _train(self, run: Run) -> Mapping[str, object]:
         settings = self.settings
@@ -238,6 +234,6 @@ def _kept(found: Episodes) -> dict[str, Any]:
 def _parted(alarm: SuccessAlarm) -> str:
     true, predicted = alarm.at
     return (
-        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Collect frames of this "
-        "policy and train the classifier on them too."
+        f"alarm: true success is {true:.0%} and predicted success {predicted:.0%}: {alarm.why} Train the classifier "
+        "on frames of this policy too: --mine 3 does, and so do reward-collect --policy RUN and reward-train."
     )
