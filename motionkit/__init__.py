@@ -23,6 +23,11 @@ Motions of files, from any format to any other::
     motion.cut(10, 50).save("part.glb")
     motionkit.convert("recordings", "data/mocap")  # a folder of files as a HumanML3D dataset
 
+Episodes of a loop of your own, for `motionkit reward-train --data episodes`::
+
+    with Collector("episodes", cameras={"camera": (64, 64)}) as collector:
+        collector.add({"camera": image}, success=succeeded, done=over)  # after each step, before any reset
+
 Settings of the algorithm are in `motionkit.trainers.grpo.api`. Nothing here imports torch before it is used.
 """
 
@@ -37,9 +42,11 @@ from motionkit.errors import MotionkitError
 if TYPE_CHECKING:
     from motionkit._api import convert, load_dataset, load_policy, load_reward, read, read_all
     from motionkit.clips.motion_clip import MotionClip
+    from motionkit.datasets.episodes import Collector
     from motionkit.trainers.grpo.api import GRPO
 
 _HOMES = {
+    "Collector": "motionkit.datasets.episodes",
     "GRPO": "motionkit.trainers.grpo.api",
     "MotionClip": "motionkit.clips.motion_clip",
     "convert": "motionkit._api",
@@ -52,6 +59,7 @@ _HOMES = {
 
 __all__ = [
     "GRPO",
+    "Collector",
     "MotionClip",
     "MotionkitError",
     "__version__",

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import GenericAlias
 from typing import Annotated, Any
 
 import typer
@@ -25,7 +26,8 @@ class Flag:
     Attributes:
         names: Its spellings, the first shown first.
         path: Key it sets.
-        kind: Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch.
+        kind: Type that Typer parses: ``str``, ``list[str]`` for an option that repeats, ``bool`` for a switch, a tuple
+            for one that takes several words.
         help: Description with limits and default, plain text.
         metavar: What to show for its value.
         panel: Help panel.
@@ -137,16 +139,31 @@ def _option_flags(draft: Draft[Any], options: Sequence[Leaf]) -> Iterator[Flag]:
 def _flag(leaf: Leaf, names: tuple[str, ...], path: tuple[str, ...], panel: str, *, hidden: bool = False) -> Flag:
     default = f"default: {leaf.default_text}" if leaf.default_text not in ("", "required") else leaf.default_text
     facts = "; ".join(part for part in (leaf.limits, default) if part)
+    words = leaf.cli.values if leaf.cli is not None else 1
     return Flag(
         names=tuple(_switch(name) if leaf.is_switch else name for name in names),
         path=path,
-        kind=bool if leaf.is_switch else list[str] if leaf.is_many else str,
+        kind=_kind(leaf, words),
         help=f"{leaf.help} ({facts})" if facts else leaf.help,
-        metavar="" if leaf.is_switch else f"<{leaf.type_name}>" if leaf.choices else leaf.type_name,
+        metavar=_metavar(leaf, words),
         panel=panel,
         hidden=hidden,
         words=leaf.choices,
     )
+
+
+def _kind(leaf: Leaf, words: int) -> Any:
+    if words > 1:
+        return GenericAlias(tuple, (str,) * words)
+    return bool if leaf.is_switch else list[str] if leaf.is_many else str
+
+
+def _metavar(leaf: Leaf, words: int) -> str:
+    if leaf.is_switch:
+        return ""
+    if words > 1:
+        return leaf.type_name.replace(",", " ")
+    return f"<{leaf.type_name}>" if leaf.choices else leaf.type_name
 
 
 def _switch(name: str) -> str:

@@ -13,6 +13,9 @@ from motionkit.errors import MotionkitError
 _VARIABLE = re.compile(r"[A-Z_]+=")
 """The shell's ``NAME=value`` before a command."""
 
+_ONE_FILE = {"ppo", "reward-collect"}
+"""Commands that one settings file of the guide, with one set of names, is for."""
+
 
 def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> None:
     """Refuse a command that has options of the guides.
@@ -49,7 +52,7 @@ def _is_old(name: str, command: str, options: Mapping[str, bool]) -> bool:
 def _is_hydra(name: str, command: str) -> bool:
     """Whether the table has a name of Hydra's, such as ``reward.num_epochs``, for this command."""
     row = row_of(name, command) if is_dotted(name) else None
-    return row is not None and row.command == command
+    return row is not None and (row.command == command or {row.command, command} == _ONE_FILE)
 
 
 def _is_here(name: str, command: str, options: Mapping[str, bool]) -> bool:

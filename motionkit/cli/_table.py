@@ -40,7 +40,7 @@ ROWS = (
     _own("compose", "Join single clips into prompts of several actions.", MOTION),
     _own("profile", "Measure a dataset; suggest settings for it.", MOTION),
     _own("eval", "Measure a policy or a run by a named protocol.", MOTION),
-    _own("export", "Write a run's model for another tool.", MOTION),
+    _own("export", "Write a run's model, or its episodes, for another tool.", MOTION),
     _own("runs", "List runs, show one, compare several.", LOOK),
     _own("report", "Make the page of a run, or of several to compare.", LOOK),
     _own("config", "Show every setting of a command, or explain one.", LOOK),
@@ -52,7 +52,9 @@ ROWS = (
 TRAINER_SUMMARIES = {
     "grpo": "Fine-tune a text-to-motion diffusion model against rewards.",
     "train-mpl": "Train a motion predictor, from teacher forcing to free runs.",
+    "reward-collect": "Collect camera images of episodes with and without success.",
     "reward-train": "Train a success classifier on collected episodes.",
+    "ppo": "Train a policy on a learned reward, or on the environment's own.",
     "pretrain": "Train a model from data.",
     "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",

@@ -8,6 +8,7 @@ from motionkit import plugins
 from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
 from motionkit.config import leaves
+from motionkit.errors import MotionkitError
 from motionkit.plugins import either
 from motionkit.trainers._guide_yaml import reason_in
 from motionkit.trainers.ppo._guide_keys import COLLECT, COLLECT_LEFT_OUT, NULL, PPO, PPO_LEFT_OUT, SWITCHES
@@ -245,12 +246,22 @@ def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
 
 
 def _stage(draft: Draft) -> None:
-    """Keep what the command reads; ``null`` is its 0."""
+    """Choose the command by the guide's switches, and keep what it reads; ``null`` is its 0."""
+    use, collect = (draft.old.get(name, "").lower() == "true" for name in SWITCHES)
+    if use and collect:
+        raise MotionkitError(
+            "use_reward_model and collect_data are both true; nothing was started.",
+            why="one run either collects what the reward is trained on, or is rewarded by it.",
+            fix="leave one of them out.",
+        )
+    if use or collect:
+        draft.command = "reward-collect" if collect else "ppo"
     collects = draft.command == "reward-collect"
     keys, left_out = (COLLECT, COLLECT_LEFT_OUT) if collects else (PPO, PPO_LEFT_OUT)
     own = {key: draft.old.pop(key) for key in list(draft.old) if key in keys or key in SWITCHES}
     _hydra(draft, left_out)
     draft.old |= {key: "0" if key in NULL and value in ("null", "None") else value for key, value in own.items()}
+    _listed(draft, "reward.reward_model.image_keys")
 
 
 def _classifier(draft: Draft) -> None:
@@ -260,11 +271,16 @@ def _classifier(draft: Draft) -> None:
     frozen = old.get("reward.model.freeze_encoder", "").lower()
     if frozen in ("true", "false"):
         old["reward.model.freeze_encoder"] = "auto" if frozen == "true" else "never"
-    for key in ("reward.model.image_keys", "reward.data.image_key"):
-        if key in old:
-            old[key] = ",".join(part.strip(" \"'") for part in old[key].strip("[]").split(","))
+    _listed(draft, "reward.model.image_keys", "reward.data.image_key")
     if place := old.get("reward.save_dir", ""):
         old["reward.save_dir"] = place.rstrip("/").removesuffix("/checkpoints")
+
+
+def _listed(draft: Draft, *names: str) -> None:
+    """Write Hydra's lists, ``[a,b]``, with commas alone."""
+    for name in names:
+        if name in draft.old:
+            draft.old[name] = ",".join(part.strip(" \"'") for part in draft.old[name].strip("[]").split(","))
 
 
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:

@@ -47,8 +47,10 @@ class Cli:
         flag: The flag, such as ``--batch-size``; empty for the dotted default.
         panel: Help panel; empty for the group's own.
         hidden: Keep the field out of the flags (plugin options only).
+        values: Words that the flag takes; more than one for a field that is a tuple of so many.
     """
 
     flag: str = ""
     panel: str = ""
     hidden: bool = False
+    values: int = 1

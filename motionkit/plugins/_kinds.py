@@ -94,6 +94,9 @@ _ROWS = (
         "environment",
         gives={"episodes": "motionkit.environments.base:Environment"},
         runtime=("num_envs",),
+        check="motionkit.testing:check_environment",
+        alone=True,
+        scaffold="motionkit.plugins._templates.environment:FILES",
     ),
     Kind(
         "policies",

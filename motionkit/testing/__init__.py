@@ -11,6 +11,7 @@ Each check raises one ``AssertionError`` that lists all violations, a sentence e
 from motionkit.testing._algorithms import check_algorithm
 from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
+from motionkit.testing._environments import check_environment
 from motionkit.testing._policies import check_policy
 from motionkit.testing._predictors import check_predictor
 from motionkit.testing._rewards import check_reward
@@ -21,6 +22,7 @@ __all__ = [
     "check_algorithm",
     "check_component",
     "check_dataset",
+    "check_environment",
     "check_policy",
     "check_predictor",
     "check_reward",

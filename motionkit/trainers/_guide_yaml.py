@@ -71,8 +71,8 @@ class Reading:
                 shown = "" if isinstance(value, (Mapping, list)) else repr(value)
                 fix = suggest(key, keys)
                 self.problems.append(Problem(key, "unknown setting", str(self.found.path), shown, fix))
-            elif value is None:
-                self.left[key] = "it is null"
+            elif value is None or value == "":
+                self.left[key] = "it is null" if value is None else "it is empty"
             else:
                 self._put(key, here, fitted(key, value))
 

@@ -497,6 +497,10 @@ STAGE_CONFIG = "--config examples/embodiment/config/maniskill_ppo_cnn.yaml"
           "reward.reward_model.reward_type=continuous", "algorithm.gamma=0.8"),
          f"ppo {STAGE_CONFIG} --set reward.use_reward_model=True --reward.checkpoint a/step_9/checkpoint.pt "
          "--reward.output continuous --set objective.gamma=0.8"),
+        ((*STAGE, "reward.use_reward_model=True", "reward.reward_model.image_keys=[base_camera,hand]",
+          "reward.reward_model.image_size=[3,64,64]"),
+         f"ppo {STAGE_CONFIG} --set reward.use_reward_model=True --set reward.cameras=base_camera,hand "
+         "--set reward.image_size=[3,64,64]"),
     ],
 )  # fmt: skip
 def test_stages_1_and_3_of_the_reward_guide(
@@ -513,6 +517,8 @@ def test_stages_1_and_3_of_the_reward_guide(
 
 def test_what_the_classifier_says_itself_is_left_out(cli: Cli) -> None:
     error = json.loads(
-        cli(*STAGE, "reward.use_reward_model=True", "reward.reward_model.hidden_dim=256", "--json").stdout
+        cli(*STAGE, "reward.use_reward_model=True", "reward.reward_model.freeze_encoder=True", "--json").stdout
     )
-    assert "left out: reward.reward_model.hidden_dim=256: the classifier's own file says it." in error["error"]["why"]
+    assert (
+        "left out: reward.reward_model.freeze_encoder=True: the classifier's own file says it." in error["error"]["why"]
+    )

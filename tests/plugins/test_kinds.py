@@ -59,7 +59,10 @@ def test_every_builtin_uses_words_of_the_table(kind: str) -> None:
 def test_factories_of_builtins_take_the_runtime_arguments_of_the_table(kind: str) -> None:
     for entry in plugins.available(kind):
         if entry.builtin:
-            factory = plugins.get(kind, f"{entry.distribution}:{entry.name}").load()
+            component = plugins.get(kind, f"{entry.distribution}:{entry.name}")
+            if component.missing():  # an extra that is not installed: the tests of its plugin build it on a stub
+                continue
+            factory = component.load()
             taken = list(inspect.signature(factory).parameters.values())[1:]  # the options come first
             named = {parameter.name: parameter for parameter in taken if parameter.kind is not parameter.VAR_KEYWORD}
             required = {name for name, parameter in named.items() if parameter.default is parameter.empty}

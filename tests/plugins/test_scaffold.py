@@ -47,12 +47,12 @@ def test_the_kind_is_asked_for(cli: Cli) -> None:
     done = cli("plugins", "new", "motionkit-bounce")
     assert done.exit_code == 2
     assert "'motionkit-bounce' does not say what kind of plugin it is." in done.stderr
-    assert "motionkit plugins new reward|trainer|dataset|policy NAME" in done.stderr
+    assert "motionkit plugins new reward|trainer|dataset|environment|policy NAME" in done.stderr
     assert "'Not-A-Name' is not a package name." in cli("plugins", "new", "reward", "Not-A-Name").stderr
     assert not list(Path().iterdir())
 
 
-@pytest.mark.parametrize("kind", ["reward", "dataset", "policy", "trainer"])
+@pytest.mark.parametrize("kind", ["reward", "dataset", "environment", "policy", "trainer"])
 def test_new_code_is_formatted(kind: str, cli: Cli) -> None:
     cli("plugins", "new", kind, "ab")
     for file in Path(f"motionkit-{kind}-ab").rglob("*.py"):

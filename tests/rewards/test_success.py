@@ -98,3 +98,26 @@ def test_the_fingerprint_follows_the_weights_not_the_place(saved, tmp_path):
     saved[1].update(threshold=0.9)
     save_classifier(tmp_path / "copy", saved[1])
     assert SuccessReward(SuccessOptions(checkpoint=str(tmp_path / "copy"))).inputs != first
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cameras": ("hand",)}, "cameras base_camera, and the settings say hand"),
+        ({"image_size": (3, 128, 128)}, "image_size base_camera 64x64, and the settings say 128x128"),
+        ({"hidden": 128}, "hidden 256, and the settings say 128"),
+        ({"blocks": 4}, "blocks 8, and the settings say 4"),
+        ({"cameras": ("base_camera",), "image_size": (3, 64, 64), "hidden": 256, "blocks": 8}, ""),
+    ],
+)
+def test_keys_that_must_match_the_checkpoint_are_held_against_it(tmp_path, options, words):
+    """The guide says that they must match; its code reads none of them."""
+    torch.manual_seed(0)
+    card = Card(architecture="resnet10", cameras={"base_camera": (64, 64)})
+    save_classifier(tmp_path / "model", SuccessClassifier.make(card))
+    chosen = SuccessOptions(checkpoint=str(tmp_path / "model"), **options)
+    if words:
+        with pytest.raises(MotionkitError, match=words):
+            SuccessReward(chosen)
+    else:
+        assert SuccessReward(chosen).classifier.card.hidden == 256

@@ -1,7 +1,8 @@
-"""``motionkit export RUN OUT``: models for other tools."""
+"""``motionkit export RUN OUT``: models and episodes for other tools."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,15 +13,17 @@ from pydantic import Field
 from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
+from motionkit.errors import MotionkitError
 
 
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx"] | None, Cli("--to")] = Field(
+    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy"] | None, Cli("--to")] = Field(
         None,
         description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
-        "numpy, the same with a runtime that needs numpy alone; onnx. Default: the first that the model has.",
+        "numpy, the same with a runtime that needs numpy alone; onnx. Of collected episodes: npy, the reward-model "
+        "guide's trajectories. Default: the first that the model has.",
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."
@@ -34,13 +37,25 @@ def register(app: typer.Typer) -> None:
     def export(
         settings: ExportSettings,
         run: Annotated[
-            str, typer.Argument(metavar="RUN", help="Run folder, checkpoint, policy folder, or the word starter.")
+            str, typer.Argument(metavar="RUN", help="Run folder, checkpoint, policy folder, episodes, or starter.")
         ],
         out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
     ) -> Mapping[str, Any]:
-        """Write a policy or a motion predictor for another tool; LoRA adapters are merged."""
+        """Write a policy, a motion predictor or collected episodes for another tool; LoRA adapters are merged."""
+        from motionkit.datasets.episodes import export_run, is_episodes
         from motionkit.evaluation import export_model
 
+        if settings.to == "npy" or is_episodes(Path(run)):
+            if settings.to not in ("npy", None):
+                raise MotionkitError(f"{run} holds episodes; they cannot be exported to {settings.to}.", fix="--to npy")
+            episodes, counts = export_run(Path(run), out, overwrite=settings.overwrite)
+            for note in episodes.notes:
+                warn(note)
+            say(f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into "
+                f"{out / 'negative'}")  # fmt: skip
+            closing = [f"next: motionkit reward-train --data.positive-dir {shlex.quote(str(out / 'positive'))} "
+                       f"--data.negative-dir {shlex.quote(str(out / 'negative'))}"]  # fmt: skip
+            return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "closing": closing}
         found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
         say(found.describe())
         if obstacles:

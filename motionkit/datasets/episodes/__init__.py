@@ -4,10 +4,11 @@ Needs numpy, no torch. docs/episodes.md describes the files.
 """
 
 from motionkit.datasets.episodes._collector import Collector, Quota
-from motionkit.datasets.episodes._read import Episodes, open_episodes
+from motionkit.datasets.episodes._export import export_run, export_trajectories
+from motionkit.datasets.episodes._read import Episodes, is_episodes, open_episodes
 from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, EpisodeRecord, Manifest
 from motionkit.datasets.episodes._split import split_episodes
-from motionkit.datasets.episodes._trajectories import export_trajectories, import_trajectories, open_trajectories
+from motionkit.datasets.episodes._trajectories import Trajectories, import_trajectories, open_trajectories
 
 __all__ = [
     "ARTIFACT",
@@ -17,8 +18,11 @@ __all__ = [
     "Episodes",
     "Manifest",
     "Quota",
+    "Trajectories",
+    "export_run",
     "export_trajectories",
     "import_trajectories",
+    "is_episodes",
     "open_episodes",
     "open_trajectories",
     "split_episodes",

@@ -142,6 +142,11 @@ def open_episodes(*places: Path) -> Episodes:
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
 
 
+def is_episodes(place: Path) -> bool:
+    """Return whether a place is a folder of episodes, or a run of reward-collect."""
+    return any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read ``manifest.json``.
 

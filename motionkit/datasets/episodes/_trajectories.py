@@ -1,56 +1,126 @@
-"""The guide's trajectories: one ``.npy`` file per episode, which holds a pickled table. Nothing in it executes.
-
-A file is ``{"images": {camera: float [T, C, H, W]}, "labels": float [T]}``, in the folder of successes or of others.
-"""
+"""The guide's folders of trajectories, as episodes: looked through once, then read file by file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from motionkit.config import cache_folder
 from motionkit.datasets.episodes._collector import Collector
+from motionkit.datasets.episodes._guide_files import Trajectory, list_files, read_file
 from motionkit.datasets.episodes._read import Episodes, open_episodes
 from motionkit.errors import MotionkitError
 from motionkit.runs import write_bytes_atomic
 
-_LIMIT = 2 << 30
-_FOLDERS = ("positive", "negative")
 _DARK = 1.5  # a value above it is of 0 to 255
+_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class _Trajectory:
-    images: Mapping[str, NDArray[Any]]
-    labels: NDArray[Any]
-
-
-def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> Episodes:
-    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole.
+class Trajectories:
+    """The files of two folders that are whole; every one is read once here, so that bad input is known at once.
 
     Args:
         positive: Folder of episodes with a success.
         negative: Folder of the others.
         cameras: Cameras that are wanted; empty: those of the first file.
 
+    Attributes:
+        cameras: ``(height, width)`` in pixels by name.
+        notes: What was found odd, a sentence each: files that were left out, the range of values, labels.
+
     Raises:
-        MotionkitError: A folder is missing or empty, or a file is no trajectory.
+        MotionkitError: A folder is missing or empty, a file names code, is no trajectory, or has other cameras or
+            sizes than the first.
     """
-    files = _files(positive, negative)
+
+    def __init__(self, positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> None:
+        self._files: list[tuple[bool, Path]] = []
+        self.cameras: dict[str, tuple[int, int]] = {}
+        cut: list[Path] = []
+        highest, positives, only_last = 0.0, 0, 0
+        odd = {"positive": 0, "negative": 0}
+        for sign, path in list_files(positive, negative):
+            one = read_file(path)
+            if one is None:
+                cut.append(path)
+                continue
+            self._match(path, one, cameras)
+            self._files.append((sign, path))
+            # One scale for all: a dark picture of 0 to 255 must not be taken for one of 0 to 1.
+            highest = max(highest, *(float(values.max()) for values in one.images.values()))
+            labels = one.labels >= 0.5
+            odd["positive" if sign else "negative"] += bool(labels.any()) is not sign
+            positives += bool(labels.any())
+            only_last += bool(labels.sum() == 1 and labels[-1])
+        for sign, folder in ((True, positive), (False, negative)):
+            if all(own is not sign for own, _ in self._files):
+                raise MotionkitError(f"no .npy file in {folder} is whole.", fix="copy the files again.")
+        self._scale = 1.0 if highest > _DARK else 255.0
+        self.notes = _notes(cut, highest, odd, suspicious=bool(positives) and only_last == positives)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def _match(self, path: Path, one: Trajectory, wanted: Sequence[str]) -> None:
+        """Take cameras and sizes from the first file; refuse another that differs."""
+        sizes = one.sizes()
+        if missing := [name for name in (wanted or self.cameras) if name not in sizes]:
+            raise MotionkitError(
+                f"{path} has no camera {missing[0]}.", why=f"it has {', '.join(sizes)}.", fix="--data.cameras"
+            )
+        if not self.cameras:
+            self.cameras = {name: sizes[name] for name in wanted or sizes}
+            self._first = path
+        for name, size in self.cameras.items():
+            if sizes[name] != size:
+                raise MotionkitError(
+                    f"{path}: {name} is {sizes[name][0]} x {sizes[name][1]}.",
+                    why=f"it is {size[0]} x {size[1]} in {self._first}; a classifier is made for images of one size.",
+                    fix="give folders of one size, or resize the images.",
+                )
+
+    def add(self, number: int, collector: Collector) -> None:
+        """Give the episode of a file to a collector, which keeps it if its class is wanted.
+
+        Args:
+            number: Which one, from 0.
+            collector: Of the same cameras.
+
+        Raises:
+            MotionkitError: The file has changed meanwhile, or the disk is full.
+        """
+        _, path = self._files[number]
+        one = read_file(path)
+        if one is None:
+            raise MotionkitError(f"{path} has changed since it was first read.", fix="start again.", code=1)
+        self._match(path, one, tuple(self.cameras))
+        collector.source = str(path.parent)
+        labels = one.labels >= 0.5
+        frames = {name: one.pictures(name, self._scale) for name in self.cameras}
+        for step, label in enumerate(labels):
+            collector.add({name: values[step] for name, values in frames.items()}, label, step == len(labels) - 1)
+
+
+def open_trajectories(positive: Path, negative: Path, *, cameras: Sequence[str] = ()) -> Episodes:
+    """Open the guide's folders; their frames are kept as bytes in the cache, since a file must be read whole.
+
+    Args:
+        positive: As for `Trajectories`.
+        negative: As for `Trajectories`.
+        cameras: As for `Trajectories`.
+
+    Raises:
+        MotionkitError: As `Trajectories`.
+    """
     mark = sha256("\0".join(cameras).encode())
-    for _, path in files:
+    for _, path in list_files(positive, negative):
         status = path.stat()
         mark.update(f"{path.absolute()}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     folder = cache_folder() / f"episodes-{mark.hexdigest()[:24]}"
     done = folder / "notes.txt"  # written last
     if not done.is_file():
-        notes = _convert(files, folder, cameras)
+        notes = _convert(Trajectories(positive, negative, cameras=cameras), folder)
         write_bytes_atomic(done, "\n".join(notes).encode())
     found = open_episodes(folder)
     found.notes = (*(line for line in done.read_text().splitlines() if line), *found.notes)
@@ -61,128 +131,40 @@ def import_trajectories(positive: Path, negative: Path, out: Path, *, cameras: S
     """Write the guide's folders in motionkit's format; returns what was found odd, a sentence each.
 
     Args:
-        positive: As for `open_trajectories`.
-        negative: As for `open_trajectories`.
+        positive: As for `Trajectories`.
+        negative: As for `Trajectories`.
         out: The new folder.
-        cameras: As for `open_trajectories`.
+        cameras: As for `Trajectories`.
 
     Raises:
-        MotionkitError: As `open_trajectories`, or `out` holds something already.
+        MotionkitError: As `Trajectories`, or `out` holds something already.
     """
     if out.exists() and any(out.iterdir()):
         raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
-    return _convert(_files(positive, negative), out, cameras)
+    return _convert(Trajectories(positive, negative, cameras=cameras), out)
 
 
-def export_trajectories(episodes: Episodes, out: Path) -> int:
-    """Write episodes as the guide's files, ``positive/000000.npy`` and ``negative/000000.npy``; returns how many.
-
-    The files are pickles, as the guide's code reads them; they hold arrays and plain tables alone.
-
-    Raises:
-        MotionkitError: `out` holds something already.
-    """
-    if out.exists() and any(out.iterdir()):
-        raise MotionkitError(f"{out} is not empty.", fix="choose a new folder.")
-    counts = dict.fromkeys(_FOLDERS, 0)
-    for number, record in enumerate(episodes.records):
-        frames = episodes.read(np.flatnonzero(episodes.episode == number))
-        # [T, H, W, 3] uint8 -> [T, C, H, W] float32 in [0, 1].
-        images = {name: value.transpose(0, 3, 1, 2).astype(np.float32) / 255 for name, value in frames.items()}
-        labels = episodes.labels[episodes.episode == number]
-        folder = out / _FOLDERS[0 if record.positive else 1]
-        folder.mkdir(parents=True, exist_ok=True)
-        table = np.empty((), dtype=object)
-        table[()] = {"images": images, "labels": labels}
-        np.save(folder / f"{counts[folder.name]:06d}.npy", table, allow_pickle=True)
-        counts[folder.name] += 1
-    return sum(counts.values())
+def _convert(trajectories: Trajectories, out: Path) -> list[str]:
+    with Collector(out, cameras=trajectories.cameras) as collector:
+        collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+        for number in range(len(trajectories)):
+            trajectories.add(number, collector)
+    return trajectories.notes
 
 
-def _files(positive: Path, negative: Path) -> list[tuple[bool, Path]]:
-    found: list[tuple[bool, Path]] = []
-    for folder, sign in ((positive.expanduser(), True), (negative.expanduser(), False)):
-        if not folder.is_dir():
-            raise MotionkitError(f"{folder} is no folder.", fix="give the folders that hold 000000.npy, ...")
-        own = sorted(path for path in folder.iterdir() if path.suffix == ".npy" and path.is_file())
-        if not own:
-            raise MotionkitError(f"{folder} holds no .npy file.", fix="give the folders that hold 000000.npy, ...")
-        found += [(sign, path) for path in own]
-    return found
-
-
-def _convert(files: Sequence[tuple[bool, Path]], out: Path, cameras: Sequence[str]) -> list[str]:
-    first = _read(files[0][1])
-    names = tuple(cameras) or tuple(first.images)
-    if missing := [name for name in names if name not in first.images]:
-        raise MotionkitError(
-            f"{files[0][1]} has no camera {missing[0]}.", why=f"it has {', '.join(first.images)}.", fix="--data.cameras"
-        )
-    sizes = {name: (first.images[name].shape[2], first.images[name].shape[3]) for name in names}
-    # One scale for all: a dark picture of 0 to 255 must not be taken for one of 0 to 1.
-    highest = max(float(values.max()) for one in _trajectories(files) for values in one.images.values())
-    scale = 1.0 if highest > _DARK else 255.0
-    odd = {"positive": 0, "negative": 0}
-    only_last, positives = 0, 0
-    with Collector(out, cameras=sizes) as collector:
-        for (sign, path), one in zip(files, _trajectories(files), strict=True):
-            collector.source = str(path.parent)
-            labels = one.labels >= 0.5
-            odd["positive" if sign else "negative"] += bool(labels.any()) is not sign
-            if labels.any():
-                positives += 1
-                only_last += bool(labels.sum() == 1 and labels[-1])
-            frames = {name: _bytes(one.images, name, sizes[name], scale, path) for name in names}
-            for step in range(len(labels)):
-                collector.add(
-                    {name: values[step] for name, values in frames.items()}, labels[step], step == len(labels) - 1
-                )
+def _notes(cut: Sequence[Path], highest: float, odd: dict[str, int], *, suspicious: bool) -> list[str]:
     notes = []
-    if scale == 1.0:
+    if cut:
+        named = ", ".join(map(str, cut[:_SHOWN])) + (f" and {len(cut) - _SHOWN} more" if len(cut) > _SHOWN else "")
+        notes.append(f"{named}: cut off or damaged, left out.")
+    if highest > _DARK:
         notes.append(f"pictures hold values up to {highest:g}, not the guide's 0 to 1: they are read as 0 to 255.")
     for folder, count in odd.items():
         if count:
             notes.append(f"{count} files in the {folder} folder are of the other class by their labels; labels count.")
-    if positives and only_last == positives:
+    if suspicious:
         notes.append(
             "all episodes with a success end with it, and their last frame alone is labelled: if they were collected "
             "with automatic resets, that frame shows the next episode."
         )
     return notes
-
-
-def _trajectories(files: Sequence[tuple[bool, Path]]) -> Iterator[_Trajectory]:
-    return (_read(path) for _, path in files)
-
-
-def _read(path: Path) -> _Trajectory:
-    from motionkit.weights import read_array
-
-    content = read_array(path, limit=min(_LIMIT, max(1 << 20, 64 * path.stat().st_size)))
-    images = content.get("images") if isinstance(content, Mapping) else None
-    labels = np.asarray(content.get("labels")) if isinstance(content, Mapping) else np.zeros(0)
-    fix = "a trajectory holds {'images': {camera: [T, C, H, W]}, 'labels': [T]}."
-    if not isinstance(images, Mapping) or not images or labels.ndim != 1 or labels.dtype.kind not in "biuf":
-        raise MotionkitError(f"{path} is no trajectory.", fix=fix)
-    for name, values in images.items():
-        good = isinstance(name, str) and isinstance(values, np.ndarray) and values.dtype.kind in "uif"
-        if not good or values.ndim != 4 or values.shape[1] != 3 or len(values) != len(labels) or not len(labels):
-            shape = getattr(values, "shape", type(values).__name__)
-            raise MotionkitError(f"{path} is no trajectory: {name} is {shape}, with {len(labels)} labels.", fix=fix)
-        if not np.isfinite(values).all() or values.min() < 0 or values.max() > 255:
-            raise MotionkitError(f"{path}: {name} holds values that are no picture's.", why="0 to 1 or 0 to 255.")
-    if not np.isfinite(labels).all():
-        raise MotionkitError(f"{path}: a label is not finite.")
-    return _Trajectory(images, labels)
-
-
-def _bytes(
-    images: Mapping[str, NDArray[Any]], name: str, size: tuple[int, int], scale: float, path: Path
-) -> NDArray[np.uint8]:
-    """Return ``[T, H, W, 3]`` uint8."""
-    values = images.get(name)
-    if values is None or (values.shape[2], values.shape[3]) != size:
-        has = "no such camera" if values is None else f"{values.shape[2]} x {values.shape[3]}"
-        raise MotionkitError(f"{path}: {name} has {has}; the first file's is {size[0]} x {size[1]}.")
-    found: NDArray[np.uint8] = (values.transpose(0, 2, 3, 1).astype(np.float32) * scale + 0.5).astype(np.uint8)
-    return found

@@ -12,13 +12,13 @@ from motionkit.errors import MotionkitError
 _USUAL = ("success", "is_success")
 
 
-def find_success(info: Mapping[str, Any], key: str, name: str) -> str:
+def find_success(info: Mapping[str, Any], key: str, name: str = "") -> str:
     """Return the entry of info that tells success.
 
     Args:
-        info: Of a step.
+        info: Of the steps so far.
         key: The entry, or ``auto``.
-        name: Name of the environment, for the message.
+        name: Name of the environment, where there must be one; empty returns an empty name for none.
 
     Raises:
         MotionkitError: There is none; says which entries there are.
@@ -27,10 +27,12 @@ def find_success(info: Mapping[str, Any], key: str, name: str) -> str:
     for one in wanted:
         if one in info:
             return one
+    if not name:
+        return ""
     there = ", ".join(map(str, info)) or "nothing"
     raise MotionkitError(
         f"the environment {name} tells no success.",
-        why=f"the info of a step has no {' or '.join(wanted)}; it has {there}.",
+        why=f"the info of an episode has no {' or '.join(wanted)}; it has {there}.",
         fix="--env.success-key KEY, or wrap the environment so that its info has 'success'.",
     )
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from motionkit.config import Group
+from motionkit.config import Cli, Group, split_commas
 from motionkit.plugins import Component
 
 
@@ -28,6 +28,18 @@ class SuccessOptions(Group):
     )
     k: int = Field(3, ge=1, le=10_000, description="Frames that must agree, with k-of-n.")
     n: int = Field(5, ge=1, le=10_000, description="Last frames that are looked at, with k-of-n.")
+    cameras: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli(hidden=True)] = Field(
+        (), description="Cameras that the classifier must have; none: whichever it has."
+    )
+    image_size: Annotated[tuple[int, ...], Cli(hidden=True)] = Field(
+        (), max_length=3, description="Size of images that it must be made for, height and width; (): whichever."
+    )
+    hidden: Annotated[int, Cli(hidden=True)] = Field(
+        0, ge=0, description="Width that a resnet10 must have; 0: whichever it has."
+    )
+    blocks: Annotated[int, Cli(hidden=True)] = Field(
+        0, ge=0, description="Spatial sums that a resnet10 must have; 0: whichever it has."
+    )
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from motionkit.encoders.success import COMMAND, load_classifier, newest_classifier_run
+from motionkit.encoders.success import COMMAND, Card, load_classifier, newest_classifier_run
 from motionkit.errors import MotionkitError
 from motionkit.rewards.base import FrameBatch, RewardScores
 from motionkit.rewards.success import SuccessOptions
@@ -29,11 +29,12 @@ class SuccessReward:
 
     Attributes:
         classifier: The classifier; its card says what it was trained on and which checks it failed.
-        origin: Where it is from, in words.
+        place: Where it is from.
+        origin: The same in words.
         inputs: Its fingerprint, by the option that names it.
 
     Raises:
-        MotionkitError: There is no classifier there.
+        MotionkitError: There is no classifier there, or it is made for something else than the options say.
     """
 
     name = "success-classifier"
@@ -41,8 +42,9 @@ class SuccessReward:
 
     def __init__(self, options: SuccessOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
-        place = _place(options.checkpoint)
+        self.place = place = _place(options.checkpoint)
         self.classifier = load_classifier(place, device=device)
+        _refuse_other(options, self.classifier.card, place)
         self.origin = str(place) if options.checkpoint else f"{place}, the newest finished run of {COMMAND}"
         self.inputs = {"checkpoint": self.classifier.fingerprint()}
 
@@ -85,6 +87,25 @@ class SuccessReward:
         seen = (probabilities >= threshold).float()
         total = seen if self.options.output == "binary" else probabilities
         return RewardScores(total=total, parts={"success": seen, "probability": probabilities})
+
+
+def _refuse_other(options: SuccessOptions, card: Card, place: Path) -> None:
+    """Refuse a classifier that is another one than the options describe; it is built from its own file alone."""
+    size = tuple(options.image_size[-2:])
+    has: dict[str, tuple[object, object]] = {}
+    if options.cameras and set(options.cameras) != set(card.cameras):
+        has["cameras"] = ", ".join(card.cameras), ", ".join(options.cameras)
+    if size and any(tuple(own) != size for own in card.cameras.values()):
+        has["image_size"] = card.seen(), "x".join(map(str, size))
+    if card.architecture == "resnet10":
+        own = {"hidden": (card.hidden, options.hidden), "blocks": (card.blocks, options.blocks)}
+        has |= {name: pair for name, pair in own.items() if pair[1] and pair[0] != pair[1]}
+    for name, (mine, wanted) in has.items():
+        raise MotionkitError(
+            f"the classifier of {place} has {name} {mine}, and the settings say {wanted}.",
+            why="a classifier works with what it was trained with, which its checkpoint says.",
+            fix=f"leave {name} out, or give another checkpoint.",
+        )
 
 
 def _reach(options: SuccessOptions, frames: int) -> int:

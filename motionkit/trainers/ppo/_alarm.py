@@ -40,6 +40,10 @@ class SuccessAlarm:
         """Count finished episodes, ``(true, predicted)`` each."""
         self._newest.extend(episodes)
 
+    def forget(self) -> None:
+        """Count anew: the reward is another one now."""
+        self._newest.clear()
+
     @property
     def rates(self) -> tuple[float, float]:
         """True and predicted success of the newest episodes."""

@@ -26,6 +26,10 @@ PPO: Mapping[str, str] = {
     "actor.model.model_name": "policy.kind",
     "reward.reward_model.checkpoint_path": "reward.success-classifier.checkpoint",
     "reward.reward_model.reward_type": "reward.success-classifier.output",
+    "reward.reward_model.image_keys": "reward.success-classifier.cameras",
+    "reward.reward_model.image_size": "reward.success-classifier.image_size",
+    "reward.reward_model.hidden_dim": "reward.success-classifier.hidden",
+    "reward.reward_model.num_spatial_blocks": "reward.success-classifier.blocks",
 }
 
 COLLECT: Mapping[str, str] = {

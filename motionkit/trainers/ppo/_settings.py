@@ -13,15 +13,15 @@ from motionkit.policies.actor import ActorSettings
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
-STEPS = {"mlp": 16, "pixels": 30}
-"""Updates by default: about 32,000 and 61,000 environment steps."""
+STEPS = {"mlp": 16, "pixels": 40}
+"""Updates by default: about 33,000 and 82,000 environment steps."""
 
 
 class PpoRunSettings(RunSettings):
     """Where the run goes and how long it lasts."""
 
     num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
-        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 30 for pixels."
+        0, ge=0, description="Total updates, including those before a resume; 0: 16 for mlp, 40 for pixels."
     )
 
 
@@ -84,6 +84,25 @@ class AlarmSettings(Group):
     stop: Annotated[bool, Cli("--stop-on-gap")] = Field(False, description="End the run with the warning.")
 
 
+class MineSettings(Group):
+    """On-policy mining: between stretches of training the classifier learns from what the policy did."""
+
+    rounds: Annotated[int, Cli("--mine")] = Field(
+        0, ge=0, le=1000, description="Rounds, evenly spaced over the updates; 0: the classifier stays as it is."
+    )
+    steps: int = Field(220, ge=1, le=1_000_000, description="Steps of the classifier in a round.")
+    batch_size: int = Field(128, ge=2, le=65_536, description="Frames of a step, a quarter of them successes.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of a round.")
+    floor: float = Field(
+        0.05, gt=0, le=10, description="A frame without success is drawn in proportion to this plus its probability."
+    )
+    val_share: float = Field(0.2, gt=0, lt=1, description="Share of mined episodes that choose the threshold.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
+
+
 class SuccessEvalSettings(Group):
     """Success before and after, from starts that training does not use."""
 
@@ -108,6 +127,7 @@ class PpoSettings(TrainerSettings):
     optim: PpoOptimSettings = PpoOptimSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
+    mine: MineSettings = MineSettings()
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

@@ -28,6 +28,7 @@ from motionkit.trainers.base import inputs_of
 from motionkit.trainers.ppo._alarm import SuccessAlarm
 from motionkit.trainers.ppo._backend import PolicyLearner, Sb3Ppo
 from motionkit.trainers.ppo._films import write_films
+from motionkit.trainers.ppo._mining import Miner
 from motionkit.trainers.ppo._scorer import Scorer, Term, refuse_unreadable
 from motionkit.trainers.ppo._settings import STEPS, PpoSettings
 from motionkit.trainers.ppo._vec_env import ScoredEnv
@@ -51,7 +52,7 @@ class PpoTrainer:
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
-        "alarm", "heldout", "seed",
+        "alarm", "heldout", "mine", "seed",
     )  # fmt: skip
 
     def __init__(self, settings: PpoSettings) -> None:
@@ -97,7 +98,15 @@ class PpoTrainer:
         self.scorer = Scorer(
             self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
         )
-        self.env = ScoredEnv(self.environment, self.actor.spec, self.scorer, seed=settings.seed)
+        self.miner: Miner | None = None
+        if settings.mine.rounds:
+            rewards = [term.reward for term in self.terms]
+            self.miner = Miner(rewards, settings.mine, total=steps, seed=settings.seed, device=self.device)
+            self.inputs["mine"] = self.miner.classifier.card.dataset
+        self.env = ScoredEnv(
+            self.environment, self.actor.spec, self.scorer, seed=settings.seed,
+            watch=self.miner.watch if self.miner is not None else None,
+        )  # fmt: skip
         self.learner: PolicyLearner = Sb3Ppo(self.actor, self.env, settings)
 
     def describe(self) -> Mapping[str, object]:
@@ -116,7 +125,11 @@ class PpoTrainer:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         with closing(self.environment):
-            return self._train(run)
+            try:
+                return self._train(run)
+            finally:
+                if self.miner is not None:
+                    self.miner.close()
 
     def _train(self, run: Run) -> Mapping[str, object]:
         settings = self.settings
@@ -125,6 +138,8 @@ class PpoTrainer:
         alarm = SuccessAlarm(settings.alarm.gap, settings.alarm.window)
         best, start = Best(), Kept()
         parts: Parts = {**self.learner.parts(), "alarm": alarm, "best": best, "before": start}
+        if self.miner is not None:
+            parts = {**parts, **self.miner.begin(run, self.environment.spec)}
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
             if not self.env.resumes:
@@ -144,6 +159,9 @@ class PpoTrainer:
                 fired = alarm.fired_at
                 if alarm.check(step) and not fired:
                     _logger.warning("%s", _parted(alarm))
+            if self.miner is not None and step in self.miner.due:
+                metrics |= self.miner.round(step)
+                alarm.forget()
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
                 watched = float(self._held_out("watch", settings.heldout.watched).success.mean())
@@ -158,11 +176,12 @@ class PpoTrainer:
         save_actor(run.artifact(f"{ARTIFACT}-last"), self.actor)
         if best.tensors:
             self.actor.load_tensors(best.tensors)
+        mined = self.miner.finish() if self.miner is not None else {}
         after = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
         kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)
         write_films(run.artifact(FILMS), after)
-        return self._finish(start.values, after, alarm, best.step)
+        return {**self._finish(start.values, after, alarm, best.step), **mined}
 
     def _held_out(self, purpose: str, episodes: int, *, films: int = 0) -> Episodes:
         """Run deterministic episodes in an environment of their own, so that those of training go on."""
@@ -198,7 +217,10 @@ class PpoTrainer:
             "and after. The interval is a 95 % bootstrap over episodes.",
             "metrics": {"success/true": success["after"]},
             "alarm": alarm.document(),
-            "table": [result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed")],
+            "table": [
+                result_table(results(heldout), f"Share of {count:,} held-out episodes that succeed"),
+                *([self.miner.table()] if self.miner is not None and self.miner.rounds else []),
+            ],
             "verdict": said,
             "best_step": step,
         }

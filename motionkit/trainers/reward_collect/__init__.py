@@ -6,7 +6,7 @@ from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 component = Component(
     summary="Collect camera images of episodes with and without success, to train a reward on.",
     options=RewardCollectSettings,
-    factory="motionkit.trainers.reward_collect._trainer:RewardCollect",
+    factory="motionkit.trainers.reward_collect._open:open_trainer",
 )
 
 __all__ = ["RewardCollectSettings", "component"]

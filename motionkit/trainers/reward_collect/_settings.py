@@ -55,6 +55,11 @@ class RewardCollectSettings(TrainerSettings):
         min_length=1,
         description="ppo, which learns on the environment's reward meanwhile and is kept; random, scripted, or a run.",
     )
+    import_from: Annotated[tuple[Path, Path] | None, Cli("--import", values=2)] = Field(
+        None,
+        description="Read the guide's folders of .npy trajectories instead: of successes, and of others. Nothing in "
+        "them is executed.",
+    )
     quota: QuotaSettings = QuotaSettings()
     licence: str = Field("", description="Licence of the pictures, noted beside them.")
     episodes: EpisodesSettings = EpisodesSettings()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.episodes import ARTIFACT, Collector, Quota
+from motionkit.datasets.episodes import ARTIFACT, Collector
 from motionkit.environments import open_environment
 from motionkit.environments.base import Frames, Step
 from motionkit.errors import MotionkitError
@@ -22,15 +20,15 @@ from motionkit.policies.actor.api import Actor, load_actor, save_actor
 from motionkit.rewards.env import EnvOptions
 from motionkit.rewards.env._reward import Env
 from motionkit.runs import Run
+from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._state import Parts, State, restore
+from motionkit.trainers._state import Parts, restore
 from motionkit.trainers.ppo import PpoSettings
 from motionkit.trainers.ppo.api import PolicyLearner, Sb3Ppo, ScoredEnv, Scorer, Term
 from motionkit.trainers.reward_collect._acting import Acting, actor_actions, random_actions, scripted_actions
+from motionkit.trainers.reward_collect._kept import kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import POLICIES, RewardCollectSettings
-
-_logger = logging.getLogger("motionkit.reward_collect")
 
 
 class RewardCollect:
@@ -130,20 +128,15 @@ class RewardCollect:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Collect; see `motionkit.trainers.base.Trainer.train`."""
-        quota = self.settings.quota
-        limits = [
-            value or None for value in (quota.positive, quota.negative, quota.positive_frames, quota.negative_frames)
-        ]
         with closing(self.environment), Collector(
             run.artifact(ARTIFACT), cameras=self.environment.cameras, environment=self.environment.spec,
-            quota=Quota(*(limit or None for limit in limits)), licence=self.settings.licence,
+            quota=quota_of(self.settings.quota), licence=self.settings.licence,
         ) as self.collector:  # fmt: skip
-            parts: Parts = {**self.learner.parts(), "collected": _Collected(self.collector)}
+            parts: Parts = {**self.learner.parts(), "collected": Collected(self.collector)}
             if (checkpoint := run.checkpoint()) is not None:
                 restore(parts, checkpoint)
             else:
-                # An attempt that died before its first checkpoint began anew: so does what it wrote.
-                self.collector.rewind({}, {"episodes": 0, "labels": [], "left_out": {"positive": 0, "negative": 0}})
+                start_anew(self.collector)
             if self.actor is not None and self.settings.policy == "ppo":
                 save_actor(run.artifact(ACTOR), self.actor, tensors=False)
 
@@ -151,56 +144,12 @@ class RewardCollect:
                 self.collector.source = self.settings.policy
                 metrics = {**self.learner.update(), **self.scorer.take_means()}
                 finished = self.env.take_finished()
-                kept = {f"episodes/{name}": float(one["trajectories"]) for name, one in self.collector.counts.items()}
                 rate = {"success/true": float(np.mean([true for true, _ in finished]))} if finished else {}
-                return {**metrics, **kept, **rate, "success/episodes": float(self.env.episodes)}
+                return {**metrics, **kept_of(self.collector), **rate, "success/episodes": float(self.env.episodes)}
 
             if not run_steps(run, self.settings, step_fn, parts, done=lambda: self.collector.full):
                 return {}
             if self.actor is not None and self.settings.policy == "ppo":
                 save_actor(run.artifact(ACTOR), self.actor)
             counts, left_out = self.collector.counts, self.collector.left_out
-        return _finish(counts, left_out)
-
-
-class _Collected:
-    """What a collector has written, as a part of a checkpoint."""
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-
-    def state(self) -> State:
-        """Return the number of episodes, and those that are running."""
-        arrays, values = self._collector.state()
-        return State({name: torch.from_numpy(array) for name, array in arrays.items()}, values)
-
-    def load_state(self, state: State) -> None:
-        """Go back to it."""
-        self._collector.rewind({name: tensor.numpy() for name, tensor in state.tensors.items()}, state.values)
-
-
-def _finish(counts: Mapping[str, Mapping[str, int]], left_out: Mapping[str, int]) -> dict[str, Any]:
-    rows = [
-        [name, *(str(one[key]) for key in ("trajectories", "frames", "success_frames")), str(left_out[name])]
-        for name, one in counts.items()
-    ]
-    missing = [name for name, one in counts.items() if not one["trajectories"]]
-    positive, negative = (counts[name]["trajectories"] for name in ("positive", "negative"))
-    said = f"{positive} episodes with a success and {negative} without."
-    if missing:
-        said += f" There is no {missing[0]} one: a classifier cannot be trained on them alone."
-        _logger.warning("%s", said)
-    else:
-        _logger.info("%s", said)
-    table = {
-        "title": "Episodes",
-        "columns": ["", "kept", "frames", "with success", "over the quota"],
-        "rows": rows,
-        "numbers": [1, 2, 3, 4],
-    }
-    labels = {"1": sum(one["success_frames"] for one in counts.values())}
-    labels["0"] = sum(one["frames"] for one in counts.values()) - labels["1"]
-    return {
-        "positive": dict(counts["positive"]), "negative": dict(counts["negative"]), "labels": labels,
-        "left_out": dict(left_out), "table": table, "verdict": said,
-    }  # fmt: skip
+        return result_of(counts, left_out)

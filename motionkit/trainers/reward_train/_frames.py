@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.encoders.success import CHUNK, SuccessNetwork, as_images
-from motionkit.evaluation.reward import Episodes
 from motionkit.runs import MappedPages, disk_errors
 from motionkit.trainers.reward_train._batches import Augmentation
+
+
+class FrameSet(Protocol):
+    """Frames by their number; see `motionkit.datasets.episodes.Episodes`."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: NDArray[np.int64], /) -> Mapping[str, NDArray[np.uint8]]:
+        """Return frames ``[M, H, W, 3]`` by camera."""
+        ...
 
 
 class Seen(Protocol):
@@ -36,7 +45,7 @@ class Images:
     """
 
     def __init__(
-        self, network: SuccessNetwork, episodes: Episodes, augmentation: Augmentation, device: torch.device
+        self, network: SuccessNetwork, episodes: FrameSet, augmentation: Augmentation, device: torch.device
     ) -> None:
         self._network, self._episodes, self._augmentation, self._device = network, episodes, augmentation, device
 
@@ -75,7 +84,7 @@ class Features:
 def cache_features(
     folder: Path,
     network: SuccessNetwork,
-    episodes: Episodes,
+    episodes: FrameSet,
     device: torch.device,
     progress: Callable[[int], None] | None = None,
 ) -> Features:
@@ -126,7 +135,7 @@ def all_logits(seen: Seen, index: NDArray[np.int64]) -> Tensor:
 
 
 def _images(
-    network: SuccessNetwork, episodes: Episodes, index: NDArray[np.int64], device: torch.device
+    network: SuccessNetwork, episodes: FrameSet, index: NDArray[np.int64], device: torch.device
 ) -> dict[str, Tensor]:
     frames = episodes.read(index)
     return {name: as_images(torch.from_numpy(frames[name]).to(device)) for name in network.names}

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from motionkit.config import Foreign, Problem, interpolate
-from motionkit.trainers._guide_yaml import Reading, leaves, reading
+from motionkit.trainers._guide_yaml import Reading, closed, leaves, reading
 from motionkit.trainers.reward_train._guide_keys import KEYS, LEFT_OUT, ROOTS
 
 
@@ -32,7 +32,9 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
     """
     if not any(map(is_foreign, table)):
         return None
-    values = interpolate(table, path)
+    # What is left out as a whole may hold references that mean nothing here.
+    stop = closed(LEFT_OUT, KEYS)
+    values = {**table, **interpolate({key: value for key, value in table.items() if key not in stop}, path)}
     done = reading(path)
     found = done.found
     _read(done, dict(leaves({key: value for key, value in values.items() if key not in own}, LEFT_OUT)))

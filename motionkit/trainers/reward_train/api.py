@@ -12,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation.reward import Split
 from motionkit.trainers.reward_train._open import RECORD, Source, read_record, reopen
 
-__all__ = ["Source", "held_out", "open_places", "run_of"]
+__all__ = ["Source", "data_of", "held_out", "open_places", "run_of"]
 
 
 def run_of(place: Path) -> Path | None:
@@ -42,6 +42,20 @@ def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
     Raises:
         MotionkitError: They are not there any more, or have changed.
     """
+    source, split = data_of(run, fingerprint)
+    return source, split.frames(source.episodes, split.test)
+
+
+def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
+    """Return the data of a run, and which of its episodes were for what.
+
+    Args:
+        run: The run.
+        fingerprint: That of the data then.
+
+    Raises:
+        MotionkitError: They are not there any more, or have changed.
+    """
     record = read_record(run)
     source = reopen(record["places"], trajectories=record["trajectories"])
     if source.episodes.fingerprint != fingerprint:
@@ -50,5 +64,4 @@ def held_out(run: Path, fingerprint: str) -> tuple[Source, NDArray[np.int64]]:
             why="which of its episodes were held out then is not known any more.",
             fix=f"measure on all of it, trained on or not: copy it, then motionkit eval reward {run} COPY",
         )
-    split = Split(*(tuple(record["split"][part]) for part in ("train", "val", "test")))
-    return source, split.frames(source.episodes, split.test)
+    return source, Split(*(tuple(record["split"][part]) for part in ("train", "val", "test")))

@@ -79,6 +79,11 @@ def test_a_file_in_the_wrong_folder_is_said(guide: Path) -> None:
     found = opened(guide)
     assert "1 files in the negative folder" in found.notes[0]
     assert found.counts()["positive"]["trajectories"] == 4
+    # Called a success as a whole, and no frame shows it: the guide's rule and its code differ; frames count here.
+    write(guide / "positive" / "000009.npy", trajectory(19, [0, 0]))
+    found = opened(guide)
+    assert "1 files in the positive folder are of the other class" in found.notes[0]
+    assert found.counts()["negative"]["trajectories"] == 4
 
 
 def test_labels_on_last_frames_alone_are_suspicious(tmp_path: Path) -> None:
@@ -91,7 +96,7 @@ def test_labels_on_last_frames_alone_are_suspicious(tmp_path: Path) -> None:
 def test_there_and_back(guide: Path, tmp_path: Path) -> None:
     import_trajectories(guide / "positive", guide / "negative", tmp_path / "ours")
     ours = open_episodes(tmp_path / "ours")
-    assert export_trajectories(ours, tmp_path / "theirs") == 6
+    assert export_trajectories(ours, tmp_path / "theirs") == {"positive": 3, "negative": 3}
     again = opened(tmp_path / "theirs")
     assert np.array_equal(again.labels, ours.labels)
     every = np.arange(len(ours))
@@ -104,6 +109,15 @@ def test_there_and_back(guide: Path, tmp_path: Path) -> None:
         import_trajectories(guide / "positive", guide / "negative", tmp_path / "ours")
     with pytest.raises(MotionkitError, match="not empty"):
         export_trajectories(ours, tmp_path / "theirs")
+    (tmp_path / "theirs" / "mine.txt").write_text("mine")
+    export_trajectories(ours.chosen([0, 5]), tmp_path / "theirs", overwrite=True)
+    assert sorted(path.name for path in (tmp_path / "theirs").rglob("*.*")) == [
+        "000000.npy", "000000.npy", "export.json", "mine.txt",
+    ]  # fmt: skip
+    (tmp_path / "other" / "positive").mkdir(parents=True)
+    (tmp_path / "other" / "positive" / "000000.npy").write_bytes(b"mine")
+    with pytest.raises(MotionkitError, match="not empty"):
+        export_trajectories(ours, tmp_path / "other", overwrite=True)
 
 
 class _Evil:
@@ -140,16 +154,39 @@ def test_what_is_no_trajectory_is_refused(guide: Path, content: Any) -> None:
         opened(guide)
 
 
-def test_damaged_files_are_refused(guide: Path) -> None:
+def test_a_file_that_was_cut_off_is_left_out_and_named(guide: Path) -> None:
     path = guide / "negative" / "000002.npy"
     data = path.read_bytes()
-    for cut in (0, 5, 60, 200, len(data) - 1):
+    for cut in (0, 60, 200, len(data) - 1):
         path.write_bytes(data[:cut])
-        with pytest.raises(MotionkitError):
-            opened(guide)
+        found = opened(guide)
+        assert found.notes == (f"{path}: cut off or damaged, left out.",)
+        assert found.counts()["negative"]["trajectories"] == 2
     path.write_bytes(pickle.dumps(data))
-    with pytest.raises(MotionkitError):
+    with pytest.raises(MotionkitError, match=r"not a \.npy"):
         opened(guide)
+
+
+def test_a_folder_needs_one_whole_file(guide: Path) -> None:
+    for path in (guide / "negative").iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(MotionkitError, match=r"no \.npy file in .*negative is whole"):
+        opened(guide)
+
+
+def test_what_a_killed_process_left_in_the_cache_does_not_count_twice(
+    guide: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from motionkit.datasets.episodes import _trajectories as module
+
+    def die(path: Path, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_bytes_atomic", die)
+        with pytest.raises(KeyboardInterrupt):
+            opened(guide)
+    assert len(opened(guide).records) == 6
 
 
 def test_missing_folders_and_cameras(guide: Path, tmp_path: Path) -> None:

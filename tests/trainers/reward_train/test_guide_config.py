@@ -129,3 +129,13 @@ def test_a_file_of_motionkit_stays_one(tmp_path):
     path = write(tmp_path, "run: {epochs: 3}\nmodel: {architecture: small}\n")
     found = resolve(RewardTrainSettings, Given(files=(path,)))
     assert (found.settings.run.epochs, found.notes) == (3, ())
+
+
+def test_what_only_hydra_reads_may_hold_its_resolvers(tmp_path):
+    """The file of the guide's authors has ``oc.env`` in its search path."""
+    path = write(
+        tmp_path, 'hydra: {searchpath: ["file://${oc.env:X}/config/"]}\nreward: {num_epochs: 3, save_dir: ""}\n'
+    )
+    found = resolve(RewardTrainSettings, Given(files=(path,)))
+    assert (found.settings.run.epochs, found.settings.run.out) == (3, None)
+    assert "reward.save_dir: it is empty" in " ".join(found.notes)

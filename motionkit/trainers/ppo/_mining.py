@@ -1,0 +1,210 @@
+"""On-policy mining: the classifier learns from what the policy makes of its reward, and goes on rewarding it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from motionkit.config import OptimSettings
+from motionkit.datasets.episodes import Collector, open_episodes
+from motionkit.encoders.success import ARTIFACT as CLASSIFIER
+from motionkit.encoders.success import save_classifier
+from motionkit.environments.base import Frames, Step
+from motionkit.errors import MotionkitError
+from motionkit.evaluation.reward import measure_classifier
+from motionkit.metrics import AtThreshold
+from motionkit.rewards.success._reward import SuccessReward
+from motionkit.runs import Run
+from motionkit.trainers._collected import Collected, start_anew
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._state import Kept, ModelState, Parts
+from motionkit.trainers.ppo._mined_frames import HardBatches, Joined, divide
+from motionkit.trainers.ppo._settings import MineSettings
+from motionkit.trainers.reward_train.api import data_of, run_of
+from motionkit.trainers.reward_train.learning import (
+    Augmentation,
+    AugmentSettings,
+    Images,
+    ThresholdSettings,
+    all_logits,
+    choose,
+    loss_of,
+)
+
+MINED = "mined"
+_FINAL, _WARMUP = 0.02, 10
+_logger = logging.getLogger("motionkit.ppo")
+
+
+class Miner:
+    """Keeps the policy's episodes and trains the classifier on them between stretches of updates.
+
+    A round measures the classifier on the frames of the stretch, which no part of it was trained on, trains it on all
+    frames so far with negatives drawn where it is wrong, and chooses calibration and threshold anew on episodes that
+    are held out.
+
+    Args:
+        rewards: The rewards of the run.
+        settings: How it mines.
+        total: Updates of the run.
+        seed: Fixes the draws.
+        device: Where the classifier is.
+
+    Raises:
+        MotionkitError: No reward is a classifier, or its data are not known, not there or not the same any more.
+    """
+
+    def __init__(
+        self, rewards: list[Any], settings: MineSettings, *, total: int, seed: int, device: torch.device
+    ) -> None:
+        found = next((one for one in rewards if isinstance(one, SuccessReward)), None)
+        if found is None:
+            raise MotionkitError(
+                "--mine has no classifier to train.", why="no reward is one.", fix="--reward success-classifier"
+            )
+        if settings.rounds >= total:
+            raise MotionkitError(
+                f"--mine {settings.rounds} does not fit into {total} updates.", fix="fewer rounds, or more --num-steps."
+            )
+        run = run_of(found.place)
+        if run is None:
+            raise MotionkitError(
+                f"{found.place} does not say what it was trained on.",
+                why="--mine trains the classifier on: what it has learned would be forgotten without its own episodes.",
+                fix="--reward.checkpoint RUN, a run of motionkit reward-train; or leave --mine out.",
+            )
+        self.classifier, self._settings, self._seed, self._device = found.classifier, settings, seed, device
+        self.source, self._split = data_of(run, self.classifier.card.dataset)
+        self.due = {total * number // (settings.rounds + 1) for number in range(1, settings.rounds + 1)}
+        self._collector: Collector | None = None
+        self._kept, self._before = Kept(values={"rounds": []}), self.classifier.card.step
+
+    @property
+    def rounds(self) -> list[dict[str, float]]:
+        """The rounds so far: step, frames, figures before and after."""
+        found: list[dict[str, float]] = self._kept.values["rounds"]
+        return found
+
+    def begin(self, run: Run, environment: Mapping[str, object]) -> Parts:
+        """Open the folder of the run that mined episodes go to; returns what a checkpoint holds of it all."""
+        self._run = run
+        cameras = self.source.episodes.cameras
+        self._collector = Collector(run.artifact(MINED), cameras=cameras, environment=environment)
+        if run.checkpoint() is None:
+            start_anew(self._collector)
+        return {MINED: Collected(self._collector), CLASSIFIER: ModelState(self.classifier), "rounds": self._kept}
+
+    def watch(self, step: Step, frames: Frames, seeds: NDArray[np.int64]) -> None:
+        """Keep a step of the policy, with the environment's word on success."""
+        assert self._collector is not None
+        self._collector.source = f"on-policy, round {len(self.rounds) + 1}"
+        self._collector.add(frames, step.success, step.done, seeds=seeds.tolist())
+
+    def round(self, step: int) -> dict[str, float]:
+        """Train the classifier on what was mined; returns metrics, none where no episode has ended."""
+        assert self._collector is not None
+        counts = self._collector.counts
+        episodes = sum(one["trajectories"] for one in counts.values())
+        known = int(self.rounds[-1]["episodes"]) if self.rounds else 0
+        if episodes == known:
+            _logger.warning("no episode has ended since the last round of mining: it is left out.")
+            return {}
+        collected, mined = self.source.episodes, open_episodes(self._collector.folder)
+        parts = divide(collected, self._split, mined, known=known, val_share=self._settings.val_share)
+        joined, augment = Joined([collected, mined]), AugmentSettings()
+        seen = Images(
+            self.classifier.network, joined, Augmentation(augment.shift, augment.brightness, self._seed), self._device
+        )
+        self.classifier.network.eval()
+        labels = torch.from_numpy(joined.labels)
+        said = self.classifier.calibrated(all_logits(seen, np.arange(len(joined))))
+        paid = AtThreshold.of(said[parts.fresh], labels[parts.fresh], self.classifier.threshold)
+        self._train(seen, labels, said, parts.train, step)
+        chosen = choose(all_logits(seen, parts.val), labels[parts.val], ThresholdSettings())
+        calibration = chosen.calibration
+        self.classifier.update(
+            threshold=chosen.threshold, temperature=calibration.temperature, bias=calibration.bias, checks=(),
+            heldout={}, step=self._before + self._settings.steps * (len(self.rounds) + 1),
+        )  # fmt: skip
+        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
+        metrics = {
+            "mining/frames": float(len(mined)),
+            "mining/positives": float(mined.labels.sum()),
+            "mining/precision": paid.precision,
+            "mining/recall": paid.recall,
+            "mining/average_precision": chosen.figures["classifier/average_precision"],
+            "mining/threshold": chosen.threshold,
+        }
+        row = {name.removeprefix("mining/"): value for name, value in metrics.items()}
+        self._kept.values = {"rounds": [*self.rounds, {"step": step, "episodes": episodes, **row}]}
+        _logger.info(
+            "mining round %d: on the policy's own frames precision was %.3f and recall %.3f; threshold %.3f now",
+            len(self.rounds), paid.precision, paid.recall, chosen.threshold,
+        )  # fmt: skip
+        return metrics
+
+    def _train(
+        self, seen: Images, labels: torch.Tensor, said: torch.Tensor, index: NDArray[np.int64], step: int
+    ) -> None:
+        settings, network = self._settings, self.classifier.network
+        frozen = nn.ModuleList(network.backbones()) if self.classifier.card.frozen else None
+        optim = OptimSettings(learning_rate=settings.learning_rate, weight_decay=1e-4, warmup_steps=_WARMUP)
+        rate = cosine_rate(optim.learning_rate, _WARMUP, settings.steps, _FINAL)
+        learner = Learner(self.classifier, optim, rate, frozen=frozen)
+        batches = HardBatches(
+            index, labels[index], said[index], size=settings.batch_size, floor=settings.floor,
+            name=f"ppo/mine/{self._seed}/{step}",
+        )  # fmt: skip
+        network.train()
+        for number in range(settings.steps):
+            batch = batches(number)
+            learner.zero_grad()
+            # Steps count on over the rounds: each image is changed in another way.
+            logits = seen.logits(batch, step=step * settings.steps + number + 1)
+            loss_of(logits, labels[batch].to(self._device)).backward()
+            learner.descend(number)
+        network.eval()
+
+    def finish(self) -> dict[str, Any]:
+        """Measure the classifier on the test episodes of its own data, write it, and return the run's summary of it."""
+        if not self.rounds:
+            return {}
+        episodes = self.source.episodes
+        report = measure_classifier(
+            self.classifier, episodes, self._split.frames(episodes, self._split.test), seed=self._seed
+        )
+        # A checkpoint holds weights and calibration; the rest of the card is put in again here.
+        step = self._before + self._settings.steps * len(self.rounds)
+        self.classifier.update(checks=report.checks, heldout=dict(report.heldout), step=step)
+        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
+        return {"mining": {"rounds": self.rounds, "heldout": dict(report.heldout), "verdict": report.verdict}}
+
+    def close(self) -> None:
+        """Let others write the mined episodes; those that have not ended are forgotten, or are in the checkpoint."""
+        if self._collector is not None:
+            self._collector.close()
+
+    def table(self) -> dict[str, Any]:
+        """Return the rounds as a table for people."""
+        rows = [
+            [str(place), f"{one['step']:.0f}", f"{one['frames']:,.0f}", f"{one['positives']:,.0f}",
+             f"{one['precision']:.3f}", f"{one['recall']:.3f}", f"{one['threshold']:.3f}"]
+            for place, one in enumerate(self.rounds, 1)
+        ]  # fmt: skip
+        columns = [
+            "round",
+            "after update",
+            "frames mined",
+            "successes",
+            "precision before",
+            "recall before",
+            "threshold",
+        ]
+        return {"title": "Mining: the classifier on the policy's own frames", "columns": columns, "rows": rows,
+                "numbers": list(range(7))}  # fmt: skip
