@@ -199,7 +199,7 @@ def death(number: int, workers: int, how: str) -> MotionkitError:
     return MotionkitError(
         f"worker {number + 1} of {workers} died: {how}.",
         why="a process that is killed from outside has often taken too much memory; episodes that had ended are kept.",
-        fix="--resume RUN goes on from the last checkpoint; --num-envs or --workers with less needs less memory.",
+        fix="--resume RUN goes on from the last checkpoint; fewer --num-envs or --workers need less memory.",
         code=1,
     )
 

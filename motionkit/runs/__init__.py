@@ -7,6 +7,7 @@ from motionkit.runs._folder import PAGE, folder_of
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
 from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
+from motionkit.runs._mapped import MappedPages
 from motionkit.runs._model import TENSORS, SavedModel, find_model
 from motionkit.runs._next import next_commands
 from motionkit.runs._open import open_run
@@ -24,6 +25,7 @@ __all__ = [
     "PAGE",
     "TENSORS",
     "Checkpoint",
+    "MappedPages",
     "OutputFolder",
     "Run",
     "RunInfo",

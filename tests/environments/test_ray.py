@@ -1,4 +1,4 @@
-"""Workers that are Ray's actors, on a Ray that is really started on this machine. Half a minute, most of it Ray's."""
+"""Workers that are Ray's actors, on a Ray that is really started on this machine; `.ci/run` runs it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def seen(environment: Environment) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:ray")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_actors_show_what_one_process_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="pip install motionkit[ray]")
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     before = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
     handler = signal.getsignal(signal.SIGTERM)
@@ -57,7 +59,7 @@ def test_actors_show_what_one_process_shows(tmp_path: Path, monkeypatch: pytest.
     finally:
         shared.close()
     assert not ray.is_initialized()
-    assert list(tmp_path.iterdir()) == []  # no token, no settings
+    assert list((tmp_path / "home").iterdir()) == []  # no token, no settings
     assert {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")} == before
 
 

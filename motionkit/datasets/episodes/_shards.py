@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from motionkit.runs import MappedPages
 
 Size = tuple[int, int]
 
@@ -42,7 +45,8 @@ class ShardReader:
     def __init__(self, folders: Sequence[Path], shards: Sequence[str], cameras: Mapping[str, Size]) -> None:
         self._places = list(zip(folders, shards, strict=True))
         self._cameras = dict(cameras)
-        self._maps: dict[tuple[int, str], NDArray[np.uint8]] = {}
+        self._maps: dict[tuple[int, str], np.memmap[Any, np.dtype[np.uint8]]] = {}
+        self._pages = MappedPages()
 
     def read(self, camera: str, shard: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return frames ``[M, H, W, 3]`` at row `row` of shard number `shard`, each ``[M]``."""
@@ -52,10 +56,12 @@ class ShardReader:
         order = np.lexsort((row, shard))
         for number in np.unique(shard).tolist():
             own = order[shard[order] == number]
-            found[own] = self._map(number, camera)[row[own]]
+            file = self._map(number, camera)
+            found[own] = file[row[own]]
+            self._pages.touched(file, len(own))
         return found
 
-    def _map(self, number: int, camera: str) -> NDArray[np.uint8]:
+    def _map(self, number: int, camera: str) -> np.memmap[Any, np.dtype[np.uint8]]:
         if (number, camera) not in self._maps:
             folder, shard = self._places[number]
             height, width = self._cameras[camera]

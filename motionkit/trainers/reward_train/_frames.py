@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.encoders.success import CHUNK, SuccessNetwork, as_images
-from motionkit.runs import disk_errors
+from motionkit.runs import MappedPages, disk_errors
 from motionkit.trainers.reward_train._batches import Augmentation
 
 
@@ -65,14 +65,19 @@ class Features:
         device: Where the network is.
     """
 
-    def __init__(self, network: SuccessNetwork, maps: Mapping[str, NDArray[np.float32]], device: torch.device) -> None:
+    def __init__(
+        self, network: SuccessNetwork, maps: Mapping[str, np.memmap[Any, np.dtype[np.float32]]], device: torch.device
+    ) -> None:
         self._network, self._maps, self._device = network, maps, device
+        self._pages = MappedPages()
 
     def logits(self, index: NDArray[np.int64], *, step: int = 0) -> Tensor:
         """See `Seen.logits`; there are no images to change."""
         found = {
             name: torch.from_numpy(np.array(values[index])).to(self._device) for name, values in self._maps.items()
         }
+        for values in self._maps.values():
+            self._pages.touched(values, len(index))
         return self._network.head(found)
 
 
@@ -105,17 +110,19 @@ def cache_features(
             name: np.lib.format.open_memmap(files[name], "w+", np.float32, (len(episodes), *shape))
             for name, shape in network.maps().items()
         }
+        pages = MappedPages()
         for start in range(0, len(episodes), CHUNK):
             index = np.arange(start, min(start + CHUNK, len(episodes)))
             with torch.no_grad():
                 found = network.features(_images(network, episodes, index, device))
             for name, values in found.items():
                 written[name][start : start + len(index)] = values.float().cpu().numpy()
+                pages.touched(written[name], len(index))
             if progress is not None:
                 progress(len(index))
         for part in written.values():
             part.flush()
-    del written
+    del written, pages
     maps = {name: np.load(path, mmap_mode="r") for name, path in files.items()}
     return Features(network, maps, device)
 
