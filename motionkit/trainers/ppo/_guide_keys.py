@@ -81,14 +81,20 @@ SWITCHES = ("reward.use_reward_model", "reward.collect_data")
 NULL = {"reward.data_collection.max_positive_trajectories": 0, "reward.data_collection.max_negative_trajectories": 0}
 """What null means, where it means something."""
 
+_OWN_ACTOR = ("kind", "width")
+"""Settings of the actor that `reward-collect` trains."""
+
 _REWARD = ("group_name", "use_reward_model", "collect_data", "reward_model", "data_collection")
 
 
 def is_foreign(key: str) -> bool:
-    """Whether a dotted key is the guide's; ``reward`` and ``env`` are groups of both."""
+    """Whether a dotted key is the guide's; ``reward``, ``env`` and ``actor`` are groups of both."""
     first, _, rest = key.partition(".")
+    second = rest.partition(".")[0]
     if first == "reward":
-        return rest.partition(".")[0] in _REWARD
+        return second in _REWARD
     if first == "env":
-        return f"env.{rest.partition('.')[0]}" in _ROOTS
+        return f"env.{second}" in _ROOTS
+    if first == "actor":
+        return second not in _OWN_ACTOR
     return first in _ROOTS

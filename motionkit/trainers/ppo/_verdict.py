@@ -7,13 +7,17 @@ from typing import Any
 
 from motionkit.trainers.ppo._alarm import SuccessAlarm
 
+_LEARNED = 0.5
+"""Success from which it is said so."""
+
 
 def verdict(success: Mapping[str, Any], alarm: SuccessAlarm) -> str:
     """Return the run's result in a sentence."""
     low, _ = success["ci95"]
     before, after = success["before"], success["after"]
     if low > 0:
-        said = f"the policy learned the task: true success rose from {before:.0%} to {after:.0%}."
+        head = "the policy learned the task: " if after >= _LEARNED else ""
+        said = f"{head}true success rose from {before:.0%} to {after:.0%}."
     elif after < before:
         said = f"the policy got worse: true success fell from {before:.0%} to {after:.0%}."
     else:

@@ -104,3 +104,13 @@ def test_what_cannot_be_kept_is_named(tmp_path, line, said):
     with pytest.raises(MotionkitError) as wrong:
         resolve(PpoSettings, Given(files=(path,)))
     assert (said or "collect_dta") in str(wrong.value)
+
+
+def test_the_actor_of_reward_collect_is_no_word_of_the_guide(tmp_path):
+    s = resolve(RewardCollectSettings, Given(sets=("actor.width=32", "actor.seed=5"))).settings
+    assert (s.actor.width, s.seed) == (32, 5)
+    again = tmp_path / "config.json"
+    again.write_text(s.model_dump_json())
+    found = resolve(RewardCollectSettings, Given(files=(again,)))
+    assert found.settings.actor.width == 32
+    assert not found.notes
