@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_ENOUGH = 32 * 2**20
+_ENOUGH = 8 * 2**20
 _AROUND = 64 * 2**10  # bytes that a system maps in at a time
 
 

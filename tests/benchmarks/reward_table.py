@@ -1,8 +1,8 @@
 """What ruins a learned reward, and whether it is noticed; ``python tests/benchmarks/reward_table.py --help``.
 
 Collects, trains a classifier and trains a policy on it, once as motionkit does it and once with each fault of the code
-behind the reward-model guide. The faults are emulated here: the commands have no option for them. Three and a half
-CPU-minutes a seed.
+behind the reward-model guide. The faults are emulated here: the commands have no option for them. Five CPU-minutes a
+seed.
 """
 
 from __future__ import annotations
