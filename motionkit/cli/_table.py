@@ -55,10 +55,12 @@ TRAINER_SUMMARIES = {
     "reward-collect": "Collect camera images of episodes with and without success.",
     "reward-train": "Train a success classifier on collected episodes.",
     "ppo": "Train a policy on a learned reward, or on the environment's own.",
+    "sa2va-rl": "Train captions of regions and masks of captions on each other.",
     "pretrain": "Train a model from data.",
     "pretrain.mpl-encoder": "Train a motion encoder for the motion predictor.",
     "pretrain.mdm": "Train a motion diffusion model.",
     "pretrain.tmr": "Train a text-motion retrieval model.",
+    "pretrain.regions": "Train a small region policy for sa2va-rl.",
     "pretrain.t2m-evaluator": "Train an evaluator of text-to-motion.",
 }
 

@@ -283,6 +283,13 @@ def _listed(draft: Draft, *names: str) -> None:
             draft.old[name] = ",".join(part.strip(" \"'") for part in draft.old[name].strip("[]").split(","))
 
 
+def _self_play(draft: Draft) -> None:
+    """Leave out what needs Sa2VA itself."""
+    _drop(draft, ("--model_path",), "checkpoints of Sa2VA are not read yet; the small policy tiny-sa2va is trained")
+    _drop(draft, ("--dataset_name", "--dataset"), "it is not read yet; the built-in shapes are the data")
+    _drop(draft, ("--num_epochs",), "the built-in shapes have no end; --num-steps sets how long it trains")
+
+
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:
     """Leave out options; `why` is empty when their value changes nothing."""
     for name in names:
@@ -310,5 +317,6 @@ RULES: Mapping[str, tuple[Callable[[Draft], None], ...]] = {
     "reward-train": (_classifier,),
     "reward-collect": (_stage,),
     "ppo": (_stage,),
+    "sa2va-rl": (_self_play,),
 }
 """The rules of each command; what they leave is translated by the table."""

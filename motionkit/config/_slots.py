@@ -95,9 +95,9 @@ def slot(
     return _field(mark, default, description)
 
 
-def slots(kind: str, default: tuple[str, ...], *, reads: str | tuple[str, ...] = ()) -> Any:
+def slots(kind: str, default: tuple[str, ...], *, reads: str | tuple[str, ...] = (), description: str = "") -> Any:
     """Declare a field that holds one or several plugins of `kind`, each with a weight, that read one of `reads`."""
-    return _field(Slot(kind, True, default, reads=_words(reads)), default)
+    return _field(Slot(kind, True, default, reads=_words(reads)), default, description)
 
 
 def slots_of(model: type[BaseModel]) -> dict[str, Slot]:

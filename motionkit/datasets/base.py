@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.motion import Normalizer, Skeleton
@@ -80,4 +82,49 @@ class HasCaptionTokens(Protocol):
 
     def caption_tokens(self) -> Mapping[str, Sequence[str]]:
         """Return the tokens by caption, such as ``("a/DET", "man/NOUN", "walk/VERB")``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Regions:
+    """N images, a region of each, and what is said of it.
+
+    Attributes:
+        images: ``[N, H, W, 3]`` uint8 RGB.
+        masks: ``[N, h, w]`` bool, True inside the region; h and w may be smaller than H and W.
+        captions: What is said of each region.
+    """
+
+    images: NDArray[np.uint8]
+    masks: NDArray[np.bool_]
+    captions: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+class RegionDataset(Protocol):
+    """Images with regions and captions; ``Component(gives="regions")``.
+
+    Attributes:
+        name: Registry name.
+        image_size: ``(height, width)`` of the images in pixels.
+        mask_size: ``(height, width)`` of the masks.
+    """
+
+    name: str
+    image_size: tuple[int, int]
+    mask_size: tuple[int, int]
+
+    def count(self, split: Split) -> int:
+        """Return the number of regions of a split."""
+        ...
+
+    def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
+        """Return regions.
+
+        Args:
+            split: Which split.
+            index: ``[N]`` numbers below `count`, in any order.
+        """
         ...

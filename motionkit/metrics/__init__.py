@@ -24,6 +24,7 @@ from motionkit.metrics._distribution import (
 from motionkit.metrics._floor import floor_distance
 from motionkit.metrics._matching import distances, match_ranks, matching_score, r_precision
 from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
+from motionkit.metrics._regions import box_iou, cumulative_iou, region_iou
 from motionkit.metrics._reliability import (
     BINS,
     Calibration,
@@ -58,8 +59,10 @@ __all__ = [
     "Ties",
     "auroc",
     "average_precision",
+    "box_iou",
     "calibration_error",
     "classifier_auroc",
+    "cumulative_iou",
     "dissimilar",
     "distances",
     "diversity",
@@ -83,6 +86,7 @@ __all__ = [
     "r_precision",
     "random_pairs",
     "ranks",
+    "region_iou",
     "retrieval",
     "retrieval_guo",
     "retrieval_subset",

@@ -82,7 +82,7 @@ _ROWS = (
             "text-motion": "motionkit.datasets.base:TextMotionDataset",
             "composite": "motionkit.datasets.base:TextMotionDataset",  # clips and prompts of several actions
             "frames": "",
-            "regions": "",
+            "regions": "motionkit.datasets.base:RegionDataset",
             "transitions": "",
         },
         check="motionkit.testing:check_dataset",
@@ -103,7 +103,7 @@ _ROWS = (
         "policy",
         gives={
             "diffusion": "motionkit.policies.base:DiffusionPolicy",
-            "regions": "",
+            "regions": "motionkit.policies.base:RegionPolicy",
             "actor": "",
             "predictor": "motionkit.policies.base:Predictor",
         },

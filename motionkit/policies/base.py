@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -144,4 +145,106 @@ class Predictor(Protocol):
         Returns:
             ``[N, frames, ...]``, float32 or 64, on the CPU.
         """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Captions:
+    """Sampled captions of N regions.
+
+    Attributes:
+        ids: ``[N, L]`` int64 numbers of words; the policy that made them reads them.
+        texts: The same as text, without special words.
+        ended: ``[N]`` bool: the caption came to its end before the longest length.
+    """
+
+    ids: Tensor
+    texts: list[str]
+    ended: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class WordScores:
+    """What a policy says of given words.
+
+    Attributes:
+        log_prob: ``[N, L]`` log-probability of each word, with graph; 0 behind the end.
+        entropy: ``[N, L]`` entropy of the distribution each was drawn from; 0 behind the end.
+        mask: ``[N, L]`` bool, True for words up to the end, that included.
+    """
+
+    log_prob: Tensor
+    entropy: Tensor
+    mask: Tensor
+
+
+class SeenRegions(Protocol):
+    """What a region policy saw of N images; only the policy that made it reads its content."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, index: Tensor) -> Self:
+        """Return the rows `index` (``[N]`` int64), repeats allowed."""
+        ...
+
+
+class RegionPolicy(Protocol):
+    """A model that captions regions of images and draws masks of captions; ``Component(gives="regions")``.
+
+    Attributes:
+        device: Where it computes.
+        mask_size: ``(height, width)`` of the masks.
+        action_size: Numbers Z of a segmentation prompt, the state at the word [SEG] after its projection.
+        groups: What may be trained: for people's name of a part, how the names of its parameters begin.
+    """
+
+    device: torch.device
+    mask_size: tuple[int, int]
+    action_size: int
+    groups: Mapping[str, tuple[str, ...]]
+
+    @property
+    def network(self) -> nn.Module:
+        """All of its weights, in eval mode."""
+        ...
+
+    def see(self, images: Tensor) -> Any:
+        """Look at images ``[N, H, W, 3]`` uint8 with the encoders that are not trained; returns `SeenRegions`."""
+        ...
+
+    def sample_captions(
+        self, seen: Any, masks: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+    ) -> Captions:
+        """Caption regions, without a graph.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool.
+            temperature: Of the sampling; 0 takes the likeliest word.
+            generator: Draws the words.
+        """
+        ...
+
+    def score_words(self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0) -> WordScores:
+        """Return what the policy says of captions, from logits divided by the temperature and processed no further."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Return the numbers ``[N, L]`` of captions, as `score_words` takes them."""
+        ...
+
+    def prompts(self, seen: Any, texts: Sequence[str]) -> Tensor:
+        """Return the segmentation prompts ``[N, Z]`` of captions, with graph."""
+        ...
+
+    def draw(self, seen: Any, prompts: Tensor) -> Tensor:
+        """Return mask logits ``[N, h, w]``; above 0 is inside."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all weights by name."""
+        ...
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put weights back; strict."""
         ...

@@ -110,6 +110,22 @@ _CHARTS = (
         zero=True,
         steps=True,
     ),
+    _Chart(
+        "Rewards of the loops",
+        {"mask to caption": "loop1/reward_mean", "caption to mask": "loop2/reward_mean"},
+        "Mean over the samples of a step.",
+    ),
+    _Chart(
+        "Regions while training",
+        {
+            "cycle IoU": "regions/cycle_iou",
+            "frozen judge": "regions/judge_iou",
+            "METEOR": "regions/meteor",
+            "referring IoU": "regions/referring_iou",
+        },
+        "On validation regions. Where the frozen judge stops following, policy and partner speak a code of their own.",
+        steps=True,
+    ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
     _Chart("Gradient norm", {"norm": "grad/norm"}, "Before clipping.", zero=True),

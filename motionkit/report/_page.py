@@ -11,6 +11,7 @@ from motionkit.report._charts import charts
 from motionkit.report._collected import collected
 from motionkit.report._motions import motions
 from motionkit.report._predictor import predictor
+from motionkit.report._regions import regions
 from motionkit.report._reward import reward
 from motionkit.report._source import read_source
 from motionkit.report._success import success
@@ -39,6 +40,7 @@ def run_page(folder: Path) -> str:
             reward(source),
             collected(source),
             success(source),
+            regions(source),
             motions(source),
             charts(source.lines),
             facts.alarms(source),

@@ -16,6 +16,8 @@ _AFTER: dict[str, tuple[tuple[str, ...], ...]] = {
         ("eval", "reward", "{run}"),
         ("report", "{run}"),
     ),
+    "pretrain regions": (("sa2va-rl", "--policy.checkpoint", "{run}"), ("report", "{run}")),
+    "sa2va-rl": (("report", "{run}"), ("sa2va-rl", "--policy.checkpoint", "{run}")),
     "ppo": (("reward-collect", "--policy", "{run}"), ("report", "{run}")),
 }
 

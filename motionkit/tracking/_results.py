@@ -19,6 +19,10 @@ _ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
 _LABELS = {
     "loss": "held-out loss",
+    "cycle_iou": "cycle IoU",
+    "judge_iou": "cycle IoU by the frozen judge",
+    "meteor": "METEOR",
+    "referring_iou": "referring IoU",
     "success/true": "true success",
     "success/predicted": "predicted success",
     "retrieval/t2m/r3_32": "R@3 of 32",
@@ -254,6 +258,7 @@ def _read(name: str, block: object) -> Result | None:
 def _metric(name: str) -> Metric:
     for key in (
         name, f"heldout/{name}/mean", f"heldout/physics/{name}", f"heldout/{name}", f"val/{name}", f"mpl/{name}",
+        f"regions/{name}",
     ):  # fmt: skip
         if key in METRICS:
             return METRICS[key]

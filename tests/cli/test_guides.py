@@ -25,7 +25,7 @@ Cli = Callable[..., Result]
 Dry = Callable[[list[str]], tuple[str, Result]]
 GUIDES = ("000-tmr-reward.md", "001-grpo-training.md", "002-reward-model-workflow.rst", "003-motion-predictor.md",
           "004-sa2va-rl.md")  # fmt: skip
-NOT_BUILT = {"sa2va-rl"}
+NOT_BUILT: set[str] = set()
 TMR = "./model/GRPO/tmr_weights"
 MODEL = "./save/official_humanml_enc_512_50steps/model000750000.pt"
 
@@ -79,7 +79,8 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(
             assert missing[1] in NOT_BUILT
             continue
         fix = words_of(error["fix"])
-        assert "left out" not in error["why"] or "acts with" in error["why"], error["why"]
+        reasons = ("acts with", "not read yet")  # Sa2VA's own checkpoints and data
+        assert "left out" not in error["why"] or any(word in error["why"] for word in reasons), error["why"]
         _place_files(fix)
         path = parses(dry, fix[1:])
         seen[path] = seen.get(path, 0) + 1
@@ -103,6 +104,7 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(
             "ppo",
             "reward-collect",
             "reward-train",
+            "sa2va-rl",
             "tune",
             "tune-bayes",
         )

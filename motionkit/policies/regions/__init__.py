@@ -1,0 +1,27 @@
+"""The built-in region policy: captions of regions and masks of captions. Light half, imports no torch."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+from motionkit.policies.regions._settings import RegionSettings
+
+
+class RegionOptions(Group):
+    """Where the policy comes from."""
+
+    checkpoint: str = Field(
+        "starter", min_length=1, description="starter, or a run, checkpoint or folder of such a policy."
+    )
+
+
+component = Component(
+    "Small region policy with the parts of Sa2VA, for the built-in shapes; runs on a CPU",
+    RegionOptions,
+    "motionkit.policies.regions._store:open_regions",
+    gives="regions",
+)
+
+__all__ = ["RegionOptions", "RegionSettings", "component"]

@@ -1,0 +1,30 @@
+"""Shape of the built-in region policy. Imports no torch."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from motionkit.config import Group
+
+
+class RegionSettings(Group):
+    """Sizes of the built-in region policy."""
+
+    image_size: int = Field(48, ge=16, le=1024, multiple_of=8, description="Height and width of the images.")
+    mask_size: int = Field(24, ge=8, le=1024, description="Height and width of the masks.")
+    vision: int = Field(32, ge=4, le=1024, description="Channels of the vision encoder.")
+    width: int = Field(64, ge=8, le=4096, description="Width of the language model.")
+    layers: int = Field(2, ge=1, le=64, description="Layers of the language model.")
+    heads: int = Field(4, ge=1, le=64, description="Heads of the language model.")
+    prompt: int = Field(32, ge=2, le=1024, description="Numbers of a segmentation prompt: what [SEG] becomes.")
+    channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
+    max_words: int = Field(16, ge=2, le=512, description="Longest caption in words, its end included.")
+    rank: int = Field(8, ge=1, le=1024, description="Rank of the adapters of the language model.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> RegionSettings:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is no multiple of heads {self.heads}")
+        if self.image_size % self.mask_size:
+            raise ValueError(f"image_size {self.image_size} is no multiple of mask_size {self.mask_size}")
+        return self

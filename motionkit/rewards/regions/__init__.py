@@ -1,0 +1,89 @@
+"""Rewards of captions and masks, for `motionkit sa2va-rl`. Light half, no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+
+
+class IouOptions(Group):
+    """No options."""
+
+
+class BoxOptions(Group):
+    """No options."""
+
+
+class MeteorOptions(Group):
+    """Options of `meteor`."""
+
+    tokenizer: Literal["words", "space"] = Field(
+        "words", description="words parts punctuation from words; space splits at white space alone."
+    )
+    lexicon: Path | None = Field(None, description="Folder of WordNet's database files; default: WordNet 3.0.")
+
+
+class LengthOptions(Group):
+    """Options of `length`."""
+
+    shortest: int = Field(3, ge=0, le=10_000, description="Words below which the score falls, to 0 without any.")
+    longest: int = Field(12, ge=1, le=10_000, description="Words above which it falls, to 0 at twice as many.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.shortest > self.longest:
+            raise ValueError("shortest is above longest")
+        return self
+
+
+class DistinctOptions(Group):
+    """No options."""
+
+
+class RuleOptions(Group):
+    """Options of `rule`."""
+
+    match: Literal["exact", "number", "pattern"] = Field(
+        "exact", description="exact: the same words; number: the same last number; pattern: a regular expression."
+    )
+    pattern: str = Field("", description="Regular expression that is searched for, with match pattern.")
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        import re
+
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"is no regular expression: {error}") from error
+        return pattern
+
+
+_FACTORY = "motionkit.rewards.regions._rewards"
+iou = Component(
+    "Overlap of a mask with the wanted one (IoU)", IouOptions, f"{_FACTORY}:Iou", reads="mask"
+)  # fmt: skip
+iou_truth = Component(
+    "The same, by the name of the auxiliary reward: a sampled mask against the data's", IouOptions,
+    f"{_FACTORY}:IouTruth", reads="mask",
+)  # fmt: skip
+box_iou = Component("Overlap of the boxes around two masks", BoxOptions, f"{_FACTORY}:BoxIou", reads="mask")
+meteor = Component(
+    "How much a caption says what the wanted one says (METEOR)", MeteorOptions, f"{_FACTORY}:MeteorReward", reads="text"
+)
+length = Component("Captions that are neither short nor long", LengthOptions, f"{_FACTORY}:Length", reads="text")
+distinct = Component(
+    "Share of a caption's words that are said once", DistinctOptions, f"{_FACTORY}:Distinct", reads="text"
+)
+rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")
+
+__all__ = [
+    "BoxOptions", "DistinctOptions", "IouOptions", "LengthOptions", "MeteorOptions", "RuleOptions", "box_iou",
+    "distinct", "iou", "iou_truth", "length", "meteor", "rule",
+]  # fmt: skip

@@ -1,0 +1,150 @@
+"""Rewards of masks and of texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from motionkit.metrics import box_iou, region_iou
+from motionkit.metrics.meteor import Meteor, load_lexicon
+from motionkit.rewards.base import MaskBatch, RewardScores, TextBatch
+from motionkit.rewards.regions import LengthOptions, MeteorOptions, RuleOptions
+
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
+
+
+class _Masks:
+    """A reward that compares masks."""
+
+    name = ""
+    bounds = (0.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return ``[N]`` scores of masks ``[N, h, w]``."""
+        raise NotImplementedError
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [0, 1]; an empty mask scores 0 unless the wanted one is empty too."""
+        return RewardScores(total=self.measure(samples.masks, samples.references).float())
+
+
+class Iou(_Masks):
+    """Intersection over union."""
+
+    name = "iou"
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return the overlap."""
+        return region_iou(masks, references)
+
+
+class IouTruth(Iou):
+    """Intersection over union with the data's mask."""
+
+    name = "iou-truth"
+
+
+class BoxIou(_Masks):
+    """Intersection over union of boxes."""
+
+    name = "box-iou"
+
+    def measure(self, masks: Tensor, references: Tensor) -> Tensor:
+        """Return the overlap of the boxes."""
+        return box_iou(masks, references)
+
+
+class _Texts:
+    """A reward that reads texts, one by one."""
+
+    name = ""
+    bounds = (0.0, 1.0)
+
+    def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [0, 1]."""
+        found = [self.of(text, wanted) for text, wanted in zip(samples.texts, samples.references, strict=True)]
+        return RewardScores(total=torch.tensor(found, dtype=torch.float32, device=samples.device))
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        raise NotImplementedError
+
+
+class MeteorReward(_Texts):
+    """METEOR; an empty text scores 0. See `motionkit.metrics.meteor.Meteor`."""
+
+    name = "meteor"
+
+    def __init__(self, options: MeteorOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+        lexicon = load_lexicon(None if options.lexicon is None else options.lexicon.expanduser())
+        self._meteor = Meteor(options.tokenizer, lexicon)
+        self.digest = lexicon.digest
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the best score over the wanted texts."""
+        return self._meteor(text, wanted)
+
+
+class Length(_Texts):
+    """1 within the wanted number of words, falling by a line on both sides."""
+
+    name = "length"
+
+    def __init__(self, options: LengthOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words, options = len(text.split()), self.options
+        if words < options.shortest:
+            return words / options.shortest
+        return max(0.0, min(1.0, 2.0 - words / options.longest))
+
+
+class Distinct(_Texts):
+    """Distinct words over all words; an empty text scores 0."""
+
+    name = "distinct"
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words = text.lower().split()
+        return len(set(words)) / len(words) if words else 0.0
+
+
+class Rule(_Texts):
+    """Whether a text matches: the same words, the same last number, or a regular expression."""
+
+    name = "rule"
+
+    def __init__(self, options: RuleOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+        self._pattern = re.compile(options.pattern)
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return 1 or 0."""
+        if self.options.match == "pattern":
+            return float(self._pattern.search(text) is not None)
+        said = _words(text) if self.options.match == "exact" else _number(text)
+        other = _words if self.options.match == "exact" else _number
+        return float(said is not None and any(said == other(one) for one in wanted))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.findall(text)
+    return float(found[-1].replace(",", ".")) if found else None

@@ -1,0 +1,33 @@
+"""The loss of captions and masks as the data have them, for every trainer of a region policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from motionkit.policies.base import RegionPolicy
+
+_INSIDE = 4.0
+"""Weight of a pixel inside: most of an image is outside."""
+
+
+def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str]) -> Tensor:
+    """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
+
+    Args:
+        policy: The policy.
+        seen: What it saw of N images.
+        masks: ``[N, h, w]`` bool.
+        captions: N texts.
+    """
+    words = policy.score_words(seen, masks, policy.encode(captions))
+    said = -words.log_prob.sum() / words.mask.sum().clamp(min=1)
+    logits = policy.draw(seen, policy.prompts(seen, captions))
+    wanted = masks.to(logits.dtype)
+    pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=logits.new_tensor(_INSIDE))
+    drawn = logits.sigmoid()
+    both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
+    return said + 2 * pixels + (1 - (2 * both + 1) / (either + 1)).mean()

@@ -1,0 +1,109 @@
+"""`motionkit pretrain regions`: the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from motionkit.datasets.base import RegionDataset, Split
+from motionkit.errors import MotionkitError
+from motionkit.policies.regions.api import ARTIFACT, SeenImages, ShapesPolicy, save_regions
+from motionkit.runs import Run
+from motionkit.trainers._device import describe_device, set_up
+from motionkit.trainers._learner import Learner, cosine_rate
+from motionkit.trainers._loop import run_steps
+from motionkit.trainers._regions import supervised_loss
+from motionkit.trainers._state import Parts, restore
+from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+
+
+class PretrainRegions:
+    """Trains a region policy on captions and masks; see `motionkit.trainers.base.Trainer`.
+
+    Args:
+        settings: All settings.
+    """
+
+    shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "train", "optim", "seed", "run.num_steps")
+
+    def __init__(self, settings: PretrainRegionsSettings) -> None:
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Open the data and make the network.
+
+        Raises:
+            MotionkitError: The data do not fit the sizes.
+        """
+        settings = self.settings
+        self.device = set_up(settings, small=True)
+        self.data: RegionDataset = settings.dataset.build()
+        model = settings.model
+        for name, own, theirs in (
+            ("image_size", model.image_size, self.data.image_size), ("mask_size", model.mask_size, self.data.mask_size),
+        ):  # fmt: skip
+            if theirs != (own, own):
+                raise MotionkitError(
+                    f"model.{name} is {own} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
+                    fix=f"--set model.{name}={theirs[0]}",
+                )
+        words = getattr(self.data, "words", None)
+        if words is None:
+            raise MotionkitError(
+                f"the dataset {self.data.name} does not say its words.", fix="train on --dataset shapes."
+            )
+        self.policy = ShapesPolicy(model, words, device=self.device)
+        self.inputs: dict[str, str] = {}
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the plan."""
+        parts = {
+            name: sum(one.numel() for one in part.parameters()) for name, part in self.policy.network.named_children()
+        }
+        return {
+            "parameters": ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+            "steps": f"{self.settings.run.num_steps} of {self.settings.train.batch_size} regions",
+            "device": describe_device(self.device),
+        }
+
+    def train(self, run: Run) -> Mapping[str, object]:
+        """Train; see `motionkit.trainers.base.Trainer.train`."""
+        settings, policy = self.settings, self.policy
+        optim, total = settings.optim, settings.run.num_steps
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
+        learner = Learner(policy, optim, rate)
+        parts: Parts = learner.parts()
+        if (checkpoint := run.checkpoint()) is not None:
+            restore(parts, checkpoint)
+        save_regions(run.artifact(ARTIFACT), policy, tensors=None)
+        size, every = settings.train.batch_size, settings.train.val_every
+
+        def step_fn(step: int) -> Mapping[str, float]:
+            learner.zero_grad()
+            index = (np.arange(size) + (step - 1) * size) % self.data.count("train")
+            loss = supervised_loss(policy, *self._open("train", index))
+            loss.backward()
+            metrics = {"loss/total": float(loss.detach()), **learner.descend(step - 1)}
+            if every and (step % every == 0 or step == total):
+                with torch.no_grad():
+                    found = supervised_loss(policy, *self._open("val", np.arange(settings.train.val_regions)))
+                metrics["val/loss"] = float(found)
+            return metrics
+
+        if not run_steps(run, settings, step_fn, parts):
+            return {}
+        # Half the bytes; what is lost is far below what training is sure of.
+        save_regions(
+            run.artifact(ARTIFACT), policy, tensors={name: one.half() for name, one in policy.tensors().items()}
+        )
+        return {}
+
+    def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
+        found = self.data.regions(split, index)
+        seen = self.policy.see(torch.from_numpy(found.images))
+        return seen, torch.from_numpy(found.masks).to(self.device), found.captions

@@ -1,0 +1,90 @@
+"""The rewards of one loop: each reads what it reads of what the loop made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from motionkit import plugins
+from motionkit.config import Chosen
+from motionkit.errors import MotionkitError
+from motionkit.plugins import reads_of
+from motionkit.rewards.base import MaskBatch, Reward, TextBatch
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a loop made of N samples.
+
+    Attributes:
+        masks: Masks beside the wanted ones.
+        texts: Texts beside the wanted ones.
+    """
+
+    masks: MaskBatch
+    texts: TextBatch
+
+
+@dataclass(frozen=True)
+class LoopScores:
+    """Rewards of N samples.
+
+    Attributes:
+        total: ``[N]`` weighted sum; 0 where `finite` is False.
+        finite: ``[N]`` bool, False where a reward could not be computed.
+        metrics: Mean of each reward by its name.
+    """
+
+    total: Tensor
+    finite: Tensor
+    metrics: Mapping[str, float]
+
+
+class LoopRewards:
+    """Several rewards as one.
+
+    Args:
+        chosen: The rewards with their weights.
+        loop: Name of the loop, for messages and metrics.
+        device: Where scores are.
+    """
+
+    def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device) -> None:
+        self.loop = loop
+        self.names = tuple(one.name for one in chosen)
+        self._terms: list[tuple[Reward, float, str]] = []
+        for one in chosen:
+            reads = reads_of(one.kind, plugins.get(one.kind, one.name))
+            if reads not in ("mask", "text"):
+                raise MotionkitError(
+                    f"the reward {one.label} cannot be used in {loop}.",
+                    why=f"it reads {reads}; a loop makes masks and texts.",
+                    fix="motionkit plugins list rewards shows what each reads.",
+                )  # fmt: skip
+            self._terms.append((one.build(dataset=None, device=device), one.weight, reads))
+
+    def __call__(self, made: Made) -> LoopScores:
+        """Return the scores of N samples.
+
+        Raises:
+            MotionkitError: A reward gave no sample a finite score (exit code 1).
+        """
+        parts = []
+        metrics = {}
+        for reward, weight, reads in self._terms:
+            samples = made.masks if reads == "mask" else made.texts
+            total = reward.score(samples, ()).total.detach().float()
+            good = total.isfinite()
+            if not good.any():
+                raise MotionkitError(
+                    f"the reward {reward.name} gave no finite score in {self.loop}.", code=1,
+                    why="a reward of nothing but failures would be taken for a reward of 0.",
+                )  # fmt: skip
+            metrics[f"{self.loop}/reward/{reward.name}"] = float(total[good].mean())
+            parts.append((total, weight))
+        finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
+        summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)
+        return LoopScores(summed, finite, metrics)

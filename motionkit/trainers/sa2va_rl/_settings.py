@@ -1,0 +1,126 @@
+"""Settings of `motionkit sa2va-rl`. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from motionkit.config import (
+    CheckpointSettings,
+    Chosen,
+    Cli,
+    EpochRunSettings,
+    Group,
+    OptimSettings,
+    TrainerSettings,
+    slot,
+    slots,
+)
+
+
+class Sa2vaRunSettings(EpochRunSettings):
+    """Where the run goes and how long it lasts."""
+
+    epochs: Annotated[int, Cli("--epochs", panel="Run")] = Field(
+        0, ge=0, le=1_000_000, description="Passes over the training regions; 0: --num-steps counts."
+    )
+    num_steps: Annotated[int, Cli("--num-steps", panel="Run")] = Field(
+        0, ge=0, description="Total training steps, including those before a resume; 0: 300, or what --epochs makes."
+    )
+
+
+class LoopSettings(Group):
+    """How much each loop counts; 0 leaves it out."""
+
+    mask_to_caption: Annotated[float, Cli("--mask-to-caption-weight")] = Field(
+        1.0, ge=0, le=1e6, description="Weight of loop 1: mask, caption, the partner's mask."
+    )
+    caption_to_mask: Annotated[float, Cli("--caption-to-mask-weight")] = Field(
+        1.0, ge=0, le=1e6, description="Weight of loop 2: caption, mask, the partner's caption."
+    )
+    supervised: float = Field(
+        0.0, ge=0, le=1e6, description="Weight of the anchor: the data's captions and masks, learned as they are."
+    )
+
+
+class RolloutSettings(Group):
+    """What is sampled before each update."""
+
+    batch_size: Annotated[int, Cli("--batch-size")] = Field(8, ge=1, le=65_536, description="Regions of a step.")
+    group_size: Annotated[int, Cli("--group-size")] = Field(
+        8, ge=2, le=4096, description="Samples of each region in each loop."
+    )
+    temperature: float = Field(1.0, gt=0, le=10, description="Temperature of the captions.")
+    sigma: float = Field(
+        0.5, gt=0, le=100, description="Spread of loop 2's prompts, in standard deviations of the policy's own prompts."
+    )
+
+
+class Sa2vaObjectiveSettings(Group):
+    """GRPO (Shao et al. 2024) on words and on segmentation prompts."""
+
+    clip_range: Annotated[float, Cli("--clip-range")] = Field(
+        0.2, gt=0, lt=1, description="How far the ratio may fall."
+    )
+    clip_high: float = Field(0.28, gt=0, le=10, description="How far the ratio may rise.")
+    kl_coef: Annotated[float, Cli("--kl-coef")] = Field(0.02, ge=0, description="Weight of the KL to the start.")
+    inner_epochs: int = Field(1, ge=1, le=100, description="Optimiser steps for each rollout.")
+    normalize: Literal["token", "sequence", "length"] = Field(
+        "token",
+        description="Words are averaged over the update (DAPO), over their caption first, or over the longest length "
+        "(Dr. GRPO).",
+    )
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus of the words.")
+    std_floor: float = Field(
+        0.02, ge=0, description="Standard deviation that is added to that of a group: noise is not blown up."
+    )
+
+
+class PartnerSettings(Group):
+    """Who closes the loops."""
+
+    kind: Literal["ema", "student", "frozen"] = Field(
+        "ema", description="ema: an average of the policy; student: the policy itself; frozen: as it starts."
+    )
+    decay: Annotated[float, Cli("--ema-decay")] = Field(0.95, ge=0, lt=1, description="Decay of the average.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.kind == "ema" else {"decay": f"the partner is {self.kind}"}
+
+
+class RegionEvalSettings(Group):
+    """What is measured before and after."""
+
+    regions: int = Field(200, ge=2, le=1_000_000, description="Held-out regions.")
+    every: int = Field(50, ge=0, description="Steps between measurements that choose the best policy; 0: none.")
+
+
+class Sa2vaControlSettings(Group):
+    """Negative control."""
+
+    shuffle: bool = Field(False, description="Nothing but the anchor should be learned: shuffle the advantages.")
+
+
+class Sa2vaRlSettings(TrainerSettings):
+    """Self-play of captions and masks with GRPO."""
+
+    run: Sa2vaRunSettings = Sa2vaRunSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings(every=50)
+    dataset: Chosen = slot("datasets", "shapes", gives="regions", description="Where regions come from.")
+    policy: Chosen = slot("policies", "tiny-sa2va", gives="regions", description="Which policy to train.")
+    loop1_reward: tuple[Chosen, ...] = slots(
+        "rewards", ("iou", "meteor=0.5"), reads=("mask", "text"), description="What loop 1 is paid for, repeatable."
+    )
+    loop2_reward: tuple[Chosen, ...] = slots(
+        "rewards", ("meteor", "iou-truth"), reads=("mask", "text"), description="What loop 2 is paid for, repeatable."
+    )
+    loops: LoopSettings = LoopSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    objective: Sa2vaObjectiveSettings = Sa2vaObjectiveSettings()
+    partner: PartnerSettings = PartnerSettings()
+    optim: OptimSettings = OptimSettings(learning_rate=1e-3, warmup_steps=10)
+    heldout: RegionEvalSettings = RegionEvalSettings()
+    control: Sa2vaControlSettings = Sa2vaControlSettings()

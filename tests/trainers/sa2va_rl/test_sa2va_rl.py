@@ -1,0 +1,108 @@
+"""`motionkit sa2va-rl`: it improves what the frozen judge sees, its control does not, it resumes to the bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.policies.regions import RegionOptions
+from motionkit.policies.regions.api import open_regions
+from motionkit.report import run_page
+from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
+from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
+
+from ...made.training import run_trainer
+
+
+def settings(out: Path | None = None, **changes: Any) -> Sa2vaRlSettings:
+    base: dict[str, Any] = {
+        "run": {"num_steps": 4, "out": out}, "rollout": {"batch_size": 2, "group_size": 4}, "threads": 1,
+        "heldout": {"regions": 8, "every": 2},
+    }  # fmt: skip
+    for name, value in changes.items():
+        base[name] = {**base.get(name, {}), **value} if isinstance(value, dict) and "reward" not in name else value
+    return Sa2vaRlSettings.model_validate(base)
+
+
+def train(out: Path, *, stop_after: int = 0, **changes: Any) -> Mapping[str, Any]:
+    _, found = run_trainer(Sa2vaRl, "sa2va-rl", settings(out, **changes), out, stop_after=stop_after)
+    return dict(found)
+
+
+def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
+    found = train(tmp_path / "run")
+    assert set(found["heldout"]) == {"cycle_iou", "judge_iou", "meteor", "referring_iou"}
+    assert all({"before", "after", "delta", "ci95", "n"} == set(one) for one in found["heldout"].values())
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert lines[0]["loop1/kl_div"] == pytest.approx(0, abs=1e-6)
+    assert lines[0]["loop2/kl_div"] == pytest.approx(0, abs=1e-6)
+    assert lines[0]["loop1/clip_frac"] == lines[0]["loop2/clip_frac"] == 0
+    assert {"loop1/reward/iou", "loop2/reward/meteor", "loop2/reward/iou-truth", "loop1/distinct"} <= set(lines[0])
+    page = run_page(tmp_path / "run")
+    assert page.count('<div class="strip">') == 8
+    assert "frozen judge" in page
+    trained, start = (
+        open_regions(RegionOptions(checkpoint=place)) for place in (str(tmp_path / "run/policy-last"), "starter")
+    )
+    for name, value in trained.tensors().items():
+        frozen = name.startswith(("vision_model", "grounding_encoder.sam_encoder"))
+        assert torch.equal(value, start.tensors()[name]) or not frozen
+
+
+@pytest.mark.parametrize("stop_after", [1, 3])
+def test_a_run_that_was_stopped_ends_in_the_same_bits(tmp_path: Path, stop_after: int) -> None:
+    train(tmp_path / "whole")
+    train(tmp_path / "parts", stop_after=stop_after)
+    resumed = settings(None)
+    again = resumed.model_copy(
+        update={"run": resumed.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
+    )
+    run_trainer(Sa2vaRl, "sa2va-rl", again, tmp_path / "parts")
+    for name in ("policy", "policy-last"):
+        one, two = ((tmp_path / run / name / "model.safetensors").read_bytes() for run in ("whole", "parts"))
+        assert one == two
+
+
+def test_the_frozen_judge_sees_a_gain_and_no_gain_with_shuffled_advantages(tmp_path: Path) -> None:
+    changes = {
+        "run": {"num_steps": 60}, "rollout": {"batch_size": 8, "group_size": 8}, "loops": {"supervised": 0.0},
+        "heldout": {"regions": 200, "every": 0},
+    }  # fmt: skip
+    gain = train(tmp_path / "run", **changes)["heldout"]["judge_iou"]["delta"]
+    control = train(tmp_path / "control", control={"shuffle": True}, **changes)["heldout"]["judge_iou"]["delta"]
+    assert gain > 0.03
+    assert control < gain / 2
+
+
+def test_rewards_that_read_something_else_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="physics"):
+        train(tmp_path / "run", loop1_reward="physics")
+
+
+def test_a_policy_is_trained_from_nothing(tmp_path: Path) -> None:
+    small = {"width": 16, "layers": 1, "vision": 8, "channels": 8, "prompt": 8}
+    given = {"run": {"num_steps": 30, "out": tmp_path / "run"}, "model": small, "threads": 1, "train": {"val_every": 0}}
+    run_trainer(PretrainRegions, "pretrain regions", PretrainRegionsSettings.model_validate(given), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["loss/total"] < lines[0]["loss/total"]
+    assert open_regions(RegionOptions(checkpoint=str(tmp_path / "run"))).settings.width == 16
+    wrong = PretrainRegionsSettings.model_validate({**given, "model": {**small, "mask_size": 16}})
+    with pytest.raises(MotionkitError, match="mask_size"):
+        PretrainRegions(wrong).prepare()
+
+
+def test_a_damaged_policy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text('{"kind": "regions", "words": ["[SEG]"], "settings": {}}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(MotionkitError, match="damaged"):
+        open_regions(RegionOptions(checkpoint=str(tmp_path)))
+    with pytest.raises(MotionkitError, match="no region policy"):
+        open_regions(RegionOptions(checkpoint=str(tmp_path / "nothing")))
