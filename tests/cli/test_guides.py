@@ -392,10 +392,8 @@ def test_a_flag_of_another_command_is_said_to_be_that(command: str, flag: str, c
     assert "guides" not in done.stderr
     assert f"fix  {flag}" not in done.stderr
     if flag in ("--num-steps", "--learning-rate"):
-        trainers = (
-            "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain t2m-evaluator, pretrain tmr, reward-collect, "
-        )
-        trainers += "reward-train, train-mpl"
+        trainers = "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain regions, pretrain t2m-evaluator, "
+        trainers += "pretrain tmr, reward-collect, reward-train, sa2va-rl, train-mpl"
         assert f"  why  {trainers} have it.\n" in done.stderr
 
 

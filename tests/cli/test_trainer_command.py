@@ -70,7 +70,7 @@ def test_snapshot_starts_an_equal_run(cli: Cli, trainer: ModuleType) -> None:
         (["--set", "run.num_stepz=3"], "did you mean run.num_steps?"),
         (
             ["--batch_size", "3"],
-            "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain regions, pretrain t2m-evaluator, pretrain tmr, reward-collect, ",
+            "grpo, ppo, pretrain mdm, pretrain mpl-encoder, pretrain regions, pretrain t2m-evaluator, pretrain tmr, ",
         ),
         (["--reward_model_type", "tmr"], "no such option: --reward_model_type"),
         (["--save_interval", "3"], "no such option: --save_interval"),
