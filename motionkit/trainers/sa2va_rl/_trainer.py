@@ -30,7 +30,7 @@ from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaptio
 from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._snapshots import Snapshot, trainable
+from motionkit.trainers.sa2va_rl._trainable import trainable
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
@@ -105,13 +105,13 @@ class Sa2vaRl:
         settings = self.settings
         optim = settings.optim
         learner = _RegionLearner(self.policy, self.named, optim)
-        start = Snapshot(self.named)
+        start = EMA(self.named, 0.0)  # never updated: the weights as they are now
         partner = EMA(self.named, settings.partner.decay, warmup=True)
         best, kept = Best(), Kept()
         parts: Parts = {
             **learner.parts(),
             "partner": AverageState(partner),
-            "start": start,
+            "start": AverageState(start),
             "best": best,
             "before": kept,
         }

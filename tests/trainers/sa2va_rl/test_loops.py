@@ -12,13 +12,14 @@ import torch
 
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
+from motionkit.nn import EMA
 from motionkit.policies.regions import RegionSettings
 from motionkit.policies.regions.api import ShapesPolicy
 from motionkit.rl import Surrogate, group_std, kl_k3
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption, Task, antithetic
 from motionkit.trainers.sa2va_rl._measure import as_it_is
-from motionkit.trainers.sa2va_rl._snapshots import Snapshot, trainable
+from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl, _normalised
 
 
@@ -48,7 +49,7 @@ def test_ratios_are_one_and_kl_is_zero_at_first(policy: ShapesPolicy) -> None:
 
 def test_kl_is_positive_once_the_policy_has_moved(policy: ShapesPolicy) -> None:
     named = [pair for own in trainable(policy).values() for pair in own]
-    start = Snapshot(named)
+    start = EMA(named, 0.0)
     with torch.no_grad():
         for _, parameter in named:
             parameter += 0.05 * torch.randn_like(parameter)
@@ -144,7 +145,7 @@ def test_a_loop_without_weight_does_nothing(policy: ShapesPolicy, monkeypatch: p
 def test_groups_without_variance_have_no_gradient_at_all(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     made = trainer(policy, monkeypatch, objective={"kl_coef": 1.0, "entropy": 0.1})
     rows = task(policy, 2, 4)
-    start = Snapshot(made.named)
+    start = EMA(made.named, 0.0)
     with torch.no_grad():
         for _, parameter in made.named:
             parameter += 0.05 * torch.randn_like(parameter)
@@ -162,7 +163,7 @@ def test_groups_without_variance_have_no_gradient_at_all(policy: ShapesPolicy, m
 
 def test_snapshots_swap_to_the_bit(policy: ShapesPolicy) -> None:
     named = [pair for own in trainable(policy).values() for pair in own]
-    start = Snapshot(named)
+    start = EMA(named, 0.0)
     before = {name: value.clone() for name, value in policy.tensors().items()}
     with torch.no_grad():
         for _, parameter in named:
