@@ -19,7 +19,6 @@ class RegionSettings(Group):
     prompt: int = Field(32, ge=2, le=1024, description="Numbers of a segmentation prompt: what [SEG] becomes.")
     channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
     max_words: int = Field(16, ge=2, le=512, description="Longest caption in words, its end included.")
-    rank: int = Field(8, ge=1, le=1024, description="Rank of the adapters of the language model.")
 
     @model_validator(mode="after")
     def _fits(self) -> RegionSettings:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from motionkit.config import OptimSettings
 from motionkit.datasets.base import RegionDataset, Split
+from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.policies.base import RegionPolicy
 from motionkit.policies.regions.api import ARTIFACT, ShapesPolicy, save_regions
@@ -79,7 +80,13 @@ class Sa2vaRl:
             "loop2": LoopRewards(settings.loop2_reward, "loop2", self.device),
         }
         self.weights = {"loop1": loops.mask_to_caption, "loop2": loops.caption_to_mask}
-        per_epoch = max(1, self.data.count("train") // settings.rollout.batch_size)
+        count = self.data.count("train")
+        if settings.run.epochs and count > _ENDLESS:
+            raise MotionkitError(
+                f"--epochs has no meaning with {self.data.name}, whose training regions have no end.",
+                fix="--num-steps sets how long it trains.",
+            )
+        per_epoch = max(1, count // settings.rollout.batch_size)
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.per_epoch = per_epoch

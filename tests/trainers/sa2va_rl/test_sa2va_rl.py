@@ -87,6 +87,11 @@ def test_rewards_that_read_something_else_are_refused(tmp_path: Path) -> None:
         train(tmp_path / "run", loop1_reward="physics")
 
 
+def test_data_without_an_end_have_no_epochs(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="have no end"):
+        train(tmp_path / "run", run={"num_steps": 0, "epochs": 1})
+
+
 def test_a_policy_is_trained_from_nothing(tmp_path: Path) -> None:
     small = {"width": 16, "layers": 1, "vision": 8, "channels": 8, "prompt": 8}
     given = {"run": {"num_steps": 30, "out": tmp_path / "run"}, "model": small, "threads": 1, "train": {"val_every": 0}}
