@@ -90,13 +90,13 @@ class Regions:
     """N images, a region of each, and what is said of it.
 
     Attributes:
-        images: ``[N, H, W, 3]`` uint8 RGB.
-        masks: ``[N, h, w]`` bool, True inside the region; h and w may be smaller than H and W.
+        images: N arrays ``[H, W, 3]`` uint8 RGB; every image may have a size of its own.
+        masks: N arrays ``[h, w]`` bool, True inside the region; h and w may be smaller than H and W.
         captions: What is said of each region.
     """
 
-    images: NDArray[np.uint8]
-    masks: NDArray[np.bool_]
+    images: Sequence[NDArray[np.uint8]]
+    masks: Sequence[NDArray[np.bool_]]
     captions: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -108,13 +108,9 @@ class RegionDataset(Protocol):
 
     Attributes:
         name: Registry name.
-        image_size: ``(height, width)`` of the images in pixels.
-        mask_size: ``(height, width)`` of the masks.
     """
 
     name: str
-    image_size: tuple[int, int]
-    mask_size: tuple[int, int]
 
     def count(self, split: Split) -> int:
         """Return the number of regions of a split."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from motionkit.motion import Normalizer, Skeleton
@@ -188,6 +190,10 @@ class SeenRegions(Protocol):
         ...
 
 
+REGION_ARTIFACT = "policy"
+"""Folder of a run that holds the region policy which was trained."""
+
+
 class RegionPolicy(Protocol):
     """A model that captions regions of images and draws masks of captions; ``Component(gives="regions")``.
 
@@ -195,12 +201,15 @@ class RegionPolicy(Protocol):
         device: Where it computes.
         mask_size: ``(height, width)`` of the masks.
         action_size: Numbers Z of a segmentation prompt, the state at the word [SEG] after its projection.
-        groups: What may be trained: for people's name of a part, how the names of its parameters begin.
+        longest: Words of the longest caption that is sampled, its end included.
+        groups: What may be trained: for people's name of a part, patterns of the names of its parameters, such as
+            ``mlp1.*`` or ``language_model.*lora_*`` (`fnmatch`).
     """
 
     device: torch.device
     mask_size: tuple[int, int]
     action_size: int
+    longest: int
     groups: Mapping[str, tuple[str, ...]]
 
     @property
@@ -208,12 +217,12 @@ class RegionPolicy(Protocol):
         """All of its weights, in eval mode."""
         ...
 
-    def see(self, images: Tensor) -> Any:
-        """Look at images ``[N, H, W, 3]`` uint8 with the encoders that are not trained; returns `SeenRegions`."""
+    def see(self, images: Sequence[NDArray[np.uint8]]) -> Any:
+        """Look at N images ``[H, W, 3]`` with the encoders that are not trained; returns `SeenRegions`."""
         ...
 
     def sample_captions(
-        self, seen: Any, masks: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+        self, seen: Any, masks: Tensor, *, temperature: float = 1.0, noise: Tensor | None = None
     ) -> Captions:
         """Caption regions, without a graph.
 
@@ -221,7 +230,8 @@ class RegionPolicy(Protocol):
             seen: N images.
             masks: ``[N, h, w]`` bool.
             temperature: Of the sampling; 0 takes the likeliest word.
-            generator: Draws the words.
+            noise: ``[N, longest]`` uniform numbers from 0 to 1 that choose the words, so that a caption does not
+                depend on those beside it; drawn anew by default.
         """
         ...
 
@@ -242,9 +252,18 @@ class RegionPolicy(Protocol):
         ...
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all weights by name."""
+        """Return by name the weights that training may change."""
         ...
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put weights back; strict."""
+        """Put those weights back; strict."""
+        ...
+
+    def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
+        """Write a folder that the option ``checkpoint`` of its plugin opens.
+
+        Args:
+            folder: Created when absent; in a run the artifact `REGION_ARTIFACT`.
+            tensors: Such as `tensors` returns; None for a run whose checkpoints hold them.
+        """
         ...

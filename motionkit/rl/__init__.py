@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from motionkit.rl._advantages import ADVANTAGES, Advantages, global_std, group_mean, group_std, leave_one_out, shuffled
 from motionkit.rl._audit import Precision, audit_ratio, require_eval
+from motionkit.rl._categorical import categorical
 from motionkit.rl._credit import length_mask, mix_credit, segment_frames
 from motionkit.rl._density import (
     kl_frames,
@@ -51,6 +52,7 @@ __all__ = [
     "Transitions",
     "Visited",
     "audit_ratio",
+    "categorical",
     "clipped_surrogate",
     "excess_noise",
     "flow_scale",

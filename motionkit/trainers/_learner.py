@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -31,6 +31,7 @@ class Learner:
         ema: Decay of the moving average of the trained parameters, with warm-up; 0 keeps none.
         world: The processes whose gradients add up.
         frozen: A part of the network that stays as it is.
+        trained: The parameters to train with their names, where the rule above does not choose them.
 
     Attributes:
         trained: The trained parameters with their names.
@@ -45,13 +46,14 @@ class Learner:
         ema: float = 0.0,
         world: World | None = None,
         frozen: nn.Module | None = None,
+        trained: Sequence[tuple[str, nn.Parameter]] = (),
     ) -> None:
         self.model = model
         self.optim = optim
         self.rate = rate
         self.world = world or OneProcess()
         self.gradients = FiniteGradients(optim.learning_rate or rate(optim.warmup_steps))
-        self.trained = _trained(model.network, frozen)
+        self.trained = list(trained) or _trained(model.network, frozen)
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.trained],
             lr=rate(0),

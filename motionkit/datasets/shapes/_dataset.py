@@ -58,7 +58,6 @@ class Shapes:
 
     def __init__(self, options: ShapesOptions | None = None) -> None:
         self.options = options or ShapesOptions()
-        self.image_size, self.mask_size = (SIDE, SIDE), (MASK, MASK)
         self.words = WORDS
 
     def count(self, split: Split) -> int:
@@ -68,8 +67,7 @@ class Shapes:
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
         """Draw scenes; one number is one scene, whatever is drawn beside it."""
         scenes = [self._scene(split, int(number)) for number in index]
-        images = np.stack([_draw(scene) for scene in scenes])
-        masks = np.stack([_mask(scene) for scene in scenes])
+        images, masks = [_draw(scene) for scene in scenes], [_mask(scene) for scene in scenes]
         return Regions(images, masks, tuple(_caption(scene) for scene in scenes))
 
     def _scene(self, split: Split, number: int) -> _Scene:

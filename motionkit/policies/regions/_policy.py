@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.policies.base import Captions, WordScores
+from motionkit.policies.regions._document import write_regions
 from motionkit.policies.regions._network import RegionNetwork
 from motionkit.policies.regions._settings import RegionSettings
 from motionkit.policies.regions._words import END, PAD, SEG, UNKNOWN, Words
+from motionkit.rl import categorical
 
 _NEVER = (PAD, SEG, UNKNOWN)
 """Words that no caption may hold."""
@@ -48,10 +54,10 @@ class ShapesPolicy:
     """
 
     groups: Mapping[str, tuple[str, ...]] = {
-        "projector": ("mlp1.",),
-        "language model": ("language_model.",),
-        "text to prompt": ("text_hidden_fcs.",),
-        "mask decoder": ("grounding_encoder.mask_decoder.",),
+        "projector": ("mlp1.*",),
+        "language model": ("language_model.*",),
+        "text to prompt": ("text_hidden_fcs.*",),
+        "mask decoder": ("grounding_encoder.mask_decoder.*",),
     }
 
     def __init__(
@@ -62,28 +68,40 @@ class ShapesPolicy:
         self.network: RegionNetwork = (network or RegionNetwork(settings, len(self.words))).to(device).eval()
         self.device = torch.device(device)
         self.mask_size = (settings.mask_size, settings.mask_size)
-        self.action_size = settings.prompt
+        self.action_size, self.longest = settings.prompt, settings.max_words
 
-    def see(self, images: Tensor) -> SeenImages:
-        """See `RegionPolicy.see`."""
-        return SeenImages(*self.network.see(images.to(self.device)))
+    def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
+        """See `RegionPolicy.see`.
+
+        Raises:
+            MotionkitError: An image has another size than the network's (exit code 2).
+        """
+        side = self.settings.image_size
+        if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
+            raise MotionkitError(
+                f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
+                why="it is the small one for the built-in shapes.",
+                fix="--policy sa2va sees images of every size.",
+            )
+        return SeenImages(*self.network.see(torch.from_numpy(np.stack(images)).to(self.device)))
 
     @torch.no_grad()
     def sample_captions(
-        self, seen: SeenImages, masks: Tensor, *, temperature: float = 1.0, generator: torch.Generator | None = None
+        self, seen: SeenImages, masks: Tensor, *, temperature: float = 1.0, noise: Tensor | None = None
     ) -> Captions:
         """See `RegionPolicy.sample_captions`."""
         model = self.network.language_model
         prompt = self._caption_prompt(seen, masks)
         ids = torch.zeros(len(seen), 0, dtype=torch.int64, device=self.device)
         ended = torch.zeros(len(seen), dtype=torch.bool, device=self.device)
-        for place in range(self.settings.max_words):
-            last = place == self.settings.max_words - 1
+        if noise is None:
+            noise = torch.rand(len(seen), self.longest, device=self.device)
+        for place in range(self.longest):
+            last = place == self.longest - 1
             states = model(torch.cat([prompt, model.embed_tokens(ids)], 1))[:, -1]
             logits = self._allowed(model.lm_head(states))
             if temperature > 0:
-                chances = (logits / temperature).softmax(-1)
-                chosen = torch.multinomial(chances, 1, generator=generator)[:, 0]
+                chosen = categorical(logits / temperature, noise[:, place])
             else:
                 chosen = logits.argmax(-1)
             ids = torch.cat([ids, torch.where(ended, PAD, chosen)[:, None]], 1)
@@ -147,3 +165,7 @@ class ShapesPolicy:
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Put weights back; strict."""
         self.network.load_state_dict(dict(tensors))
+
+    def save(self, folder: Path, *, tensors: Mapping[str, Tensor] | None) -> None:
+        """See `RegionPolicy.save`."""
+        write_regions(folder, self.settings, self.words.words, tensors)

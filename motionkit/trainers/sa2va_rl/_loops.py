@@ -18,6 +18,7 @@ from torch import Tensor
 
 from motionkit.policies.base import RegionPolicy
 from motionkit.rewards.base import MaskBatch, TextBatch
+from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._rewards import Made
 
 Weights = Callable[[], AbstractContextManager[None]]
@@ -86,7 +87,7 @@ class Loop(Protocol):
 
     name: str
 
-    def play(self, task: Task, partner: Weights, start: Weights, generator: torch.Generator) -> Played:
+    def play(self, task: Task, partner: Weights, start: Weights, noise: RowNoise) -> Played:
         """Sample actions for N regions, repeated ones side by side, and close the loop."""
         ...
 
@@ -106,10 +107,12 @@ class MaskToCaption:
         self._policy, self._temperature, self._k3 = policy, temperature, kl_k3
 
     @torch.no_grad()
-    def play(self, task: Task, partner: Weights, start: Weights, generator: torch.Generator) -> Played:
+    def play(self, task: Task, partner: Weights, start: Weights, noise: RowNoise) -> Played:
         """See `Loop.play`."""
         policy, temperature = self._policy, self._temperature
-        captions = policy.sample_captions(task.seen, task.masks, temperature=temperature, generator=generator)
+        captions = policy.sample_captions(
+            task.seen, task.masks, temperature=temperature, noise=noise.uniform(policy.longest)
+        )
         old = policy.score_words(task.seen, task.masks, captions.ids, temperature=temperature)
         with start():
             first = policy.score_words(task.seen, task.masks, captions.ids, temperature=temperature)
@@ -150,13 +153,13 @@ class CaptionToMask:
         self._policy, self._sigma = policy, sigma
 
     @torch.no_grad()
-    def play(self, task: Task, partner: Weights, start: Weights, generator: torch.Generator) -> Played:
+    def play(self, task: Task, partner: Weights, start: Weights, noise: RowNoise) -> Played:
         """See `Loop.play`."""
         policy, sigma = self._policy, self._sigma
         old = policy.prompts(task.seen, task.captions)
         with start():
             first = policy.prompts(task.seen, task.captions)
-        z = old + sigma * antithetic(old, generator)
+        z = old + sigma * noise.normal(policy.action_size)
         drawn = policy.draw(task.seen, z) > 0
         with partner():
             captions = policy.sample_captions(task.seen, drawn, temperature=0.0)
@@ -173,9 +176,3 @@ class CaptionToMask:
         metrics = {"empty_mask_frac": float(empty.float().mean())}
         wanted = TextBatch(texts, [[text] for text in task.captions], task.masks.device)
         return Played(Made(MaskBatch(drawn, task.masks), wanted), terms, metrics)
-
-
-def antithetic(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Return standard noise of a shape ``[N, Z]`` in pairs of rows of opposite sign; the last may be alone."""
-    half = torch.randn((len(like) + 1) // 2, like.shape[1], generator=generator, device=like.device)
-    return torch.stack([half, -half], 1).flatten(0, 1)[: len(like)]

@@ -14,6 +14,7 @@ from motionkit.metrics import region_iou
 from motionkit.metrics.meteor import Meteor
 from motionkit.policies.base import RegionPolicy
 from motionkit.trainers.sa2va_rl._loops import Task, Weights
+from motionkit.trainers.sa2va_rl._noise import RowNoise
 
 NAMES = ("cycle_iou", "judge_iou", "meteor", "referring_iou")
 _SEED = 20_011
@@ -44,9 +45,9 @@ class RegionFigures:
 @torch.no_grad()
 def measure(policy: RegionPolicy, task: Task, start: Weights, *, temperature: float = 1.0) -> RegionFigures:
     """Measure a policy on held-out regions: one sampled caption of each, the same draws every time."""
-    generator = torch.Generator(policy.device).manual_seed(_SEED)
+    noise = RowNoise((_SEED,), len(task.captions), device=policy.device)
     meteor = Meteor()
-    said = policy.sample_captions(task.seen, task.masks, temperature=temperature, generator=generator)
+    said = policy.sample_captions(task.seen, task.masks, temperature=temperature, noise=noise.uniform(policy.longest))
     own = policy.draw(task.seen, policy.prompts(task.seen, said.texts)) > 0
     with start():
         judged = policy.draw(task.seen, policy.prompts(task.seen, said.texts)) > 0

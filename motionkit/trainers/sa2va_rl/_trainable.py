@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from torch import nn
 
 from motionkit.errors import MotionkitError
@@ -16,7 +18,7 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
     """
     found: dict[str, list[tuple[str, nn.Parameter]]] = {group: [] for group in policy.groups}
     for name, parameter in policy.network.named_parameters():
-        own = [group for group, heads in policy.groups.items() if name.startswith(tuple(heads))]
+        own = [group for group, all_of in policy.groups.items() if any(fnmatchcase(name, one) for one in all_of)]
         parameter.requires_grad_(bool(own))
         for group in own:
             found[group].append((name, parameter))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.config import OptimSettings
 from motionkit.datasets.base import RegionDataset, Split
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
+from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import RegionPolicy
-from motionkit.policies.regions.api import ARTIFACT, ShapesPolicy, save_regions
 from motionkit.rl import Surrogate, group_std, kl_k3, shuffled, weighted_mean
 from motionkit.runs import Run
 from motionkit.tracking import result_table, results
@@ -24,11 +23,12 @@ from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._regions import supervised_loss
+from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played, Task, Weights
 from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
+from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainable import trainable
@@ -111,7 +111,8 @@ class Sa2vaRl:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
         optim = settings.optim
-        learner = _RegionLearner(self.policy, self.named, optim)
+        rate = constant_rate(optim.learning_rate, optim.warmup_steps)
+        learner = Learner(self.policy, optim, rate, trained=self.named)
         start = EMA(self.named, 0.0)  # never updated: the weights as they are now
         partner = EMA(self.named, settings.partner.decay, warmup=True)
         best, kept = Best(), Kept()
@@ -135,8 +136,7 @@ class Sa2vaRl:
         loops: list[Loop] = [
             MaskToCaption(self.policy, settings.rollout.temperature, kl_k3), CaptionToMask(self.policy, sigma),
         ]  # fmt: skip
-        if isinstance(self.policy, ShapesPolicy):
-            save_regions(run.artifact(ARTIFACT), self.policy, tensors=None)
+        self.policy.save(run.artifact(ARTIFACT), tensors=None)
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = self._train_task(step)
@@ -146,7 +146,7 @@ class Sa2vaRl:
             played: dict[str, tuple[Played, Tensor, Tensor]] = {}
             for place, loop in enumerate(loops):
                 if self.weights[loop.name]:
-                    noise = torch.Generator(self.device).manual_seed(_seed(settings.seed, step, place))
+                    noise = RowNoise((settings.seed, step, place), len(rows.captions), device=self.device)
                     found = loop.play(rows, close, start.applied, noise)
                     played[loop.name] = (found, *self._advantages(loop.name, found, step, metrics))
             for _ in range(settings.objective.inner_epochs):
@@ -166,11 +166,11 @@ class Sa2vaRl:
 
         if not run_steps(run, settings, step_fn, parts):
             return {}
-        self._save(run, f"{ARTIFACT}-last")
+        self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
-        self._save(run, ARTIFACT)
+        self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         shown = self.data.regions("test", np.arange(min(settings.heldout.regions, self.data.count("test"))))
         write_gallery(run.artifact(FOLDER), shown, _figures(kept), after, _PICTURES)
         return self._finish(kept, after, best.step)
@@ -190,8 +190,8 @@ class Sa2vaRl:
     @torch.no_grad()
     def _open(self, split: Split, index: NDArray[np.int64]) -> Task:
         found = self.data.regions(split, index)
-        images, masks = torch.from_numpy(found.images), torch.from_numpy(found.masks)
-        return Task(self.policy.see(images), masks.to(self.device), found.captions)
+        masks = masks_at(found.masks, self.policy.mask_size).to(self.device)
+        return Task(self.policy.see(found.images), masks, found.captions)
 
     @torch.no_grad()
     def _spread(self) -> float:
@@ -246,10 +246,6 @@ class Sa2vaRl:
             total = total + self.settings.loops.supervised * anchor
         return total
 
-    def _save(self, run: Run, name: str) -> None:
-        if isinstance(self.policy, ShapesPolicy):
-            save_regions(run.artifact(name), self.policy, tensors=self.policy.tensors())
-
     def _finish(self, before: Kept, after: RegionFigures, step: int) -> dict[str, object]:
         seed = self.settings.seed
         heldout = {name: change_of(before.tensors[name].numpy(), after.scores[name], seed) for name in NAMES}
@@ -267,17 +263,6 @@ class Sa2vaRl:
         }  # fmt: skip
 
 
-class _RegionLearner(Learner):
-    """A learner of the parts that were chosen."""
-
-    def __init__(
-        self, policy: RegionPolicy, named: Sequence[tuple[str, torch.nn.Parameter]], optim: OptimSettings
-    ) -> None:
-        chosen = {id(parameter) for _, parameter in named}
-        rest = torch.nn.ParameterList([one for one in policy.network.parameters() if id(one) not in chosen])
-        super().__init__(policy, optim, constant_rate(optim.learning_rate, optim.warmup_steps), frozen=rest)
-
-
 def _figures(kept: Kept) -> RegionFigures:
     """Return what was measured before training."""
     scores = {name: kept.tensors[name].numpy() for name in NAMES}
@@ -292,10 +277,6 @@ def _normalised(mask: Tensor, how: str) -> tuple[Tensor, int]:
     if how == "sequence":
         return weight / mask.sum(1, keepdim=True).clamp(min=1), len(mask)
     return weight / mask.shape[1], len(mask)
-
-
-def _seed(seed: int, step: int, place: int) -> int:
-    return int(np.random.SeedSequence((seed, step, place)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _verdict(heldout: Mapping[str, Mapping[str, Any]]) -> str:

@@ -20,7 +20,7 @@ def test_a_number_is_a_scene_whatever_is_drawn_beside_it() -> None:
 
 def test_masks_have_the_colour_of_the_caption() -> None:
     found = Shapes(ShapesOptions(drop_size=0, drop_colour=0, drop_place=0)).regions("train", np.arange(200))
-    large = found.masks.repeat(2, 1).repeat(2, 2)
+    large = np.stack(found.masks).repeat(2, 1).repeat(2, 2)
     for image, mask, caption in zip(found.images, large, found.captions, strict=True):
         _, size, colour, shape, *place = caption.split()
         pixels = image[mask]

@@ -16,9 +16,11 @@ from motionkit.nn import EMA
 from motionkit.policies.regions import RegionSettings
 from motionkit.policies.regions.api import ShapesPolicy
 from motionkit.rl import Surrogate, group_std, kl_k3
+from motionkit.trainers._regions import masks_at
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption, Task, antithetic
+from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption, Task
 from motionkit.trainers.sa2va_rl._measure import as_it_is
+from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl, _normalised
 
@@ -32,17 +34,21 @@ def policy() -> ShapesPolicy:
 def task(policy: ShapesPolicy, count: int = 3, times: int = 4) -> Task:
     found = Shapes().regions("train", np.arange(count))
     with torch.no_grad():
-        seen = policy.see(torch.from_numpy(found.images))
-    return Task(seen, torch.from_numpy(found.masks), found.captions).repeated(times)
+        seen = policy.see(found.images)
+    return Task(seen, masks_at(found.masks, policy.mask_size), found.captions).repeated(times)
 
 
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+def noise(rows: int = 12) -> RowNoise:
+    return RowNoise((0,), rows)
+
+
+def uniform(policy: ShapesPolicy, rows: Task) -> torch.Tensor:
+    return noise(len(rows.masks)).uniform(policy.longest)
 
 
 def test_ratios_are_one_and_kl_is_zero_at_first(policy: ShapesPolicy) -> None:
     for loop in (MaskToCaption(policy, 0.7, kl_k3), CaptionToMask(policy, 0.5)):
-        terms = loop.play(task(policy), as_it_is, as_it_is, generator()).terms()
+        terms = loop.play(task(policy), as_it_is, as_it_is, noise()).terms()
         assert terms.log_ratio.abs().max() < 1e-6
         assert terms.kl.abs().max() < 1e-6
 
@@ -54,7 +60,7 @@ def test_kl_is_positive_once_the_policy_has_moved(policy: ShapesPolicy) -> None:
         for _, parameter in named:
             parameter += 0.05 * torch.randn_like(parameter)
     for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
-        terms = loop.play(task(policy, times=16), as_it_is, start.applied, generator()).terms()
+        terms = loop.play(task(policy, times=16), as_it_is, start.applied, noise(48)).terms()
         assert bool((terms.kl >= -1e-6).all())
         assert terms.kl[terms.mask].mean() > 1e-4
         # Pulled to the start: a step against the gradient of the KL lowers it.
@@ -63,12 +69,14 @@ def test_kl_is_positive_once_the_policy_has_moved(policy: ShapesPolicy) -> None:
             for _, parameter in named:
                 if parameter.grad is not None:
                     parameter -= 1e-3 * parameter.grad / parameter.grad.norm().clamp(min=1e-9)
-        assert loop.play(task(policy, times=16), as_it_is, start.applied, generator()) is not None
+        assert loop.play(task(policy, times=16), as_it_is, start.applied, noise(48)) is not None
 
 
 def test_words_are_scored_from_the_logits_they_were_drawn_from(policy: ShapesPolicy) -> None:
     rows = task(policy)
-    said = policy.sample_captions(rows.seen, rows.masks, temperature=0.7, generator=generator())
+    said = policy.sample_captions(
+        rows.seen, rows.masks, temperature=0.7, noise=noise(len(rows.masks)).uniform(policy.longest)
+    )
     scores = policy.score_words(rows.seen, rows.masks, said.ids, temperature=0.7)
     # One word after the other, each from the words before it.
     for place in range(said.ids.shape[1]):
@@ -84,9 +92,9 @@ def test_the_gradient_of_loop_2_is_that_of_a_gaussian(policy: ShapesPolicy) -> N
     """d/dmu of the surrogate is -A (z - mu) / sigma^2, over the numbers of a prompt and the samples."""
     sigma = 0.5
     mu = torch.randn(4, 6, requires_grad=True)
-    noise = antithetic(mu.detach(), generator())
-    assert torch.equal(noise[0], -noise[1])
-    z, old, advantage = mu.detach() + sigma * noise, mu.detach(), torch.tensor([1.0, -0.5, 0.2, -0.7])
+    drawn = noise(4).normal(6)
+    assert torch.equal(drawn[0], -drawn[1])
+    z, old, advantage = mu.detach() + sigma * drawn, mu.detach(), torch.tensor([1.0, -0.5, 0.2, -0.7])
     log_ratio = ((z - old).square() - (z - mu).square()).mean(1, keepdim=True) / (2 * sigma**2)
     Surrogate().loss(log_ratio, advantage, torch.ones(4, 1), total=4).backward()
     assert torch.allclose(mu.grad, -advantage[:, None] * (z - old) / sigma**2 / 6 / 4, atol=1e-6)
@@ -129,7 +137,7 @@ def test_a_loop_without_weight_does_nothing(policy: ShapesPolicy, monkeypatch: p
         played = {}
         for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
             if made.weights[loop.name]:
-                one = loop.play(rows, as_it_is, as_it_is, generator())
+                one = loop.play(rows, as_it_is, as_it_is, noise(len(rows.captions)))
                 played[loop.name] = (one, *made._advantages(loop.name, one, 1, {}))
         policy.network.zero_grad()
         made._loss(played, rows, {}).backward()
@@ -151,7 +159,7 @@ def test_groups_without_variance_have_no_gradient_at_all(policy: ShapesPolicy, m
             parameter += 0.05 * torch.randn_like(parameter)
     played = {}
     for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
-        one = loop.play(rows, as_it_is, start.applied, generator())
+        one = loop.play(rows, as_it_is, start.applied, noise(len(rows.captions)))
         flat = group_std(torch.ones(8), torch.arange(2).repeat_interleave(4))
         assert int(flat.zero_variance) == 2
         alive = (flat.values.view(2, 4) != 0).any(1).repeat_interleave(4)
@@ -181,7 +189,7 @@ def test_only_the_parts_that_are_named_are_trained(policy: ShapesPolicy) -> None
     for name, parameter in policy.network.named_parameters():
         assert parameter.requires_grad == (name in names)
         assert (name in names) != name.startswith(("vision_model", "grounding_encoder.sam_encoder"))
-    policy.groups = {"nothing": ("no_such_part.",)}
+    policy.groups = {"nothing": ("no_such_part.*",)}
     with pytest.raises(MotionkitError, match="no parameters in its nothing"):
         trainable(policy)
 
@@ -202,13 +210,34 @@ def test_a_caption_cannot_smuggle_special_words(policy: ShapesPolicy) -> None:
     assert 2 not in ids.tolist()[0]
     assert policy.words.decode(ids)[0].startswith("a red circle")
     rows = task(policy, 1, 32)
-    said = policy.sample_captions(rows.seen, rows.masks, temperature=5.0, generator=generator())
+    said = policy.sample_captions(
+        rows.seen, rows.masks, temperature=5.0, noise=noise(len(rows.masks)).uniform(policy.longest)
+    )
     assert not torch.isin(said.ids, torch.tensor([2, 3])).any()
 
 
 def test_an_empty_mask_is_an_empty_text(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = task(policy, 1, 4)
     monkeypatch.setattr(policy, "draw", lambda seen, prompts: torch.full((len(seen), 24, 24), -1.0))
-    played = CaptionToMask(policy, 0.5).play(rows, nullcontext, nullcontext, generator())
+    played = CaptionToMask(policy, 0.5).play(rows, nullcontext, nullcontext, noise(len(rows.captions)))
     assert played.made.texts.texts == [""] * 4
     assert played.metrics["empty_mask_frac"] == 1.0
+
+
+def test_noise_of_a_share_is_that_of_the_whole() -> None:
+    for draw in (lambda noise: noise.uniform(3), lambda noise: noise.normal(3)):
+        whole = draw(RowNoise((1, 2), 8))
+        parts = [draw(RowNoise((1, 2), 8, slice(first, first + 4))) for first in (0, 4)]
+        assert torch.equal(torch.cat(parts), whole)
+
+
+def test_a_small_region_does_not_vanish() -> None:
+    mask = np.zeros((32, 32), bool)
+    mask[3, 5] = True
+    assert masks_at([mask], (8, 8))[0].nonzero().tolist() == [[0, 1]]
+    assert not masks_at([np.zeros((32, 32), bool)], (8, 8)).any()
+    half = np.zeros((4, 4), bool)
+    half[:, :3] = True
+    assert masks_at([half], (2, 2))[0].tolist() == [[True, True], [True, True]]
+    half[0] = half[1, 2] = False  # half of the upper left cell is left, and nothing of the upper right one
+    assert masks_at([half], (2, 2))[0].tolist() == [[True, False], [True, True]]

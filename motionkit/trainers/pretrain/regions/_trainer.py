@@ -12,12 +12,13 @@ from torch import Tensor
 
 from motionkit.datasets.base import RegionDataset, Split
 from motionkit.errors import MotionkitError
-from motionkit.policies.regions.api import ARTIFACT, SeenImages, ShapesPolicy, save_regions
+from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
+from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._regions import supervised_loss
+from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 
@@ -44,9 +45,11 @@ class PretrainRegions:
         self.device = set_up(settings, small=True)
         self.data: RegionDataset = settings.dataset.build()
         model = settings.model
+        first = self.data.regions("train", np.zeros(1, np.int64))
         for name, own, theirs in (
-            ("image_size", model.image_size, self.data.image_size), ("mask_size", model.mask_size, self.data.mask_size),
-        ):  # fmt: skip
+            ("image_size", model.image_size, first.images[0].shape[:2]),
+            ("mask_size", model.mask_size, first.masks[0].shape),
+        ):
             if theirs != (own, own):
                 raise MotionkitError(
                     f"model.{name} is {own} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
@@ -80,7 +83,7 @@ class PretrainRegions:
         parts: Parts = learner.parts()
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
-        save_regions(run.artifact(ARTIFACT), policy, tensors=None)
+        policy.save(run.artifact(ARTIFACT), tensors=None)
         size, every = settings.train.batch_size, settings.train.val_every
 
         def step_fn(step: int) -> Mapping[str, float]:
@@ -98,12 +101,10 @@ class PretrainRegions:
         if not run_steps(run, settings, step_fn, parts):
             return {}
         # Half the bytes; what is lost is far below what training is sure of.
-        save_regions(
-            run.artifact(ARTIFACT), policy, tensors={name: one.half() for name, one in policy.tensors().items()}
-        )
+        policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         found = self.data.regions(split, index)
-        seen = self.policy.see(torch.from_numpy(found.images))
-        return seen, torch.from_numpy(found.masks).to(self.device), found.captions
+        masks = masks_at(found.masks, self.policy.mask_size).to(self.device)
+        return self.policy.see(found.images), masks, found.captions

@@ -1,0 +1,60 @@
+"""A region policy's folder: policy.json and model.safetensors, complete in itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import safetensors.torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.policies.regions._settings import RegionSettings
+from motionkit.runs import TENSORS, write_bytes_atomic
+
+DOCUMENT, KIND = "policy.json", "regions"
+
+_Word = Annotated[str, Field(pattern=r"^[a-z]{1,40}$")]
+
+
+class RegionDocument(BaseModel):
+    """Content of policy.json; unknown keys (of later versions) are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    kind: Literal["regions"]
+    settings: RegionSettings
+    words: Annotated[tuple[_Word, ...], Field(min_length=1, max_length=65_536)]
+
+
+def read_regions(path: Path) -> RegionDocument:
+    """Read policy.json.
+
+    Raises:
+        MotionkitError: It is missing, damaged, or describes another kind of policy.
+    """
+    content = read_json(path, dict, fix="copy the folder again.")
+    if content.get("kind") != KIND:
+        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
+    try:
+        return RegionDocument.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+
+
+def write_regions(
+    folder: Path, settings: RegionSettings, words: Sequence[str], tensors: Mapping[str, Tensor] | None
+) -> None:
+    """Write the folder; with `tensors` None only policy.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {"kind": KIND, "settings": settings.model_dump(mode="json"), "words": list(words)}
+    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    if tensors is not None:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
