@@ -124,3 +124,12 @@ class RegionDataset(Protocol):
             index: ``[N]`` numbers below `count`, in any order.
         """
         ...
+
+
+@runtime_checkable
+class NamesAbsent(Protocol):
+    """A dataset of regions that can name what an image does not show."""
+
+    def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str]:
+        """Return for each region a caption of an object that its image does not show."""
+        ...

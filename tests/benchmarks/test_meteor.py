@@ -10,8 +10,8 @@ import pytest
 from nltk.translate.meteor_score import meteor_score
 
 from motionkit.metrics.meteor import Meteor
-
 from tests.made.captions import DEBIAN, caption_pairs, wordnet_reader
+
 from .ratios import Ratios
 
 GROUP = "METEOR of 5,000 caption pairs"

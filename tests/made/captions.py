@@ -15,7 +15,27 @@ DEBIAN = Path("/usr/share/wordnet")
 """Where the package wordnet-base of Debian puts WordNet 3.0."""
 
 _LEXNAMES = "\n".join(f"{number:02d}\tfile{number}\t1" for number in range(45)) + "\n"
-_SMALL = "a the of in on at near left right small large red blue dark with and two is not".split()
+_SMALL = [
+    "a",
+    "the",
+    "of",
+    "in",
+    "on",
+    "at",
+    "near",
+    "left",
+    "right",
+    "small",
+    "large",
+    "red",
+    "blue",
+    "dark",
+    "with",
+    "and",
+    "two",
+    "is",
+    "not",
+]
 
 
 def wordnet_reader(root: Path) -> WordNetCorpusReader:

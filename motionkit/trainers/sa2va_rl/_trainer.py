@@ -13,22 +13,31 @@ from torch import Tensor
 
 from motionkit.datasets.base import RegionDataset, Split
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import (
+    GALLERY,
+    NAMES,
+    RegionFigures,
+    Task,
+    Weights,
+    as_it_is,
+    change_of,
+    measure,
+    open_task,
+    write_gallery,
+)
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import RegionPolicy
-from motionkit.rl import Surrogate, group_std, kl_k3, shuffled, weighted_mean
+from motionkit.rl import RowNoise, Surrogate, group_std, kl_k3, shuffled, weighted_mean
 from motionkit.runs import Run
 from motionkit.tracking import result_table, results
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._regions import masks_at, supervised_loss
+from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
-from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
-from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played, Task, Weights
-from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
-from motionkit.trainers.sa2va_rl._noise import RowNoise
+from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainable import trainable
@@ -40,8 +49,6 @@ _DRAWS = 256
 
 _ENDLESS = 1 << 20
 """Regions from which data are not put in order for each pass."""
-
-_PICTURES = 12
 
 
 class Sa2vaRl:
@@ -171,8 +178,8 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(settings.heldout.regions, self.data.count("test"))))
-        write_gallery(run.artifact(FOLDER), shown, _figures(kept), after, _PICTURES)
+        index = np.arange(len(after.captions))
+        write_gallery(run.artifact(GALLERY), self.data, "test", index, after, _figures(kept))
         return self._finish(kept, after, best.step)
 
     def _task(self, split: Split, count: int) -> Task:
@@ -187,11 +194,8 @@ class Sa2vaRl:
         order = np.random.default_rng((self.settings.seed, epoch)).permutation(count)
         return self._open("train", order[place : place + size])
 
-    @torch.no_grad()
     def _open(self, split: Split, index: NDArray[np.int64]) -> Task:
-        found = self.data.regions(split, index)
-        masks = masks_at(found.masks, self.policy.mask_size).to(self.device)
-        return Task(self.policy.see(found.images), masks, found.captions)
+        return open_task(self.policy, self.data.regions(split, index))
 
     @torch.no_grad()
     def _spread(self) -> float:

@@ -6,6 +6,7 @@ import json
 import random
 import string
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import nltk
@@ -17,6 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics.meteor import Meteor, load_lexicon, read_wordnet
 
 from ...made.captions import DEBIAN, caption_pairs, wordnet_reader
+
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WordNetCorpusReader]:
@@ -89,7 +91,7 @@ def test_random_captions_score_as_nltk_with_wordnet_does(oracle: WordNetCorpusRe
     for text, reference in pairs[::5]:
         wanted = meteor_score([split_slowly(reference)], split_slowly(text), wordnet=oracle)
         assert words(text, [reference]) == wanted, (text, reference)
-    for (text, first), (_, second) in zip(pairs[:300], pairs[1:], strict=False):  # the best reference counts
+    for (text, first), (_, second) in pairwise(pairs[:300]):  # the best reference counts
         wanted = meteor_score([first.split(), second.split()], text.split(), wordnet=oracle)
         assert space(text, [first, second]) == wanted
 

@@ -12,15 +12,13 @@ import torch
 
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import Task, as_it_is, masks_at
 from motionkit.nn import EMA
 from motionkit.policies.regions import RegionSettings
 from motionkit.policies.regions.api import ShapesPolicy
-from motionkit.rl import Surrogate, group_std, kl_k3
-from motionkit.trainers._regions import masks_at
+from motionkit.rl import RowNoise, Surrogate, group_std, kl_k3
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption, Task
-from motionkit.trainers.sa2va_rl._measure import as_it_is
-from motionkit.trainers.sa2va_rl._noise import RowNoise
+from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl, _normalised
 
