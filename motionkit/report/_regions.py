@@ -51,11 +51,11 @@ def gallery(folder: Path) -> str:
         "the first ones, and those whose IoU gained and lost most"
         if compared else "the first ones, and those with the highest and the lowest IoU"
     )  # fmt: skip
+    when = "before and after training, " if compared else ""
     words = (
-        f"Held-out regions: {groups}. From the left: the image; the region with the data's caption; and "
-        f"{'before and after training ' if compared else ''}the mask that the policy drew of a caption which it sampled "
-        "itself. The yellow line is the region. IoU: its own mask of its caption; judge: the mask of the policy before "
-        "training."
+        f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
+        "mask that the policy drew of a caption that it sampled. The yellow line is the region. IoU: its own mask of "
+        "its caption; judge: the mask that the policy before training draws of it."
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'

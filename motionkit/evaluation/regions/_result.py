@@ -32,7 +32,7 @@ def tables(figures: Mapping[str, Mapping[str, Any]], title: str, *, compared: bo
             low, high = one["ci95"]
             cells: tuple[str, ...] = (
                 _number(one["before"]), _number(one["after"]), f"{one['delta']:+.3f}", f"{low:+.3f} to {high:+.3f}",
-                "better" if low > 0 else "worse" if high < 0 else "no difference",
+                "better" if low > 0 else "worse" if high < 0 else "no change",
             )  # fmt: skip
         else:
             low, high = one["after_ci95"]
@@ -51,7 +51,7 @@ def verdict(figures: Mapping[str, Mapping[str, Any]], *, compared: bool) -> str:
         f"{FIGURES[name]} {_number(figures[name]['before'])} to {_number(figures[name]['after'])}" for name in names
     )
     sure = figures["judge_iou"]["ci95"][0] > 0
-    head = "the policy before training draws the captions better" if sure else "the judge sees no clear gain"
+    head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
     return f"{head}: {told}."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -66,11 +67,11 @@ def measure_split(
     for start in range(0, len(index), batch):
         share = slice(start, min(start + batch, len(index)))
         found = data.regions(split, index[share])
-        tasks = {id(one): open_task(one, found) for one in {id(each): each for each in (*policies, judge)}.values()}
-
-        def judged(texts: Sequence[str], seen: Task = tasks[id(judge)]) -> Tensor:
-            return drawn(judge, seen, texts)
-
+        tasks: dict[int, Task] = {}
+        for policy in (*policies, judge):
+            if id(policy) not in tasks:  # the judge may be one of them
+                tasks[id(policy)] = open_task(policy, found)
+        judged = partial(drawn, judge, tasks[id(judge)])
         for place, policy in enumerate(policies):
             noise = RowNoise((SEED + seed,), len(index), share, policy.device).uniform(policy.longest)
             task = tasks[id(policy)]
