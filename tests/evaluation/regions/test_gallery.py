@@ -14,7 +14,7 @@ from motionkit.evaluation.regions._gallery import choose
 from motionkit.evaluation.regions._pictures import _edge, picture
 from motionkit.report._regions import gallery
 
-from ...made.regions import SIZE, Blocks
+from ...made.known_regions import SIZE, Blocks
 
 
 def figures(values: np.ndarray) -> RegionFigures:

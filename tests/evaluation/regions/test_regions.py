@@ -25,7 +25,7 @@ from motionkit.evaluation.regions._absent import borrowed
 from motionkit.policies.regions import RegionOptions
 from motionkit.policies.regions.api import open_regions
 
-from ...made.regions import Blocks, Knows
+from ...made.known_regions import Blocks, Knows
 
 
 def measured(data: Blocks, policy: Knows, judge: Knows | None = None, batch: int = 5) -> SplitFigures:
