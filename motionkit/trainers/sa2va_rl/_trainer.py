@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.datasets.base import RegionDataset, Split
+from motionkit.datasets.base import Described, RegionDataset, Split
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
@@ -25,6 +25,7 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played, Task, Weights
 from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
@@ -90,7 +91,7 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.per_epoch = per_epoch
-        self.inputs: dict[str, str] = {}
+        self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -98,6 +99,7 @@ class Sa2vaRl:
         total = sum(parameter.numel() for parameter in self.policy.network.parameters())
         rollout = self.settings.rollout
         return {
+            **({"data": self.data.summary} if isinstance(self.data, Described) else {}),
             "trained": ", ".join(f"{group} {count:,}" for group, count in counts.items()),
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
