@@ -80,6 +80,7 @@ grasp = Component(
     options=GraspOptions,
     factory="motionkit.datasets.regions._open:open_grasp",
     needs=("pyarrow",),
+    extra="sa2va",
     gives="regions",
 )
 coco = Component(

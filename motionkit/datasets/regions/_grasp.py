@@ -35,7 +35,7 @@ class Grasp:
         commit: Of the hub, for the record.
 
     Raises:
-        MotionkitError: pyarrow is not installed, there are no arrow files, or they have other columns.
+        MotionkitError: there are no arrow files, or they have other columns.
     """
 
     def __init__(self, folder: Path, subset: str, commit: str = "") -> None:
@@ -121,13 +121,8 @@ def _of_folder(folder: Path) -> list[Path]:
 
 def _open(path: Path) -> Any:
     """Map the wanted columns of an arrow stream, or of an arrow file."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MotionkitError(
-            "pyarrow is not installed.", why="Grasp-Any-Region is stored in arrow files.",
-            fix="pip install 'motionkit[sa2va]'",
-        ) from error  # fmt: skip
+    import pyarrow as pa
+
     try:
         try:
             table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()

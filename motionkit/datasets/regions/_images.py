@@ -158,6 +158,8 @@ def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
 
 
 def _turn(image: Image.Image) -> int:
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode all of it, to see whether EXIF comes behind the pixels
     turn = image.getexif().get(_ORIENTATION, 1)
     return turn if turn in range(1, 9) else 1
 

@@ -117,10 +117,13 @@ def _make(source: Source, *, max_pixels: int, verify: bool) -> Index:
         except UnusableError as error:
             left_out.add(source.where(number), error)
             continue
+        known: dict[int, float] = {}  # several texts may be of one mask
         for place, part in enumerate(record.parts):
             try:
                 caption_of(part.caption)
-                areas.append(area_of(part.mask, facts, max_pixels=max_pixels))
+                if (key := id(part.mask)) not in known:
+                    known[key] = area_of(part.mask, facts, max_pixels=max_pixels)
+                areas.append(known[key])
             except UnusableError as error:
                 left_out.add(record.where if len(record.parts) == 1 else f"{record.where}, region {place}", error)
                 continue
@@ -158,7 +161,7 @@ class _Pictures:
 
 def _from_cache(path: Path) -> Index | None:
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
             said = json.loads(found["left_out"].tobytes())
             left_out = LeftOut(dict(said["counts"]), {name: list(rows) for name, rows in said["first"].items()})
             columns = [found[name] for name in ("record", "part", "image", "area", "named")]

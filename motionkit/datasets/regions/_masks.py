@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from motionkit.datasets.regions._images import Facts, load, read_picture, upright
+from motionkit.datasets.regions._polygons import fill_polygons
 from motionkit.datasets.regions._rle import draw_runs, runs_of
 from motionkit.datasets.regions._rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
@@ -25,7 +26,7 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
     Raises:
         UnusableError: As for `draw_mask`.
     """
-    if isinstance(mask, Mapping):
+    if isinstance(mask, Mapping) and mask:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         share = float(runs[1::2].sum()) / (size[0] * size[1])
@@ -69,7 +70,7 @@ def _drawn(mask: object, facts: Facts, max_pixels: int) -> NDArray[np.bool_]:
         _fitting(size, facts)
         found = draw_runs(runs, size)
     else:
-        return _polygons(mask, facts.size)
+        return fill_polygons(mask, facts.size)
     _fitting(found.shape, facts)
     return upright(found, facts.turn) if found.shape != facts.size else found
 
@@ -90,26 +91,3 @@ def _picture(path: Path, max_pixels: int) -> NDArray[np.bool_]:
         raise UnusableError(NO_MASK if error.reason == NO_IMAGE else BAD_MASK, error.detail) from error
     grey = colours.max(-1)
     return np.asarray(grey > int(grey.max()) // 2) if grey.any() else np.zeros(grey.shape, np.bool_)
-
-
-def _polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
-    if not isinstance(mask, (list, tuple)):
-        raise UnusableError(BAD_MASK, f"a {type(mask).__name__}")
-    rings = [mask] if all(isinstance(one, (int, float)) for one in mask) else mask
-    canvas = Image.new("1", size[::-1])
-    pen = ImageDraw.Draw(canvas)
-    for ring in rings:
-        values = _numbers(ring)
-        # Coordinates of COCO are of the pixels' edges, those of the pen of their middles.
-        pen.polygon([float(value) - 0.5 for value in values], fill=1)
-    return np.array(canvas, np.bool_)
-
-
-def _numbers(ring: object) -> NDArray[np.float64]:
-    plain = isinstance(ring, (list, tuple)) and all(type(one) in (int, float) for one in ring)
-    if not plain or len(ring) < 6 or len(ring) % 2:  # type: ignore[arg-type]
-        raise UnusableError(BAD_MASK, "a polygon needs at least three points x, y")
-    values = np.array(ring, np.float64)
-    if not np.isfinite(values).all() or abs(values).max() > 1e6:
-        raise UnusableError(BAD_MASK, "a polygon with numbers that are no pixels")
-    return values

@@ -16,7 +16,7 @@ def open_grasp(options: GraspOptions) -> RegionFiles:
     """Open Grasp-Any-Region.
 
     Raises:
-        MotionkitError: As for `RegionFiles`; pyarrow is not installed; there are no such folders.
+        MotionkitError: As for `RegionFiles`; there are no such folders.
     """
     folder, commit = find_folder(options.path, options.revision, options.subset)
     return RegionFiles("grasp-any-region", Grasp(folder, options.subset, commit), options)

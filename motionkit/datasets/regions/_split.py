@@ -54,14 +54,13 @@ def split_regions(
 
 
 def _by_mark(pictures: NDArray[np.int64], held_out: float) -> NDArray[np.int64]:
-    """Return the split of each picture; the smallest marks are held out, at least one picture for each."""
+    """Return the split of each picture; the smallest marks are held out, and no split stays empty."""
     share = pictures / 2.0**63
     found = np.where(share < held_out, 3, np.where(share < 2 * held_out, 2, 1))
-    for split in (3, 2):
+    for split in (3, 2, 1):
         if not (found == split).any():
-            found[np.flatnonzero(found == 1)[0]] = split  # `pictures` are sorted
-    if not (found == 1).any():
-        found[-1] = 1
+            largest = np.flatnonzero(found == np.bincount(found).argmax())  # `pictures` are sorted by their marks
+            found[largest[-1 if split == 1 else 0]] = split
     return found
 
 

@@ -30,7 +30,7 @@ def parts_of(masks: object, conversations: object) -> tuple[Part, ...]:
         conversations: ``[{"from": "human" or "gpt", "value": text}]``.
 
     Raises:
-        UnusableError: There is no mask or no answer, a text names a region that is not there, or no text is of one region.
+        UnusableError: There is no mask or no answer, a text names a region that is not there, or none is of one region.
     """
     shapes = masks if isinstance(masks, list) else [masks]
     if not shapes or shapes[0] is None:

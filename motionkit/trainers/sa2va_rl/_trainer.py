@@ -82,6 +82,11 @@ class Sa2vaRl:
         }
         self.weights = {"loop1": loops.mask_to_caption, "loop2": loops.caption_to_mask}
         count = self.data.count("train")
+        if count < settings.rollout.batch_size:
+            raise MotionkitError(
+                f"{self.data.name} has {count} training regions, fewer than the {settings.rollout.batch_size} of a step.",
+                fix=f"--batch-size {count}",
+            )
         if settings.run.epochs and count > _ENDLESS:
             raise MotionkitError(
                 f"--epochs has no meaning with {self.data.name}, whose training regions have no end.",
@@ -173,7 +178,7 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(settings.heldout.regions, self.data.count("test"))))
+        shown = self.data.regions("test", np.arange(min(_PICTURES, len(held.captions))))
         write_gallery(run.artifact(FOLDER), shown, _figures(kept), after, _PICTURES)
         return self._finish(kept, after, best.step)
 
