@@ -9,7 +9,7 @@ from motionkit.datasets.base import Split
 from motionkit.errors import MotionkitError
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
-_FEW = 3
+_FEW, _FEWEST = 3, 20
 
 
 def split_regions(
@@ -18,8 +18,8 @@ def split_regions(
     """Return the numbers of the regions of each split, in an order that is the same wherever the files lie.
 
     The data's own splits count where they name all three; a picture with regions of several of them goes to test
-    before val before train. Otherwise a picture's mark decides, which is as good as a draw and never changes when other
-    pictures come in.
+    before val before train. Otherwise a picture's mark decides, which is as good as a draw; it stays in its split when
+    others come in, once there are some hundred.
 
     Args:
         image: ``[N]`` mark of each region's picture, 63 random bits.
@@ -54,14 +54,16 @@ def split_regions(
 
 
 def _by_mark(pictures: NDArray[np.int64], held_out: float) -> NDArray[np.int64]:
-    """Return the split of each picture; the smallest marks are held out, and no split stays empty."""
+    """Return the split of each picture, which are sorted by their marks: the smallest are test, the next val.
+
+    A small set holds out 20 pictures for each, but no more than a fifth.
+    """
+    count = len(pictures)
     share = pictures / 2.0**63
-    found = np.where(share < held_out, 3, np.where(share < 2 * held_out, 2, 1))
-    for split in (3, 2, 1):
-        if not (found == split).any():
-            largest = np.flatnonzero(found == np.bincount(found).argmax())  # `pictures` are sorted by their marks
-            found[largest[-1 if split == 1 else 0]] = split
-    return found
+    fewest = max(1, min(_FEWEST, count // 5))
+    test = min(max(fewest, int((share < held_out).sum())), count - 2)
+    val = min(max(fewest, int(((share >= held_out) & (share < 2 * held_out)).sum())), count - 1 - test)
+    return np.repeat([3, 2, 1], [test, val, count - test - val])
 
 
 def _mixed(image: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.uint64]:

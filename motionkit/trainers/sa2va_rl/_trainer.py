@@ -84,7 +84,7 @@ class Sa2vaRl:
         count = self.data.count("train")
         if count < settings.rollout.batch_size:
             raise MotionkitError(
-                f"{self.data.name} has {count} training regions, fewer than the {settings.rollout.batch_size} of a step.",
+                f"{self.data.name} has {count} training regions, a step takes {settings.rollout.batch_size}.",
                 fix=f"--batch-size {count}",
             )
         if settings.run.epochs and count > _ENDLESS:

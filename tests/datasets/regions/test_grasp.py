@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from motionkit.datasets.regions import GraspOptions, grasp
-from motionkit.datasets.regions._rows import UnusableError
+from motionkit.datasets.regions._rows import UnusableError, caption_of
 from motionkit.datasets.regions._turns import parts_of
 from motionkit.errors import MotionkitError
 
@@ -58,7 +58,8 @@ def test_which_text_is_of_which_region() -> None:
     ("masks", "turns", "reason"),
     [
         ([{}, {}], ("How do <Prompt0> and <Prompt1> relate?", "Side by side."), "text is of several regions"),
-        ([{}, {}], ("Describe.", "Both."), "1 answers for 2 regions"), ([{}, {}], ("<Prompt5>?", "A."), "<Prompt5> of 2"),
+        ([{}, {}], ("Describe.", "Both."), "1 answers for 2 regions"),
+        ([{}, {}], ("<Prompt5>?", "A."), "<Prompt5> of 2"),
         ({}, ("Describe.",), "there is no answer"), (None, ("Describe.", "A."), "there is no mask"),
         ([], ("Describe.", "A."), "there is no mask"),
     ],
@@ -72,12 +73,8 @@ def test_texts_that_are_of_no_region(masks: Any, turns: tuple[str, ...], reason:
     "conversations", [None, [], ["text"], [{"from": "gpt"}], "text", [{"from": "human", "value": 3}]]
 )
 def test_conversations_that_are_none(conversations: Any) -> None:
-    try:
-        (part,) = parts_of({}, conversations)
-    except UnusableError as error:
-        assert error.reason == "the caption is empty"
-    else:
-        assert part.caption == ""
+    with pytest.raises(UnusableError, match="the caption is empty"):
+        caption_of(parts_of({}, conversations)[0].caption)
 
 
 def test_folders_and_subsets(tmp_path: Path) -> None:
@@ -232,7 +229,8 @@ def test_the_hub_is_asked_for_what_is_wanted(tmp_path: Path, monkeypatch: pytest
     data = opened("owner/name", subset="seed", revision="main")
     assert data.inputs["revision"] == commit
     assert asked[0] | {"allow_patterns": 0} == {
-        "name": "owner/name", "repo_type": "dataset", "revision": "main", "local_files_only": False, "allow_patterns": 0,
+        "name": "owner/name", "repo_type": "dataset", "revision": "main", "local_files_only": False,
+        "allow_patterns": 0,
     }  # fmt: skip
     assert asked[0]["allow_patterns"] == ["[sS][eE][eE][dD]*/*.arrow", "[sS][eE][eE][dD]*/*.json"]
     assert "revision" not in opened(folder).inputs

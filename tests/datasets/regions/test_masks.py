@@ -76,7 +76,8 @@ def test_rle_against_pycocotools() -> None:
         {"size": [4, 4], "counts": "0"}, {"size": [4, 4], "counts": "\x00"}, {"size": [4, 4], "counts": "P"},
         {"size": [4, 4], "counts": [8, 9]}, {"size": [4, 4], "counts": [20, -4]}, {"size": [4, 4], "counts": None},
         {"size": [-4, -4], "counts": [16]}, {"size": [4], "counts": [4]}, {"counts": [16]},
-        {"size": [4, 4], "counts": "oooooooooooooooooo0"}, {"size": [4, 4], "counts": ""}, {"size": [4, 4], "counts": [1.5]},
+        {"size": [4, 4], "counts": "oooooooooooooooooo0"}, {"size": [4, 4], "counts": ""},
+        {"size": [4, 4], "counts": [1.5]},
         {"size": [2**40, 2**40], "counts": [16]}, {"size": [4, 4], "counts": "é"},
     ],
 )  # fmt: skip
@@ -148,7 +149,8 @@ def test_the_area_of_runs_is_that_of_the_mask() -> None:
     [
         (None, "there is no mask"), ([], "there is no mask"), ({}, "there is no mask"), ("text", "cannot be read"),
         (rle(np.zeros((8, 6), bool)), "the mask is empty"), (rle(np.ones((6, 8), bool)), "another size"),
-        ([[20, 20, 30, 20, 30, 30]], "the mask is empty"), (Path("no/such.png"), "there is no mask"), (7, "cannot be read"),
+        ([[20, 20, 30, 20, 30, 30]], "the mask is empty"), (Path("no/such.png"), "there is no mask"),
+        (7, "cannot be read"),
     ],
 )  # fmt: skip
 def test_why_a_mask_is_unusable(mask: object, reason: str) -> None:

@@ -34,9 +34,16 @@ def test_a_picture_stays_in_its_split_when_others_come_in() -> None:
         assert set(MARKS[:2000][few[split]].tolist()) <= set(MARKS[many[split]].tolist())
 
 
+def test_a_small_set_holds_out_more() -> None:
+    for count, wanted in ((40, 8), (100, 20), (200, 20)):
+        found = divide(MARKS[:count])
+        assert len(found["val"]) >= wanted
+        assert wanted <= len(found["test"]) < wanted + 12
+
+
 @pytest.mark.parametrize("count", [3, 4, 7])
 def test_each_split_of_a_few_pictures_has_one(count: int) -> None:
-    for seed in range(30):
+    for seed in range(50):
         found = divide(np.random.default_rng(seed).integers(0, 2**63, count))
         assert min(len(found[split]) for split in SPLITS) >= 1
     with pytest.raises(MotionkitError, match="2 images"):

@@ -58,7 +58,7 @@ def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
 
 
 def test_fewer_regions_than_a_step_takes(tmp_path: Path) -> None:
-    with pytest.raises(MotionkitError, match="3 training regions, fewer than the 8 of a step"):
+    with pytest.raises(MotionkitError, match="3 training regions, a step takes 8"):
         Sa2vaRl(settings(write_jsonl(tmp_path / "data", 5))).prepare()
 
 
