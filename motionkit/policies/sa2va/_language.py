@@ -71,9 +71,7 @@ class Language:
             cache, state = output.past_key_values, output.last_hidden_state[:, -1]
         return ids
 
-    def score(
-        self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False
-    ) -> WordScores:
+    def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False) -> WordScores:
         """Return what the model says of answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
         rows, mask = _padded(prompts)
         states = self._states(
