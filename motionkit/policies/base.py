@@ -173,11 +173,14 @@ class WordScores:
         log_prob: ``[N, L]`` log-probability of each word, with graph; 0 behind the end.
         entropy: ``[N, L]`` entropy of the distribution each was drawn from; 0 behind the end.
         mask: ``[N, L]`` bool, True for words up to the end, that included.
+        whole: ``[N, L, K]`` log-probabilities of all words, where they were asked for; minus infinity for words that
+            are never said.
     """
 
     log_prob: Tensor
     entropy: Tensor
     mask: Tensor
+    whole: Tensor | None = None
 
 
 class SeenRegions(Protocol):
@@ -187,6 +190,28 @@ class SeenRegions(Protocol):
 
     def select(self, index: Tensor) -> Self:
         """Return the rows `index` (``[N]`` int64), repeats allowed."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Several masks of N prompts.
+
+    Attributes:
+        logits: ``[N, K, h, w]`` mask logits, with graph; above 0 is inside.
+        scores: ``[N, K]`` logits of how good the policy takes each to be, with graph.
+    """
+
+    logits: Tensor
+    scores: Tensor
+
+
+@runtime_checkable
+class OffersMasks(Protocol):
+    """A region policy whose mask decoder offers several masks of a prompt, as SAM's does."""
+
+    def candidates(self, seen: Any, prompts: Tensor) -> Candidates:
+        """Return the masks of prompts ``[N, Z]``."""
         ...
 
 
@@ -235,8 +260,18 @@ class RegionPolicy(Protocol):
         """
         ...
 
-    def score_words(self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0) -> WordScores:
-        """Return what the policy says of captions, from logits divided by the temperature and processed no further."""
+    def score_words(
+        self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
+    ) -> WordScores:
+        """Return what the policy says of captions, from logits divided by the temperature and processed no further.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool.
+            ids: ``[N, L]`` words.
+            temperature: The one that they were sampled with.
+            whole: Whether the log-probabilities of all words are wanted too.
+        """
         ...
 
     def encode(self, texts: Sequence[str]) -> Tensor:
