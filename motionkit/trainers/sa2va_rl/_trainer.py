@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from motionkit.datasets.base import Described, RegionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, open_task, write_gallery
+from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import RegionPolicy
@@ -24,6 +25,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers.base import inputs_of
+from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
@@ -34,6 +36,7 @@ from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summa
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
 
+_logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
@@ -99,7 +102,8 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        open_task(self.policy, self.data.regions("train", np.zeros(1, np.int64)))  # it may not see images of that size
+        with torch.no_grad():  # a policy may not see images of that size
+            self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -132,6 +136,7 @@ class Sa2vaRl:
             self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
             settings.run.num_steps, start.applied,
         )  # fmt: skip
+        alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
         parts: Parts = {
             **learner.parts(),
             "partner": AverageState(partner),
@@ -139,6 +144,7 @@ class Sa2vaRl:
             "best": best,
             "before": kept,
             "balance": balance,
+            "alarms": alarms,
         }
         held, watched = (
             order.open(split, np.arange(min(settings.heldout.regions, self.data.count(split))))
@@ -196,6 +202,8 @@ class Sa2vaRl:
                 seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
                 metrics |= {f"regions/{name}": value for name, value in seen.items()}
                 best.offer(seen["judge_iou"], step, self.policy.tensors())
+            for text in alarms.look(metrics):
+                _logger.warning("step %d: %s", step, text)
             return metrics
 
         if not run_steps(run, settings, step_fn, parts):
