@@ -102,7 +102,8 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        self._open("train", np.zeros(1, np.int64))  # a policy may not see images of that size
+        with torch.no_grad():
+            self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)  # it may not see such a size
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
