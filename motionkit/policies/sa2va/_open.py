@@ -19,6 +19,7 @@ from motionkit.policies.sa2va._composite import MODEL_TYPE, open_composite
 from motionkit.policies.sa2va._document import DOCUMENT, Base, Sa2vaDocument, read_document
 from motionkit.policies.sa2va._parts import Parts
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
+from motionkit.policies.sa2va._published import PublishedParts, code_of, open_published
 from motionkit.runs import SavedModel, find_model
 
 _TARGETS = r"language_model\.(?:.*\.)?(?:q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
@@ -43,7 +44,8 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         parts = _open_parts(folder, dtype, options)
-    base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder))
+    code = code_of(folder) if isinstance(parts, PublishedParts) else ""
+    base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
     if document is not None and document.base.mark != base.mark:
         raise MotionkitError(
             f"{source} is not the model that {options.checkpoint} was trained on.",
@@ -110,10 +112,7 @@ def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Part
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     if config.get("model_type") == MODEL_TYPE:
         return open_composite(folder, dtype)
-    raise MotionkitError(
-        f"{folder} holds a model of type {str(config.get('model_type'))[:40]!r}.",
-        fix="give a folder of Sa2VA.",
-    )
+    return open_published(folder, dtype, trusted=options.trust_remote_code)
 
 
 def _tokenizer(folder: Path, options: Sa2vaOptions) -> Any:
