@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.datasets.base import RegionDataset, Split
+from motionkit.datasets.base import Described, RegionDataset, Split
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
@@ -25,6 +25,7 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played, Task, Weights
 from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
@@ -81,6 +82,11 @@ class Sa2vaRl:
         }
         self.weights = {"loop1": loops.mask_to_caption, "loop2": loops.caption_to_mask}
         count = self.data.count("train")
+        if count < settings.rollout.batch_size:
+            raise MotionkitError(
+                f"{self.data.name} has {count} training regions, a step takes {settings.rollout.batch_size}.",
+                fix=f"--batch-size {count}",
+            )
         if settings.run.epochs and count > _ENDLESS:
             raise MotionkitError(
                 f"--epochs has no meaning with {self.data.name}, whose training regions have no end.",
@@ -90,7 +96,7 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.per_epoch = per_epoch
-        self.inputs: dict[str, str] = {}
+        self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -98,6 +104,7 @@ class Sa2vaRl:
         total = sum(parameter.numel() for parameter in self.policy.network.parameters())
         rollout = self.settings.rollout
         return {
+            **({"data": self.data.summary} if isinstance(self.data, Described) else {}),
             "trained": ", ".join(f"{group} {count:,}" for group, count in counts.items()),
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
@@ -171,7 +178,7 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(settings.heldout.regions, self.data.count("test"))))
+        shown = self.data.regions("test", np.arange(min(_PICTURES, len(held.captions))))
         write_gallery(run.artifact(FOLDER), shown, _figures(kept), after, _PICTURES)
         return self._finish(kept, after, best.step)
 

@@ -20,6 +20,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import Parts, restore
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 
 
@@ -61,7 +62,7 @@ class PretrainRegions:
                 f"the dataset {self.data.name} does not say its words.", fix="train on --dataset shapes."
             )
         self.policy = ShapesPolicy(model, words, device=self.device)
-        self.inputs: dict[str, str] = {}
+        self.inputs = inputs_of({"dataset": self.data})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
