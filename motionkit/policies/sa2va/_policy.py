@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -220,6 +220,14 @@ class Sa2vaPolicy:
             name: tensor
             for name, tensor in self.network.state_dict().items()
             if any(fnmatchcase(name, one) for one in patterns)
+        }
+
+    def groups_of(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the names that belong to each group."""
+        names = list(names)
+        return {
+            group: [name for name in names if any(fnmatchcase(name, one) for one in own)]
+            for group, own in self.groups.items()
         }
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:

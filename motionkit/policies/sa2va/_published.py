@@ -125,6 +125,7 @@ def _network(folder: Path, named: str, dtype: torch.dtype) -> nn.Module:
             kind = get_class_from_dynamic_module(named, str(folder), local_files_only=True)
             config = kind.config_class.from_pretrained(str(folder), local_files_only=True)
         _attend_plainly(config)
+        _turn_as_written(config, folder)
         torch.set_default_dtype(dtype)  # weights of billions of numbers are made once, at their size
         with shims(), no_init_weights():  # drawing what is read next would take minutes
             network: nn.Module = kind(config, use_flash_attn=False)
@@ -146,3 +147,13 @@ def _attend_plainly(config: Any) -> None:
     It sets a name that transformers 5 overwrites on construction, so it is set on the configuration as well.
     """
     config.llm_config._attn_implementation = "sdpa"
+
+
+def _turn_as_written(config: Any, folder: Path) -> None:
+    """Give InternLM2's code the ``rope_scaling`` of config.json: None, or ``{"type": ..., "factor": ...}``.
+
+    Transformers 5 rewrites it, and the code cannot read what it writes.
+    """
+    said = read_json(folder / "config.json", dict, fix="copy the folder again.")["llm_config"]
+    if said["architectures"][0] == "InternLM2ForCausalLM":
+        config.llm_config.rope_scaling = said.get("rope_scaling")

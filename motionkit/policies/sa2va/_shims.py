@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -10,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 
 @contextmanager
@@ -54,9 +55,24 @@ def without_timm() -> Iterator[None]:
 
 @contextmanager
 def without_einops() -> Iterator[None]:
-    """Stand in for einops: its one function is called on the way to flash-attn alone."""
-    with _standing_in("einops", (), {"rearrange": None}):
+    """Stand in for einops: InternLM2 splits heads with its one function, and motionkit does not ask for the package."""
+    with _standing_in("einops", (), {"rearrange": _rearranged}):
         yield
+
+
+def _rearranged(tensor: Tensor, pattern: str, **sizes: int) -> Tensor:
+    """Split one axis or join some, as ``b q (h d) -> b q h d`` says; their order stays."""
+    left, right = (side.split("(") for side in pattern.split("->"))
+    before, after = (re.findall(r"\w+", side) for side in pattern.split("->"))
+    if before != after or len(left) > 2 or len(right) > 2:
+        raise RuntimeError(f"einops is not installed, and motionkit does not rearrange {pattern!r}")
+    if len(left) == 2:
+        axis, names = len(left[0].split()), left[1].split(")")[0].split()
+        tensor = tensor.unflatten(axis, [sizes.get(name, -1) for name in names])
+    if len(right) == 2:
+        axis, names = len(right[0].split()), right[1].split(")")[0].split()
+        tensor = tensor.flatten(axis, axis + len(names) - 1)
+    return tensor
 
 
 class _Kept(nn.Identity):

@@ -17,7 +17,7 @@ PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding
 _HEADER = 64 << 20
 """Most bytes of the list of tensors in a file of safetensors."""
 
-_LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM")
+_LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
 
 def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
             f"{folder} is a variant of Sa2VA that ignores regions.",
             why=f"it has no {lacking[0]}: the variants on Qwen2.5-VL and Qwen3-VL take mask prompts and never read "
             "them, so that no caption could be of a region.",
-            fix="take a variant on InternVL: Sa2VA-1B, Sa2VA-4B, Sa2VA-InternVL3-2B, -8B or -14B.",
+            fix="take a variant on InternVL: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
         )
     said = config.get("llm_config")
     kinds = said.get("architectures") if isinstance(said, dict) else None
@@ -47,7 +47,7 @@ def check_variant(folder: Path, config: Mapping[str, Any]) -> None:
         raise MotionkitError(
             f"the language model of {folder} is {kind!r}, which is not supported.",
             why="its code keeps what it has read in a way that current transformers dropped.",
-            fix="take a variant on Qwen2: Sa2VA-1B, Sa2VA-4B, Sa2VA-InternVL3-2B, -8B or -14B.",
+            fix="take a variant on Qwen2 or InternLM2: Sa2VA-1B, -4B, -8B, -26B or Sa2VA-InternVL3-2B, -8B, -14B.",
         )
 
 

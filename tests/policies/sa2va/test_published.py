@@ -1,16 +1,17 @@
 """Sa2VA's published code, small and with random weights: it opens, and says and draws what its own loops do.
 
 Needs a checkout of the repository: ``MOTIONKIT_SA2VA_CODE=DIR``. Its image encoder is made small and its device CPU by
-changing those words in a copy; nothing else of it is changed.
+changing those words in a copy; nothing else of it is changed. ``--log-cli-level=INFO`` shows what was measured.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from motionkit.policies.sa2va.api import open_sa2va
 from tests.policies.sa2va.conftest import write_tokenizer
 
 pytest.importorskip("transformers")
+_logger = logging.getLogger(__name__)
 _CODE = os.environ.get("MOTIONKIT_SA2VA_CODE", "")
 pytestmark = [
     pytest.mark.skipif(not _CODE, reason="needs Sa2VA's published code; MOTIONKIT_SA2VA_CODE names a checkout"),
@@ -48,9 +50,15 @@ _ON_CPU = {
 }
 
 
-def write_published(folder: Path, *, seed: int = 0) -> Path:
+_LANGUAGES: dict[str, dict[str, Any]] = {
+    "Qwen2ForCausalLM": {"model_type": "qwen2"},
+    "Qwen3ForCausalLM": {"model_type": "qwen3", "head_dim": 16},
+    "InternLM2ForCausalLM": {"model_type": "internlm2", "bias": False},
+}
+
+
+def write_published(folder: Path, language: str, *, seed: int = 0) -> Path:
     """Write a small published folder from the checkout's code."""
-    import transformers
     from safetensors.torch import save_model
 
     from motionkit.policies.sa2va import _published
@@ -66,15 +74,16 @@ def write_published(folder: Path, *, seed: int = 0) -> Path:
         for old, new in _ON_CPU.items():
             text = text.replace(old, new)
         (folder / path.name).write_text(text)
-    words = transformers.Qwen2Config(
-        vocab_size=write_tokenizer(folder) + 4, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, architectures=["Qwen2ForCausalLM"],
-    )  # fmt: skip
+    words = {
+        "vocab_size": write_tokenizer(folder) + 4, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 8192,
+        "architectures": [language], **_LANGUAGES[language],
+    }  # fmt: skip
     config = {
         "model_type": "sa2va_chat", "architectures": ["Sa2VAChatModel"], "template": "qwen_chat", "ps_version": "v2",
         "auto_map": {"AutoConfig": "configuration_sa2va_chat.Sa2VAChatConfig",
                      "AutoModel": "modeling_sa2va_chat.Sa2VAChatModel"},
-        "downsample_ratio": 0.5, "select_layer": -1, "force_image_size": 448, "llm_config": words.to_dict(),
+        "downsample_ratio": 0.5, "select_layer": -1, "force_image_size": 448, "llm_config": words,
         "vision_config": {"architectures": ["InternVisionModel"], "hidden_size": 32, "intermediate_size": 64,
                           "num_attention_heads": 2, "num_hidden_layers": 2, "image_size": 448, "patch_size": 14,
                           "qk_normalization": False, "norm_type": "layer_norm", "drop_path_rate": 0.1},
@@ -92,13 +101,13 @@ def write_published(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_published(tmp_path_factory.mktemp("published") / "model")
+@pytest.fixture(scope="module", params=_LANGUAGES)
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_published(tmp_path_factory.mktemp("published") / "model", request.param)
 
 
 @pytest.fixture(scope="module")
-def policy(published: Path) -> Iterator[Sa2vaPolicy]:
+def policy(published: Path) -> Sa2vaPolicy:
     begun = time.perf_counter()
     made = open_sa2va(options(published))
     with torch.no_grad():
@@ -106,8 +115,8 @@ def policy(published: Path) -> Iterator[Sa2vaPolicy]:
             if "lora_B" in name:
                 parameter.normal_(std=0.05)
     count = sum(one.numel() for one in made.network.parameters())
-    print(f"{count:,} parameters opened in {time.perf_counter() - begun:.1f} s")
-    yield made
+    _logger.info(f"{count:,} parameters opened in {time.perf_counter() - begun:.1f} s")
+    return made
 
 
 def options(folder: Path, **more: Any) -> Sa2vaOptions:
@@ -136,30 +145,68 @@ def test_code_that_is_not_trusted_does_not_run(published: Path, tmp_path: Path) 
     assert not (tmp_path / "ran").exists()
 
 
-def test_generate_draws_from_the_logits_that_are_scored(policy: Sa2vaPolicy) -> None:
-    """The published `generate`, with its own projector and its own way to put a region in, against `score_words`."""
-    image, mask = picture(), region(policy)
-    seen = policy.see([image])
-    said = policy.sample_captions(seen, mask, temperature=0.0)
-    scores = policy.score_words(seen, mask, said.ids)
-    network: Any = policy.network
-    tiles = tiles_of(image, 448, 2)
+def asked(policy: Sa2vaPolicy, mask: torch.Tensor) -> dict[str, Any]:
+    """Return what the published loops take for a caption of a region."""
+    tiles = tiles_of(picture(), 448, 2)
     cells = torch.nn.functional.interpolate(mask[:, None].float(), (16, 16), mode="nearest")[0]
     ids = torch.tensor([policy.words.about_region(len(tiles) * 256, int(cells.sum()), policy.options.question)])
-    network.img_context_token_id = policy.words.image
+    network: Any = policy.network
+    network.img_context_token_id, network._count = policy.words.image, 0
+    thumbnail = torch.tensor([False] * (len(tiles) - 1) + [True])
+    return {"tiles": tiles, "ids": ids, "prompt_masks": [cells], "vp_overall_mask": thumbnail}
+
+
+def test_the_published_forward_scores_alike(policy: Sa2vaPolicy) -> None:
+    """Its own projector and its own way to put a region in, against `score_words`."""
+    mask = region(policy)
+    said = policy.sample_captions(policy.see([picture()]), mask, noise=torch.rand(1, policy.longest))
+    scores = policy.score_words(policy.see([picture()]), mask, said.ids)
+    given = asked(policy, mask)
+    tiles, prompt = given.pop("tiles"), given.pop("ids")
+    network: Any = policy.network
+    with torch.no_grad():
+        out = network._llm_forward(
+            tiles, torch.cat([prompt, said.ids], 1), image_flags=torch.ones(len(tiles), 1, dtype=torch.int64),
+            attention_mask=torch.ones(1, prompt.shape[1] + said.ids.shape[1]), use_cache=False, return_dict=True,
+            **given,
+        )  # fmt: skip
+    raw = out.logits[:, prompt.shape[1] - 1 : -1].masked_fill(policy.words.barred, -torch.inf).log_softmax(-1)
+    gap = float(((raw.gather(-1, said.ids[..., None])[..., 0] - scores.log_prob) * scores.mask).abs().max())
+    _logger.info(f"log-probabilities differ from those of the published forward by {gap:.1e} at most")
+    assert gap < 1e-5
+
+
+def test_generate_draws_from_the_logits_that_are_scored(policy: Sa2vaPolicy) -> None:
+    network: Any = policy.network
+    if not hasattr(network.language_model, "generation_config"):
+        pytest.skip("transformers 5 took generate() from InternLM2's code")
+    mask = region(policy)
+    said = policy.sample_captions(policy.see([picture()]), mask, temperature=0.0)
+    scores = policy.score_words(policy.see([picture()]), mask, said.ids)
+    given = asked(policy, mask)
     out = network.generate(
-        pixel_values=[tiles], input_ids=ids, attention_mask=torch.ones_like(ids), prompt_masks=[cells],
-        vp_overall_mask=torch.tensor([False] * (len(tiles) - 1) + [True]), max_new_tokens=said.ids.shape[1],
-        do_sample=False, return_dict_in_generate=True, output_logits=True, eos_token_id=policy.words.end,
-        pad_token_id=policy.words.end, suppress_tokens=policy.words.barred.nonzero()[:, 0].tolist(),
+        pixel_values=[given.pop("tiles")], input_ids=given["ids"], attention_mask=torch.ones_like(given.pop("ids")),
+        max_new_tokens=said.ids.shape[1], do_sample=False, return_dict_in_generate=True, output_logits=True,
+        eos_token_id=policy.words.end, pad_token_id=policy.words.end,
+        suppress_tokens=policy.words.barred.nonzero()[:, 0].tolist(), **given,
     )  # fmt: skip
     length = out.sequences.shape[1]
     assert out.sequences[0].tolist() == said.ids[0, :length].tolist()
     raw = torch.stack(out.logits, 1).masked_fill(policy.words.barred, -torch.inf).log_softmax(-1)
     theirs = raw.gather(-1, out.sequences[..., None])[..., 0]
     gap = float((theirs - scores.log_prob[:, :length]).abs().max())
-    print(f"log-probabilities of {length} words differ from generate()'s raw logits by {gap:.1e} at most")
+    _logger.info(f"log-probabilities of {length} words differ from generate()'s raw logits by {gap:.1e} at most")
     assert gap < 1e-5
+
+
+@pytest.mark.parametrize("size", [(110, 60), (60, 110), (640, 480), (2000, 300), (448, 448), (900, 1000)])
+def test_tiles_are_the_published_ones(policy: Sa2vaPolicy, size: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    cut = sys.modules[type(policy.network).__module__].dynamic_preprocess
+    theirs = np.stack([np.asarray(one) for one in cut(Image.fromarray(pixels), 1, 12, 448, True)])
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    expected = ((torch.from_numpy(theirs) / 255 - mean) / std).permute(0, 3, 1, 2)
+    torch.testing.assert_close(tiles_of(pixels, 448, 12), expected, rtol=0, atol=1e-6)
 
 
 def test_the_mask_is_that_of_the_published_loop(policy: Sa2vaPolicy) -> None:
@@ -175,7 +222,7 @@ def test_the_mask_is_that_of_the_published_loop(policy: Sa2vaPolicy) -> None:
     if theirs.shape[-2:] != ours.shape[-2:]:
         ours = torch.nn.functional.interpolate(ours[None], theirs.shape[-2:], mode="bilinear", align_corners=False)[0]
     gap = float((theirs[0, 0] - ours[0]).abs().max())
-    print(f"mask logits differ by {gap:.1e} of {float(ours.detach().abs().max()):.2f}")
+    _logger.info(f"mask logits differ by {gap:.1e} of {float(ours.detach().abs().max()):.2f}")
     assert gap < 1e-3 * float(ours.detach().abs().max())
 
 
@@ -190,7 +237,7 @@ def test_the_mask_prompt_counts_and_gradients_reach_all_that_is_trained(policy: 
     candidates = policy.candidates(seen, policy.prompts(seen, ["a small red circle"]))
     loss = -policy.score_words(seen, mask, ids).log_prob.sum() + candidates.logits.mean() + candidates.scores.sum()
     loss.backward()
-    print(f"both ways, forward and backward: {time.perf_counter() - begun:.1f} s")
+    _logger.info(f"both ways, forward and backward: {time.perf_counter() - begun:.1f} s")
     for start in ("mlp1", "language_model", "text_hidden_fcs", "grounding_encoder"):
         found = [p.grad for name, p in trained.items() if name.startswith(start)]
         assert any(grad is not None and bool(grad.abs().sum() > 0) for grad in found), start
