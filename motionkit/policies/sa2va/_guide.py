@@ -1,4 +1,4 @@
-"""Checkpoints of the guide's code: pytorch_model.bin, ema_model.bin, training_state.bin. Nothing in them is executed."""
+"""Checkpoints of the guide's code: pytorch_model.bin, ema_model.bin, training_state.bin. Nothing in them runs."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
     policy.load_tensors({**own, **taken})
     missing = {}
     for group, names in policy.groups_of(own).items():
-        if left := [name for name in names if name not in taken]:
-            missing[group] = f"{len(left)} of {len(names)} of the {group}"
-    _logger.warning("%s: %s weights taken%s", path.name, f"{len(taken):,}",
-                    f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else "")  # fmt: skip
+        if absent := sum(name not in taken for name in names):
+            missing[group] = f"{absent} of {len(names)} of the {group}"
+    left = f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else ""
+    _logger.warning("%s: %s weights taken%s", path.name, f"{len(taken):,}", left)
     _say_state(path.parent / _STATE)
 
 
