@@ -18,7 +18,7 @@ import numpy as np
 from motionkit.datasets.regions._places import fingerprint
 from motionkit.datasets.regions._rows import BAD_IMAGE, BAD_ROW, NO_IMAGE, Record, UnusableError
 from motionkit.datasets.regions._turns import parts_of
-from motionkit.documents import read_json
+from motionkit.documents import open_file, read_json
 from motionkit.errors import MotionkitError
 
 WANTED = ("image", "mask_rle", "conversations")
@@ -72,14 +72,13 @@ class Grasp:
         return file, number - (int(self._ends[file - 1]) if file else 0)
 
     def _row(self, file: int, at: int) -> dict[str, Any]:
-        import pyarrow as pa
-
         try:
             row = self._tables[file].slice(at, 1)
             row.validate(full=True)
             found: dict[str, Any] = row.to_pylist()[0]
-        except (pa.ArrowException, ValueError, OSError, MemoryError) as error:
-            raise UnusableError(BAD_ROW, str(error).partition("\n")[0][:80]) from error
+        # A damaged file can raise nearly any exception.
+        except Exception as error:
+            raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
         return found
 
 
@@ -124,21 +123,31 @@ def _open(path: Path) -> Any:
     import pyarrow as pa
 
     try:
+        with open_file(path):  # a pipe would never end
+            pass
         try:
             table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
         except pa.ArrowInvalid:
             table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowException, ValueError, OSError, MemoryError) as error:
+        found = list(table.column_names)
+    except MotionkitError:
+        raise
+    # A damaged file can raise nearly any exception.
+    except Exception as error:
         raise MotionkitError(
-            f"{path} is no arrow file, or a damaged one.", why=str(error).partition("\n")[0][:200],
+            f"{path} is no arrow file, or a damaged one.", why=_first_line(error)[:200],
             fix="download it again; a stopped download leaves a shorter file.",
         ) from error  # fmt: skip
-    if missing := [name for name in WANTED if name not in table.column_names]:
+    if missing := [name for name in WANTED if found.count(name) != 1]:
         raise MotionkitError(
             f"{path} has no column {' or '.join(missing)}.",
-            why=f"found were {', '.join(table.column_names[:8]) or 'none'}; wanted are {', '.join(WANTED)}.",
+            why=f"found were {', '.join(found[:8]) or 'none'}; wanted are {', '.join(WANTED)}.",
         )
     return table.select(list(WANTED))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _mark(path: Path) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from motionkit.datasets.regions._rows import BAD_IMAGE, LARGE_IMAGE, NO_IMAGE, UnusableError
 from motionkit.documents import open_file
@@ -59,8 +59,8 @@ def read_picture(place: bytes | Path) -> bytes:
     try:
         with open_file(place, _BYTES) as file:
             return file.read()
-    except OSError as error:
-        raise UnusableError(NO_IMAGE, str(place)) from error
+    except (OSError, ValueError) as error:  # a name may be none that a file can have
+        raise UnusableError(NO_IMAGE, str(place)[:200]) from error
     except MotionkitError as error:
         raise UnusableError(BAD_IMAGE, error.message) from error
 
@@ -150,6 +150,8 @@ def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
                 yield image
     except UnusableError:
         raise
+    except UnidentifiedImageError as error:
+        raise UnusableError(BAD_IMAGE, f"none of {', '.join(_FORMATS)}") from error
     except Image.DecompressionBombError as error:
         raise UnusableError(LARGE_IMAGE, str(error)) from error
     # A damaged picture can raise nearly any exception.

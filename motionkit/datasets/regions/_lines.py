@@ -81,7 +81,7 @@ class Lines:
             with open_file(self._path) as file:
                 file.seek(start)
                 text = file.read(size).decode("utf-8-sig")
-            row: dict[str, Any] = parse_json(text, "it", dict)
+            row: dict[str, Any] = parse_json(text, "it", dict, bulk=True)
         except (MotionkitError, OSError, UnicodeDecodeError) as error:
             raise UnusableError(BAD_ROW, getattr(error, "message", "") or str(error)) from error
         return row

@@ -86,10 +86,10 @@ def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path)
     for path in sorted(set(pictures)):
         try:
             size = path.stat().st_size
-        except OSError:
+        except (OSError, ValueError):
             size = -1
         name = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
-        mark.update(f"{name.as_posix()} {size}\n".encode(errors="surrogateescape"))
+        mark.update(f"{name.as_posix()} {size}\n".encode(errors="replace"))
     return mark.hexdigest()
 
 

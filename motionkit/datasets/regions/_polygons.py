@@ -10,6 +10,7 @@ from motionkit.datasets.regions._rows import BAD_MASK, UnusableError
 _MOST = 20_000
 """Points of a polygon."""
 
+_CROSSINGS = 20_000_000
 _FAR = 1e6
 
 
@@ -40,18 +41,24 @@ def _fill(found: NDArray[np.bool_], points: NDArray[np.float64]) -> None:
     height, width = found.shape
     top = max(0, int(np.floor(points[:, 1].min())))
     bottom = min(height, int(np.ceil(points[:, 1].max())))
-    if top >= bottom:
+    ends = np.array([points[:, 0].min(), points[:, 0].max()])
+    left, right = np.ceil(ends - 0.5).clip(0, width).astype(np.int64).tolist()  # of the columns that change
+    if top >= bottom or left >= right:
         return
-    crossed = np.zeros((bottom - top, width + 1), np.int32)
     middles = np.arange(top, bottom) + 0.5
-    for (x, y), (next_x, next_y) in zip(points, np.roll(points, -1, 0), strict=True):
-        first, last = np.searchsorted(middles, sorted((y, next_y)))
-        if first == last:
-            continue
-        at = x + (middles[first:last] - y) * (next_x - x) / (next_y - y)
-        column = np.ceil(at - 0.5).clip(0, width).astype(np.int64)
-        crossed[np.arange(first, last), column] += 1
-    found[top:bottom] |= crossed.cumsum(1)[:, :width] % 2 == 1
+    x, y = points.T
+    next_x, next_y = np.roll(points, -1, 0).T
+    first, last = (np.searchsorted(middles, side(y, next_y)) for side in (np.minimum, np.maximum))
+    crossings = last - first  # rows whose middle a border crosses
+    if crossings.sum() > _CROSSINGS:
+        raise UnusableError(BAD_MASK, "a polygon with borders without end")
+    edge = np.repeat(np.arange(len(points)), crossings)
+    row = np.arange(len(edge)) - np.repeat(crossings.cumsum() - crossings, crossings) + first[edge]
+    at = x[edge] + (middles[row] - y[edge]) * ((next_x - x)[edge] / (next_y - y)[edge])
+    column = np.ceil(at - 0.5).clip(left, right).astype(np.int64) - left
+    span = right - left + 1
+    switches = np.bincount(row * span + column, minlength=len(middles) * span).reshape(-1, span)
+    found[top:bottom, left:right] |= switches.cumsum(1)[:, :-1] % 2 == 1
 
 
 def _points(ring: object) -> NDArray[np.float64]:

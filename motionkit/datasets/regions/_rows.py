@@ -104,7 +104,7 @@ def caption_of(text: object) -> str:
     """
     if not isinstance(text, str) or not (words := text.split()):
         raise UnusableError(NO_CAPTION)
-    caption = " ".join(words)
+    caption = " ".join(words).encode("utf-8", "replace").decode()  # no text may hold half a letter
     if len(caption) > _LONGEST:
         raise UnusableError(LONG_CAPTION, f"{len(caption):,} letters")
     return caption

@@ -53,6 +53,20 @@ def test_the_plan_says_what_was_left_out(tmp_path: Path) -> None:
     assert said.endswith("of 39 images; left out: the caption is empty: 1 (line 1)")
 
 
+def test_images_that_the_policy_does_not_see_are_refused_before_the_start(tmp_path: Path) -> None:
+    folder = write_jsonl(tmp_path / "data", 12)
+    for path in folder.glob("*.png"):
+        Image.open(path).resize((64, 48)).save(path)
+    lines = [
+        json.loads(line) | {"mask": [[0, 0, 9, 0, 9, 9]]}
+        for line in (folder / "regions.jsonl").read_text().splitlines()
+    ]
+    (folder / "regions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(MotionkitError, match="48 x 48 pixels, and one is 64 x 48") as error:
+        Sa2vaRl(settings(folder, batch_size=2)).prepare()
+    assert error.value.code == 2
+
+
 def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
     return Sa2vaRlSettings.model_validate({"dataset": {"name": "regions-jsonl", "path": folder}, "rollout": rollout})
 

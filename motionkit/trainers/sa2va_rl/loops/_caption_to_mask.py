@@ -37,6 +37,7 @@ class CaptionToMask:
                 fix="--loop2.action gaussian",
             )
 
+    @torch.no_grad()
     def measure(self, task: Task) -> dict[str, float]:
         """Return ``spread``, the standard deviation of the policy's own prompts over captions."""
         if self._options.action != "gaussian":
