@@ -213,6 +213,16 @@ class Sa2vaPolicy:
         dtype = next(self._network.vision_model.parameters()).dtype
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
+    def checks(self) -> list[tuple[str, bool, str]]:
+        """See `motionkit.policies.base.ChecksItself`."""
+        base, ids = self.base, self.words.spelled("[SEG]")
+        code = f"; its code {base.code} ran" if base.code else ""
+        where = f"{base.place} {base.revision}".strip()
+        return [
+            ("model", True, f"{where}, files {base.mark}{code}"),
+            ("[SEG] is one token", ids == [self.words.seg], f"read as {len(ids)}"),
+        ]
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights of the parts in `groups`."""
         patterns = [one for own in self.groups.values() for one in own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -21,16 +21,17 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import Checked, inputs_of
 from motionkit.trainers.sa2va_rl._balance import Balance
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._measure import as_it_is, measure
 from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
+from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
@@ -102,7 +103,7 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        self._open("train", np.zeros(1, np.int64))  # a policy may not see images of that size
+        self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)  # it may not see images of that size
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -120,6 +121,15 @@ class Sa2vaRl:
             ),
             "device": describe_device(self.device),
         }
+
+    def check(self) -> Iterator[Checked]:
+        """See `motionkit.trainers.base.Checks`."""
+        count = min(REGIONS, self.data.count("train"))
+        order = RegionOrder(
+            self.data, self.policy, count, self.settings.seed, CurriculumSettings(), 1, as_it_is
+        )  # fmt: skip
+        task = order.open("train", np.arange(count))
+        return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
