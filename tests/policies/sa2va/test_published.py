@@ -26,6 +26,7 @@ from motionkit.policies.sa2va._pixels import square_of, tiles_of
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 from motionkit.policies.sa2va._words import IMAGE
 from motionkit.policies.sa2va.api import open_sa2va
+
 from .conftest import write_tokenizer
 
 pytest.importorskip("transformers")
