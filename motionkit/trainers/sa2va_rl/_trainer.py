@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -24,14 +24,15 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import Checked, inputs_of
 from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
+from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
@@ -121,6 +122,15 @@ class Sa2vaRl:
             ),
             "device": describe_device(self.device),
         }
+
+    def check(self) -> Iterator[Checked]:
+        """See `motionkit.trainers.base.Checks`."""
+        count = min(REGIONS, self.data.count("train"))
+        order = RegionOrder(
+            self.data, self.policy, count, self.settings.seed, CurriculumSettings(), 1, as_it_is
+        )  # fmt: skip
+        task = order.open("train", np.arange(count))
+        return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""

@@ -16,6 +16,8 @@ from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl
 
+QUICK = "--set heldout.every=0 --set checkpoint.every=2"
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +44,30 @@ def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name:
     shown = document["heldout"]["cycle_iou"]["n"]
     assert shown >= 2
     assert (out / "report.html").read_text().count('<div class="strip wide"') == min(shown, 24)
+
+
+def test_a_run_goes_on_where_the_same_files_lie_and_not_with_others(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    folder, out = write_jsonl(tmp_path / "data"), tmp_path / "run"
+    line = (
+        f"sa2va-rl --dataset regions-jsonl --num-steps 2 --batch-size 2 --group-size 2 --set heldout.regions=4 {QUICK}"
+    )
+    assert cli(*line.split(), "--dataset.path", folder, "--out", tmp_path / "whole", "--num-steps", 4).exit_code == 0
+    assert cli(*line.split(), "--dataset.path", folder, "--out", out).exit_code == 0
+    lines = (folder / "regions.jsonl").read_text()
+    (folder / "regions.jsonl").write_text(lines.replace('"a ', '"one '))
+    refused = cli("sa2va-rl", "--resume", out, "--num-steps", 4)
+    assert refused.exit_code == 2
+    assert f"what is named by dataset.path ({folder}) has changed since" in refused.stderr
+    (tmp_path / "elsewhere").mkdir()
+    moved = folder.rename(tmp_path / "elsewhere/moved")
+    go_on = ["sa2va-rl", "--resume", out, "--num-steps", 4, "--dataset.path", moved]
+    refused = cli(*go_on)
+    assert refused.exit_code == 2
+    assert "cannot resume" in refused.stderr
+    (moved / "regions.jsonl").write_text(lines)
+    assert cli(*go_on).exit_code == 0
+    one, two = ((place / "policy-last/model.safetensors").read_bytes() for place in (out, tmp_path / "whole"))
+    assert one == two
 
 
 def test_the_plan_says_what_was_left_out(tmp_path: Path) -> None:
