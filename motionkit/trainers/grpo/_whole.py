@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -37,6 +37,18 @@ def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, T
         metrics=scored.metrics,
     )
     return whole, world.gather(groups + world.rank * per_process)
+
+
+def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[str]:
+    """Return the rewards that gave no sample of any process a finite score.
+
+    Args:
+        names: Names of the rewards, the same in every process.
+        scored: Scores of this process's samples.
+        world: The processes.
+    """
+    dead = torch.tensor([name in scored.dead for name in names], dtype=torch.float64, device=scored.total.device)
+    return [name for name, count in zip(names, world.sum(dead).tolist(), strict=True) if count == world.size]
 
 
 def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:

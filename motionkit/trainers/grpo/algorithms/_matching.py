@@ -160,7 +160,7 @@ class MatchingUpdate:
         # A process without a sample in this quarter adds nothing, under the same names.
         for name in ("loss/anchor", "loss/hold"):
             sums[name] += 0.0
-        for sample in mine.split(rule.micro_batch):
+        for sample in mine.split(rule.micro_batch) if len(mine) else ():
             states = self._held.at(sample, torch.full_like(sample, self._passes))
             moved = self._held.predict(states) - self._held.predict_reference(states)
             mask = self._batch.mask[sample]
