@@ -79,7 +79,6 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
             raise
         words = met[0].words
         code = _leave(words, error)
-        met[0].close()  # whoever waits for this process wakes up
         if isinstance(error, (BrokenPipeError, SystemExit)):
             raise
         told = words.may_tell()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from motionkit.trainers.launch import Launch
 from motionkit.trainers.words import Words
 
 if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import Store
+    from torch.distributed.distributed_c10d import Store, Work
 
 _START = timedelta(minutes=10)
 """How long the first process waits for the last one at the start."""
@@ -24,7 +25,11 @@ _START = timedelta(minutes=10)
 _WAIT = timedelta(hours=2)
 """How long a process waits for the others: one of them may write a large checkpoint to a slow disk meanwhile."""
 
-Result = TypeVar("Result")
+_PAUSES = (5e-5, 2e-3)
+"""Seconds between two looks whether an exchange is done: the first, and the longest."""
+
+_LOOK = 1.0
+"""Seconds of waiting between two looks whether another process has ended."""
 
 
 class Processes:
@@ -53,7 +58,7 @@ class Processes:
     def sum(self, tensor: Tensor) -> Tensor:
         """Return the elementwise sum over all processes; any shape, the same bits everywhere."""
         total = self._sent(tensor).clone()
-        self._together(lambda: torch.distributed.all_reduce(total))
+        self._together(lambda: torch.distributed.all_reduce(total, async_op=True))
         return total.to(tensor.device)
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -62,7 +67,7 @@ class Processes:
         # Not every backend knows bool.
         bare = mine.view(torch.uint8) if mine.dtype == torch.bool else mine
         rows = [torch.empty_like(bare) for _ in range(self.size)]
-        self._together(lambda: torch.distributed.all_gather(rows, bare))
+        self._together(lambda: torch.distributed.all_gather(rows, bare, async_op=True))
         return torch.cat(rows).view(mine.dtype).to(tensor.device)
 
     def close(self) -> None:
@@ -74,15 +79,25 @@ class Processes:
         """Return a tensor where the processes exchange it: on their devices."""
         return tensor.detach().to(self.device)
 
-    def _together(self, exchange: Callable[[], Result]) -> Result:
-        """Do what all processes do together.
+    def _together(self, start: Callable[[], Work | None]) -> None:
+        """Do what all processes do together, and look up now and then: a backend may wait for the dead.
 
         Raises:
             MotionkitError: Another one has ended (exit code as there).
             Interrupted: Another one was stopped at once.
         """
         try:
-            return exchange()
+            work = start()
+            assert work is not None  # every process is in the group
+            pause, look = _PAUSES[0], time.monotonic() + _LOOK
+            while not work.is_completed():
+                time.sleep(pause)
+                pause = min(2 * pause, _PAUSES[1])
+                if time.monotonic() > look:
+                    if self.words.ended:
+                        raise self.words.of_the_others()
+                    look = time.monotonic() + _LOOK
+            work.wait()
         except RuntimeError as error:
             raise self.words.of_the_others() from error
 

@@ -1,13 +1,13 @@
 """What processes that train together tell each other when one of them ends early.
 
-A process that fails writes why into the store that all of them reach, and leaves the group. The others wait for it in
-an exchange, which fails then; they read why, and end with the same exit code. One of them says it to the user: the main
-process, unless it does not answer.
+A process that fails writes why into the store that all of them reach. The others look there while they wait for an
+exchange, and end with the same exit code. One of them says it to the user: the main process, unless it does not answer.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ _LAST = 2.0
 
 
 class Words:
-    """The store, as far as the end of a run is concerned; without one, nothing is known of the others.
+    """The store, as far as the end of a run is concerned; once it is gone, nothing is known of the others.
 
     Args:
         launch: Place of this process.
@@ -37,12 +37,13 @@ class Words:
 
     def __init__(self, launch: Launch, store: Store) -> None:
         self._launch, self._store = launch, store
+        self._answer = _ANSWER
 
     def leave(self, error: BaseException, message: str, *, why: str = "", fix: str = "", code: int = 1) -> None:
         """Say why this process ends early; the first one that does is believed."""
-        signal = error.number if isinstance(error, Interrupted) else 2 if isinstance(error, KeyboardInterrupt) else 0
+        number = error.number if isinstance(error, Interrupted) else 2 if isinstance(error, KeyboardInterrupt) else 0
         said = {
-            "rank": self._launch.rank, "signal": signal, "message": message, "why": why, "fix": fix, "code": code,
+            "rank": self._launch.rank, "signal": number, "message": message, "why": why, "fix": fix, "code": code,
         }  # fmt: skip
         self._put_first(_END, json.dumps(said))
 
@@ -50,6 +51,7 @@ class Words:
         """Return why an exchange has failed: the error of another process, or that one is gone without a word."""
         said = self._end(_LOOK)
         if said is None:
+            self._answer = _LAST  # it may be the main process that is gone
             return MotionkitError(
                 f"another of the {self._launch.size} processes has ended, or cannot be reached.",
                 why="it was killed, or its machine or the network failed.",
@@ -66,15 +68,23 @@ class Words:
             code=said["code"],
         )
 
+    @property
+    def ended(self) -> bool:
+        """Whether a process has said why it ends early."""
+        return self._has(_END)
+
     def may_tell(self) -> bool:
         """Return whether this process tells the user how the run ended: exactly one does.
 
-        The main process is asked first: the others wait until it has heard of the failure.
+        The main process is asked first: the others wait until it has heard of the failure, or until the launcher stops
+        them, which it does when a process is gone.
         """
         if not self._launch.quiet:
             return self._put_first(_TELLER, "0") in ("0", "")
-        until = time.monotonic() + _ANSWER
-        while time.monotonic() < until:
+        until = time.monotonic() + self._answer
+        stopped: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+        while time.monotonic() < until and not stopped:
             if self._has(_TELLER):
                 return False
             time.sleep(_PAUSE)
@@ -83,6 +93,7 @@ class Words:
 
     def part(self, *, told: bool) -> None:
         """Wait a moment before this process ends, so that none is stopped in the middle of a word."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's; this process ends by itself
         try:
             gone = self._store.add(_GONE, 1)
             if not told:
