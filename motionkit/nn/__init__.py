@@ -14,6 +14,7 @@ from motionkit.nn._lora import (
 from motionkit.nn._positions import sinusoid, sinusoidal_table
 from motionkit.nn._resnet10 import ResNet10, SpatialLearnedEmbeddings, resnet_map
 from motionkit.nn._transformer import TransformerDecoder, TransformerEncoder
+from motionkit.nn._unrolled import UnrolledLinear, unrolled
 from motionkit.nn._window_attention import WindowAttention
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "SpatialLearnedEmbeddings",
     "TransformerDecoder",
     "TransformerEncoder",
+    "UnrolledLinear",
     "WindowAttention",
     "adapter_parameters",
     "adapters_merged",
@@ -35,4 +37,5 @@ __all__ = [
     "sinusoid",
     "sinusoidal_table",
     "stock_keys",
+    "unrolled",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from motionkit.nn._unrolled import UnrolledLinear
+
 
 class Film(nn.Module):
     """Scales and shifts features by a condition: ``h * (1 + tanh(g) / 2) + tanh(b) / 2``; at first the identity.
@@ -15,7 +17,7 @@ class Film(nn.Module):
 
     def __init__(self, condition: int, width: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(condition, 2 * width)
+        self.linear = UnrolledLinear(condition, 2 * width)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 

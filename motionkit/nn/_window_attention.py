@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from motionkit.nn._unrolled import UnrolledLinear
+
 
 class WindowAttention(nn.Module):
     """Multi-head attention of one query per frame over a window of frames, with a learned bias by age.
@@ -26,8 +28,8 @@ class WindowAttention(nn.Module):
     def __init__(self, features: int, width: int, inner: int, *, heads: int, window: int) -> None:
         super().__init__()
         self.heads, self.window = heads, window
-        self.key, self.value = nn.Linear(features, inner), nn.Linear(features, inner)
-        self.query, self.out = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.key, self.value = UnrolledLinear(features, inner), UnrolledLinear(features, inner)
+        self.query, self.out = UnrolledLinear(width, inner), UnrolledLinear(inner, width)
         self.age = nn.Parameter(torch.zeros(window, heads))
 
     def remember(self, frames: Tensor) -> tuple[Tensor, Tensor]:

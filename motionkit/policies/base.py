@@ -190,6 +190,28 @@ class SeenRegions(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Several masks of N prompts.
+
+    Attributes:
+        logits: ``[N, K, h, w]`` mask logits, with graph; above 0 is inside.
+        scores: ``[N, K]`` logits of how good the policy takes each to be, with graph.
+    """
+
+    logits: Tensor
+    scores: Tensor
+
+
+@runtime_checkable
+class OffersMasks(Protocol):
+    """A region policy whose mask decoder offers several masks of a prompt, as SAM's does."""
+
+    def candidates(self, seen: Any, prompts: Tensor) -> Candidates:
+        """Return the masks of prompts ``[N, Z]``."""
+        ...
+
+
 REGION_ARTIFACT = "policy"
 """Folder of a run that holds the region policy which was trained."""
 

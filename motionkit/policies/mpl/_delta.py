@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.encoders.mpl import MotionEncoder
+from motionkit.nn import UnrolledLinear
 from motionkit.policies.mpl._features import FEET, ROOT, Statistics, reading
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._trunk import Masks, Trunk
@@ -64,7 +65,7 @@ class Delta(nn.Module):
         for name in STATISTICS:
             self.register_buffer(name, getattr(statistics, name).clone())
         self.trunk = Trunk(settings, joints, period=encoder is not None)
-        self.head = nn.Linear(settings.width, 6 * joints + ROOT + FEET)
+        self.head = UnrolledLinear(settings.width, 6 * joints + ROOT + FEET)
         nn.init.zeros_(self.head.weight)  # at first nothing moves
         nn.init.zeros_(self.head.bias)
 

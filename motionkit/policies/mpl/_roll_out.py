@@ -7,6 +7,7 @@ from torch import Tensor
 
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion.prediction import MotionState, follow
+from motionkit.nn import unrolled
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._delta import Delta, Output
 from motionkit.policies.mpl._features import ROOT, pack
@@ -42,27 +43,28 @@ def roll_out(
     place, yaw = known.steps.new_zeros(len(rotations), 2), known.steps.new_zeros(len(rotations))
     running = None if network.encoder is None else RunningPeriod(network.encoder, known)
     made: list[Predicted] = []
-    for frame in range(frames):
-        now = rows[-1][:, None]
-        earlier = torch.stack([rows[-1 - lag] for lag in lags], dim=1)[:, None]
-        condition = None if course is None else course.at(place, yaw, frame)[:, None]
-        period = None if running is None else running.now()
-        output = network(now, earlier, memory, condition, masks=masks, period=period, noise=noise)
-        predicted = _moved(network, rotations[:, None], now, output)
-        made.append(predicted)
-        state = predicted.state
-        if frame == frames - 1:
-            break
-        if forced is not None and truth is not None:
-            state = _replaced(state, truth.part(frame, frame + 1), forced[:, frame])
-        rotations = state.rotations[:, 0]
-        if running is not None:
-            running.add(state)
-        if course is not None:
-            place, yaw = _stepped(place, yaw, state.steps[:, 0])
-        row = pack(state, network.fps)
-        rows.append(row[:, 0])
-        memory = _longer(memory, network.remember(row), network.settings.window)
+    with unrolled(network, frames):
+        for frame in range(frames):
+            now = rows[-1][:, None]
+            earlier = torch.stack([rows[-1 - lag] for lag in lags], dim=1)[:, None]
+            condition = None if course is None else course.at(place, yaw, frame)[:, None]
+            period = None if running is None else running.now()
+            output = network(now, earlier, memory, condition, masks=masks, period=period, noise=noise)
+            predicted = _moved(network, rotations[:, None], now, output)
+            made.append(predicted)
+            state = predicted.state
+            if frame == frames - 1:
+                break
+            if forced is not None and truth is not None:
+                state = _replaced(state, truth.part(frame, frame + 1), forced[:, frame])
+            rotations = state.rotations[:, 0]
+            if running is not None:
+                running.add(state)
+            if course is not None:
+                place, yaw = _stepped(place, yaw, state.steps[:, 0])
+            row = pack(state, network.fps)
+            rows.append(row[:, 0])
+            memory = _longer(memory, network.remember(row), network.settings.window)
     return joined(made)
 
 

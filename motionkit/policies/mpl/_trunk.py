@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.encoders.mpl import PERIOD
-from motionkit.nn import Film, WindowAttention
+from motionkit.nn import Film, UnrolledLinear, WindowAttention
 from motionkit.policies.mpl._features import reading_width, width_of
 from motionkit.policies.mpl._settings import PredictorSettings
 
@@ -30,7 +30,7 @@ class Trunk(nn.Module):
         super().__init__()
         width = settings.width
         self.dropout = settings.dropout or 0.0
-        self.read = nn.Linear(reading_width(joints, len(settings.lags)), width)
+        self.read = UnrolledLinear(reading_width(joints, len(settings.lags)), width)
         self.norm = nn.LayerNorm(width)
         self.attention: WindowAttention | None = None
         if settings.window > 1:
@@ -44,7 +44,7 @@ class Trunk(nn.Module):
         if self.period is not None:
             nn.init.zeros_(self.period.weight)
             nn.init.zeros_(self.period.bias)
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers))
+        self.layers = nn.ModuleList(UnrolledLinear(width, width) for _ in range(settings.layers))
 
     def told_period(self, hidden: Tensor) -> Tensor:
         """Return the soft period ``[N, F, 4]`` that a hidden state tells; latent_consistency compares it."""
