@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.policies.base import RegionPolicy
+from motionkit.trainers._world import OneProcess, World
 
 _INSIDE = 4.0
 """Weight of a pixel inside: most of an image is outside."""
@@ -38,7 +39,9 @@ def _mask_at(mask: Tensor, size: tuple[int, int]) -> Tensor:
     return covered >= torch.clamp(top, min=1e-6, max=0.5)
 
 
-def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str]) -> Tensor:
+def supervised_loss(
+    policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str], *, world: World | None = None
+) -> Tensor:
     """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
 
     Args:
@@ -46,12 +49,14 @@ def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Se
         seen: What it saw of N images.
         masks: ``[N, h, w]`` bool.
         captions: N texts.
+        world: The processes that share a batch, N regions each: every one returns its share of the loss of the batch.
     """
+    world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
-    said = -words.log_prob.sum() / words.mask.sum().clamp(min=1)
+    said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
     logits = policy.draw(seen, policy.prompts(seen, captions))
     wanted = masks.to(logits.dtype)
     pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=logits.new_tensor(_INSIDE))
     drawn = logits.sigmoid()
     both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
-    return said + 2 * pixels + (1 - (2 * both + 1) / (either + 1)).mean()
+    return said + (2 * pixels + (1 - (2 * both + 1) / (either + 1)).mean()) / world.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -78,6 +79,22 @@ def of_main(value: Any, world: World) -> Any:
     return json.loads(bytes(rows[0].tolist()))
 
 
+def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
+    """Return the mean of each metric over the processes; all have the same names."""
+    if world.size == 1:
+        return metrics
+    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
+
+
+def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
+    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
+    if world.size == 1:
+        return dict(sums)
+    names = sorted(sums)
+    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
+    return dict(zip(names, total.tolist(), strict=True))
+
+
 def share_of(count: int, world: World, *, what: str, flag: str) -> slice:
     """Return which of `count` rows of a batch are this process's: equal shares, rank by rank.
 
@@ -97,3 +114,9 @@ def share_of(count: int, world: World, *, what: str, flag: str) -> slice:
         )
     own = count // world.size
     return slice(world.rank * own, (world.rank + 1) * own)
+
+
+def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
+    """Return how many rows all processes have, and which of them are this process's ``[N, ...]``."""
+    count = len(rows)
+    return count * world.size, slice(world.rank * count, (world.rank + 1) * count)

@@ -23,7 +23,7 @@ from motionkit.rl import require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate, cosine_rate
 from motionkit.trainers._state import State, Stateful
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, mean_over
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
@@ -31,7 +31,7 @@ from motionkit.trainers.grpo._settings import (
     GrpoLoraSettings,
     GrpoOptimSettings,
 )
-from motionkit.trainers.grpo._whole import dead_everywhere, mean_over, whole_batch
+from motionkit.trainers.grpo._whole import dead_everywhere, whole_batch
 from motionkit.trainers.grpo.algorithms.base import Algorithm, HasParts
 
 

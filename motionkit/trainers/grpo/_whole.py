@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -49,19 +49,3 @@ def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[
     """
     dead = torch.tensor([name in scored.dead for name in names], dtype=torch.float64, device=scored.total.device)
     return [name for name, count in zip(names, world.sum(dead).tolist(), strict=True) if count == world.size]
-
-
-def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
-    """Return the mean of each metric over the processes; all have the same names."""
-    if world.size == 1:
-        return metrics
-    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
-
-
-def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
-    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
-    if world.size == 1:
-        return dict(sums)
-    names = sorted(sums)
-    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
-    return dict(zip(names, total.tolist(), strict=True))

@@ -25,6 +25,7 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
+from motionkit.trainers._world import OneProcess, World, mean_over, of_main, rows_of, share_of, sum_over
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._loops import CaptionToMask, Loop, MaskToCaption, Played, Task, Weights
 from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, as_it_is, change_of, measure
@@ -61,6 +62,7 @@ class Sa2vaRl:
 
     def __init__(self, settings: Sa2vaRlSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Open data, policy and rewards, and choose what is trained.
@@ -69,6 +71,7 @@ class Sa2vaRl:
             MotionkitError: An input is missing, or the parts do not fit each other.
         """
         settings = self.settings
+        self.share = share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
         self.data: RegionDataset = settings.dataset.build()
         self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
@@ -76,8 +79,8 @@ class Sa2vaRl:
         self.named = [pair for own in self.groups.values() for pair in own]
         loops = settings.loops
         self.rewards = {
-            "loop1": LoopRewards(settings.loop1_reward, "loop1", self.device),
-            "loop2": LoopRewards(settings.loop2_reward, "loop2", self.device),
+            "loop1": LoopRewards(settings.loop1_reward, "loop1", self.device, self.world),
+            "loop2": LoopRewards(settings.loop2_reward, "loop2", self.device, self.world),
         }
         self.weights = {"loop1": loops.mask_to_caption, "loop2": loops.caption_to_mask}
         count = self.data.count("train")
@@ -112,7 +115,7 @@ class Sa2vaRl:
         settings = self.settings
         optim = settings.optim
         rate = constant_rate(optim.learning_rate, optim.warmup_steps)
-        learner = Learner(self.policy, optim, rate, trained=self.named)
+        learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
         start = EMA(self.named, 0.0)  # never updated: the weights as they are now
         partner = EMA(self.named, settings.partner.decay, warmup=True)
         best, kept = Best(), Kept()
@@ -136,7 +139,8 @@ class Sa2vaRl:
         loops: list[Loop] = [
             MaskToCaption(self.policy, settings.rollout.temperature, kl_k3), CaptionToMask(self.policy, sigma),
         ]  # fmt: skip
-        self.policy.save(run.artifact(ARTIFACT), tensors=None)
+        if self.world.main:
+            self.policy.save(run.artifact(ARTIFACT), tensors=None)
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = self._train_task(step)
@@ -146,31 +150,31 @@ class Sa2vaRl:
             played: dict[str, tuple[Played, Tensor, Tensor]] = {}
             for place, loop in enumerate(loops):
                 if self.weights[loop.name]:
-                    noise = RowNoise((settings.seed, step, place), len(rows.captions), device=self.device)
+                    noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
                     found = loop.play(rows, close, start.applied, noise)
                     played[loop.name] = (found, *self._advantages(loop.name, found, step, metrics))
             for _ in range(settings.objective.inner_epochs):
                 learner.zero_grad()
-                total = self._loss(played, regions, metrics)
-                total.backward()
+                self._loss(played, regions, metrics).backward()
                 metrics |= learner.descend(step - 1, average=False)
-                metrics["loss/total"] = float(total.detach())
             partner.update()
             metrics["data/epoch"] = step / self.per_epoch
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
                 seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
                 metrics |= {f"regions/{name}": value for name, value in seen.items()}
-                best.offer(seen["judge_iou"], step, self.policy.tensors())
+                best.offer(of_main(seen["judge_iou"], self.world), step, self.policy.tensors())
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
-        self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
+        if self.world.main:
+            self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
-        self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
+        if self.world.main:
+            self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         shown = self.data.regions("test", np.arange(min(settings.heldout.regions, self.data.count("test"))))
         write_gallery(run.artifact(FOLDER), shown, _figures(kept), after, _PICTURES)
         return self._finish(kept, after, best.step)
@@ -179,13 +183,13 @@ class Sa2vaRl:
         return self._open(split, np.arange(min(count, self.data.count(split))))
 
     def _train_task(self, step: int) -> Task:
-        """Return the regions of a step: each once before any comes again, in an order drawn for each pass."""
+        """Return this process's regions of a step: each once before any comes again, in a new order each pass."""
         size, count = self.settings.rollout.batch_size, self.data.count("train")
         epoch, place = divmod((step - 1) * size, self.per_epoch * size)
         if count > _ENDLESS:
-            return self._open("train", np.arange(place, place + size))
+            return self._open("train", np.arange(place, place + size)[self.share])
         order = np.random.default_rng((self.settings.seed, epoch)).permutation(count)
-        return self._open("train", order[place : place + size])
+        return self._open("train", order[place : place + size][self.share])
 
     @torch.no_grad()
     def _open(self, split: Split, index: NDArray[np.int64]) -> Task:
@@ -201,49 +205,52 @@ class Sa2vaRl:
 
     def _advantages(self, name: str, played: Played, step: int, metrics: dict[str, float]) -> tuple[Tensor, Tensor]:
         """Return ``[N]`` advantages, and ``[N]`` bool: samples of groups with something to learn from."""
-        settings = self.settings
-        size, group = settings.rollout.batch_size, settings.rollout.group_size
+        settings, world = self.settings, self.world
+        group = settings.rollout.group_size
+        size = settings.rollout.batch_size // world.size
         scores = self.rewards[name](played.made)
         groups = torch.arange(size, device=self.device).repeat_interleave(group)
         found = group_std(scores.total, groups, valid=scores.finite, std_floor=settings.objective.std_floor)
         advantages = found.values
         alive = (advantages.view(size, group) != 0).any(1).repeat_interleave(group)
         if settings.control.shuffle:
-            advantages = shuffled(advantages, settings.seed, step)
+            advantages = shuffled(world.gather(advantages), settings.seed, step)[rows_of(advantages, world)[1]]
         spread = scores.total.view(size, group).std(1)
-        metrics |= dict(scores.metrics) | {f"{name}/{key}": value for key, value in played.metrics.items()}
-        metrics |= {
+        means = {f"{name}/{key}": value for key, value in played.metrics.items()} | {
             f"{name}/reward_mean": float(scores.total.mean()), f"{name}/reward_std": float(spread.mean()),
             f"{name}/zero_std_frac": float(found.zero_variance) / size,
         }  # fmt: skip
+        metrics |= dict(scores.metrics) | mean_over(means, world)
         return advantages, alive
 
     def _loss(
         self, played: Mapping[str, tuple[Played, Tensor, Tensor]], regions: Task, metrics: dict[str, float]
     ) -> Tensor:
-        """Return the loss of both loops and of the anchor."""
+        """Return this process's share of the loss of both loops and of the anchor; `metrics` gets the whole."""
         objective = self.settings.objective
+        shares: dict[str, float] = {}
         surrogate = Surrogate(objective.clip_range, objective.clip_high, on_policy=objective.inner_epochs == 1)
         total = torch.zeros((), device=self.device)
         for name, (found, advantages, alive) in played.items():
             terms = found.terms()
-            weight, count = _normalised(terms.mask & alive[:, None], objective.normalize)
+            weight, count = _normalised(terms.mask & alive[:, None], objective.normalize, self.world)
             policy = surrogate.loss(terms.log_ratio, advantages, weight, total=count)
             kl = weighted_mean(terms.kl, weight, count)
             loss = policy + objective.kl_coef * kl
             if terms.entropy is not None and objective.entropy:
                 loss = loss - objective.entropy * weighted_mean(terms.entropy, weight, count)
             measured = surrogate.measure(terms.log_ratio.detach(), advantages, weight)
-            metrics |= {
+            shares |= {
                 f"{name}/loss": float(loss.detach()), f"{name}/policy_loss": float(policy.detach()),
                 f"{name}/kl_div": float(kl.detach()),
-                f"{name}/clip_frac": float(measured["clip_fraction"]) / len(advantages),
+                f"{name}/clip_frac": float(measured["clip_fraction"]) / (len(advantages) * self.world.size),
             }  # fmt: skip
             total = total + self.weights[name] * loss
         if self.settings.loops.supervised:
-            anchor = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions)
-            metrics["supervised/loss"] = float(anchor.detach())
+            anchor = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions, world=self.world)
+            shares["supervised/loss"] = float(anchor.detach())
             total = total + self.settings.loops.supervised * anchor
+        metrics |= sum_over({**shares, "loss/total": float(total.detach())}, self.world)
         return total
 
     def _finish(self, before: Kept, after: RegionFigures, step: int) -> dict[str, object]:
@@ -269,14 +276,16 @@ def _figures(kept: Kept) -> RegionFigures:
     return RegionFigures(scores, list(kept.values["captions"]), kept.tensors["masks"].numpy())
 
 
-def _normalised(mask: Tensor, how: str) -> tuple[Tensor, int]:
-    """Return the weight of each decision ``[N, S]`` and what the mean divides by."""
+def _normalised(mask: Tensor, how: str, world: World | None = None) -> tuple[Tensor, int]:
+    """Return the weight of each decision ``[N, S]`` and what the mean divides by, that of all processes' samples."""
+    world = world or OneProcess()
     weight = mask.float()
     if how == "token":
-        return weight, max(1, int(mask.sum()))
+        return weight, max(1, int(world.sum(mask.sum())))
     if how == "sequence":
-        return weight / mask.sum(1, keepdim=True).clamp(min=1), len(mask)
-    return weight / mask.shape[1], len(mask)
+        return weight / mask.sum(1, keepdim=True).clamp(min=1), len(mask) * world.size
+    longest = int(world.gather(torch.tensor([mask.shape[1]])).max())
+    return weight / longest, len(mask) * world.size
 
 
 def _verdict(heldout: Mapping[str, Mapping[str, Any]]) -> str:

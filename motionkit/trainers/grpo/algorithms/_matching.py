@@ -16,9 +16,8 @@ from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, rollout
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._hold import roughness
 from motionkit.trainers.grpo.algorithms._noised import Noised, mean_frames, square_frames
 from motionkit.trainers.grpo.algorithms.options import MatchingOptions
