@@ -113,6 +113,8 @@ def test_flags_of_the_old_guides_table_exist(row: GuideOption, cli: Cli) -> None
         plugin += ["--dataset", "composite" if row.key == "dataset.path" else "humanml"]
         plugin += ["--reward", "tmr-matching" if "reward.tmr-matching" in row.key else "tmr-dense"]
         plugin += ["--reward", "physics"]
+    if row.command == "sa2va-rl":
+        plugin += ["--dataset", "grasp-any-region"]
     shown = cli(*row.command.split(), *plugin, "--help", env={"COLUMNS": "300"}).stdout
     for flag in set(re.findall(r"--[\w.-]+", row.flag)):
         assert re.search(rf"(?<![\w.-]){re.escape(flag)}(?![\w.-])", shown), f"{flag}: {row.command} has no such option"

@@ -284,10 +284,16 @@ def _listed(draft: Draft, *names: str) -> None:
 
 
 def _self_play(draft: Draft) -> None:
-    """Leave out what needs Sa2VA itself."""
-    _drop(draft, ("--model_path",), "checkpoints of Sa2VA are not read yet; the small policy tiny-sa2va is trained")
-    _drop(draft, ("--dataset_name", "--dataset"), "it is not read yet; the built-in shapes are the data")
-    _drop(draft, ("--num_epochs",), "the built-in shapes have no end; --num-steps sets how long it trains")
+    """Name the policy and the data, which the guide has one kind of each; its epochs are passes over the data."""
+    old = draft.old
+    if model := old.pop("--model_path", ""):
+        draft.add("policy", "--policy", "sa2va")
+        draft.add("policy.checkpoint", "--policy.checkpoint", model)
+    if name := old.pop("--dataset_name", ""):
+        draft.add("dataset", "--dataset", "grasp-any-region")
+        draft.add("dataset.path", "--dataset.path", name)
+    if epochs := old.pop("--num_epochs", ""):
+        draft.add("run.epochs", "--epochs", epochs)
 
 
 def _drop(draft: Draft, names: tuple[str, ...], why: str) -> None:

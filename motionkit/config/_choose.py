@@ -126,7 +126,7 @@ def _pick(name: str, slot: Slot, layers: Sequence[Layer]) -> list[Pick]:
         raise MotionkitError(
             f"{name} {repeated[0]!r} is chosen twice.", fix=f"choose it once: --{name} {repeated[0]}=WEIGHT"
         )
-    if slot.many and not found:
+    if slot.many and slot.default and not found:
         raise MotionkitError(f"no {name} is chosen.", fix=f"--{name} {slot.default[0]}")
     return found
 

@@ -124,3 +124,23 @@ class RegionDataset(Protocol):
             index: ``[N]`` numbers below `count`, in any order.
         """
         ...
+
+
+@runtime_checkable
+class HasRegionAreas(Protocol):
+    """A dataset of regions that knows how large they are without reading a picture."""
+
+    def areas(self, split: Split) -> NDArray[np.float32]:
+        """Return ``[N]``, for every region of a split the share of its image that it covers, above 0 up to 1."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A dataset that says what it holds and what it left out.
+
+    Attributes:
+        summary: A line for ``--dry-run`` and the log.
+    """
+
+    summary: str

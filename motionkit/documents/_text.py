@@ -26,7 +26,7 @@ def read_text(path: str | Path, *, limit: int = LIMIT, mark: bool = False) -> st
     path = Path(path)
     try:
         with open_file(path, limit) as file:
-            data = file.read(limit + 1)
+            data = file.read(min(limit, path.stat().st_size) + 1)  # Python sets aside as much as it is asked for
     except OSError as error:
         raise unreadable(path, error) from error
     if len(data) > limit:

@@ -76,6 +76,14 @@ _ROWS = (
         check="motionkit.testing:check_algorithm",
     ),
     Kind(
+        "loops",
+        "loop",
+        gives={"loop": "motionkit.trainers.sa2va_rl.loops.base:Loop"},
+        runtime=("policy",),
+        check="motionkit.testing:check_loop",
+        question="Which loop to play.",
+    ),
+    Kind(
         "datasets",
         "dataset",
         gives={

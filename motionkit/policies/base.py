@@ -173,11 +173,14 @@ class WordScores:
         log_prob: ``[N, L]`` log-probability of each word, with graph; 0 behind the end.
         entropy: ``[N, L]`` entropy of the distribution each was drawn from; 0 behind the end.
         mask: ``[N, L]`` bool, True for words up to the end, that included.
+        whole: ``[N, L, K]`` log-probabilities of all words, where they were asked for; minus infinity for words that
+            are never said.
     """
 
     log_prob: Tensor
     entropy: Tensor
     mask: Tensor
+    whole: Tensor | None = None
 
 
 class SeenRegions(Protocol):
@@ -257,8 +260,18 @@ class RegionPolicy(Protocol):
         """
         ...
 
-    def score_words(self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0) -> WordScores:
-        """Return what the policy says of captions, from logits divided by the temperature and processed no further."""
+    def score_words(
+        self, seen: Any, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
+    ) -> WordScores:
+        """Return what the policy says of captions, from logits divided by the temperature and processed no further.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool.
+            ids: ``[N, L]`` words.
+            temperature: The one that they were sampled with.
+            whole: Whether the log-probabilities of all words are wanted too.
+        """
         ...
 
     def encode(self, texts: Sequence[str]) -> Tensor:

@@ -65,6 +65,7 @@ class MaskBatch:
     Attributes:
         masks: ``[N, H, W]`` bool, True inside the predicted region.
         references: ``[N, H, W]`` bool, the wanted regions.
+        confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None where it does not say.
 
     Example:
         >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
@@ -74,6 +75,7 @@ class MaskBatch:
 
     masks: Tensor
     references: Tensor
+    confidence: Tensor | None = None
 
     def __len__(self) -> int:
         return self.masks.shape[0]

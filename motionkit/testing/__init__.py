@@ -12,6 +12,7 @@ from motionkit.testing._algorithms import check_algorithm
 from motionkit.testing._component import check_component
 from motionkit.testing._datasets import check_dataset
 from motionkit.testing._environments import check_environment
+from motionkit.testing._loops import check_loop
 from motionkit.testing._policies import check_policy
 from motionkit.testing._predictors import check_predictor
 from motionkit.testing._rewards import check_reward
@@ -23,6 +24,7 @@ __all__ = [
     "check_component",
     "check_dataset",
     "check_environment",
+    "check_loop",
     "check_policy",
     "check_predictor",
     "check_reward",

@@ -54,9 +54,19 @@ def supervised_loss(
     world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
     said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
-    logits = policy.draw(seen, policy.prompts(seen, captions))
+    return said + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
+
+
+def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:
+    """Return ``[N]``: twice the mean cross-entropy of the pixels plus the Dice loss.
+
+    Args:
+        logits: ``[N, h, w]``.
+        masks: ``[N, h, w]`` bool.
+    """
     wanted = masks.to(logits.dtype)
-    pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=logits.new_tensor(_INSIDE))
+    inside = logits.new_tensor(_INSIDE)
+    pixels = F.binary_cross_entropy_with_logits(logits, wanted, pos_weight=inside, reduction="none").mean((1, 2))
     drawn = logits.sigmoid()
     both, either = (drawn * wanted).sum((1, 2)), drawn.sum((1, 2)) + wanted.sum((1, 2))
-    return said + (2 * pixels + (1 - (2 * both + 1) / (either + 1)).mean()) / world.size
+    return 2 * pixels + 1 - (2 * both + 1) / (either + 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from . import of_data, of_models, of_motions, of_runs, of_weights
+from . import of_data, of_models, of_motions, of_regions, of_runs, of_weights
 
 READERS = {
     reader.name: reader
-    for reader in (*of_motions.READERS, *of_weights.READERS, *of_models.READERS, *of_data.READERS, *of_runs.READERS)
+    for room in (of_motions, of_weights, of_models, of_data, of_regions, of_runs)
+    for reader in room.READERS
 }

@@ -110,7 +110,9 @@ class ShapesPolicy:
                 break
         return Captions(ids, self.words.decode(ids), ended)
 
-    def score_words(self, seen: SeenImages, masks: Tensor, ids: Tensor, *, temperature: float = 1.0) -> WordScores:
+    def score_words(
+        self, seen: SeenImages, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
+    ) -> WordScores:
         """See `RegionPolicy.score_words`."""
         model = self.network.language_model
         prompt = self._caption_prompt(seen, masks)
@@ -122,7 +124,8 @@ class ShapesPolicy:
         entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
         after = F.pad((ids == END).cumsum(1)[:, :-1], (1, 0)) > 0  # words behind the end are none
         mask = ~after & (ids != PAD)
-        return WordScores(torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0), mask)
+        log_prob, entropy = torch.where(mask, log_prob, 0.0), torch.where(mask, entropy, 0.0)
+        return WordScores(log_prob, entropy, mask, every if whole else None)
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """See `RegionPolicy.encode`."""

@@ -71,7 +71,7 @@ class Language:
             cache, state = output.past_key_values, output.last_hidden_state[:, -1]
         return ids
 
-    def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float) -> WordScores:
+    def score(self, prompts: Sequence[Tensor], ids: Tensor, temperature: float, *, whole: bool = False) -> WordScores:
         """Return what the model says of answers ``[N, L]`` to N prompts, from raw logits over the temperature."""
         rows, mask = _padded(prompts)
         states = self._states(
@@ -82,7 +82,8 @@ class Language:
         log_prob = every.gather(-1, ids[..., None])[..., 0]
         entropy = -(every.exp() * every.masked_fill(every.isneginf(), 0.0)).sum(-1)
         said = F.pad((ids == self.words.end).cumsum(1)[:, :-1], (1, 0)) == 0  # up to the end, that included
-        return WordScores(torch.where(said, log_prob, 0.0), torch.where(said, entropy, 0.0), said)
+        log_prob, entropy = torch.where(said, log_prob, 0.0), torch.where(said, entropy, 0.0)
+        return WordScores(log_prob, entropy, said, every if whole else None)
 
     def _states(self, rows: Tensor, mask: Tensor) -> Tensor:
         found: Tensor = self._decoder(rows, mask, use_cache=False).last_hidden_state

@@ -126,14 +126,17 @@ class Sa2vaPolicy:
         ids = ids[:, : min(longest, self.longest)]
         return Captions(ids, self.words.decode(ids), (ids == self.words.end).any(1))
 
-    def score_words(self, seen: SeenImages, masks: Tensor, ids: Tensor, *, temperature: float = 1.0) -> WordScores:
+    def score_words(
+        self, seen: SeenImages, masks: Tensor, ids: Tensor, *, temperature: float = 1.0, whole: bool = False
+    ) -> WordScores:
         """See `RegionPolicy.score_words`."""
 
-        def scored(part: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        def scored(part: Tensor) -> tuple[Tensor, ...]:
             with self._precision():
                 prompts = self._about_regions(seen.select(part), masks[part])
-                found = self.language.score(prompts, ids[part], temperature)
-            return found.log_prob, found.entropy, found.mask
+                found = self.language.score(prompts, ids[part], temperature, whole=whole)
+            every = () if found.whole is None else (found.whole,)
+            return found.log_prob, found.entropy, found.mask, *every
 
         return WordScores(*self._in_parts(scored, len(seen)))
 

@@ -18,6 +18,9 @@ FOLDER, INDEX = "gallery", "gallery.json"
 _SHOWN = 144
 """Pixels that a picture is enlarged to."""
 
+_LARGEST = 288
+"""Pixels of the longer side of a photo: twice what a page shows."""
+
 _DIM = 0.35
 """Light of a picture outside of its region."""
 
@@ -54,7 +57,10 @@ def write_gallery(folder: Path, regions: Regions, before: RegionFigures, after: 
 
 
 def _picture(image: NDArray[np.uint8], mask: NDArray[np.bool_]) -> bytes:
-    """Return an image as PNG, dark outside of a mask that may be coarser."""
+    """Return an image as PNG, dark outside of a mask of any other size; a photo is scaled down, its shape kept."""
+    photo = Image.fromarray(image)
+    photo.thumbnail((_LARGEST, _LARGEST))
+    image = np.asarray(photo)
     height, width = image.shape[:2]
     rows = np.arange(height) * mask.shape[0] // height
     columns = np.arange(width) * mask.shape[1] // width

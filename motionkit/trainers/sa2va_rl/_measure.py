@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from motionkit.metrics import region_iou
 from motionkit.metrics.meteor import Meteor
 from motionkit.policies.base import RegionPolicy
-from motionkit.trainers.sa2va_rl._loops import Task, Weights
 from motionkit.trainers.sa2va_rl._noise import RowNoise
+from motionkit.trainers.sa2va_rl.loops.base import Task, Weights
 
 NAMES = ("cycle_iou", "judge_iou", "meteor", "referring_iou")
 _SEED = 20_011

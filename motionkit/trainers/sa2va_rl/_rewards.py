@@ -12,21 +12,9 @@ from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
-from motionkit.rewards.base import MaskBatch, Reward, TextBatch
+from motionkit.rewards.base import Reward
 from motionkit.trainers._world import OneProcess, World
-
-
-@dataclass(frozen=True)
-class Made:
-    """What a loop made of N samples.
-
-    Attributes:
-        masks: Masks beside the wanted ones.
-        texts: Texts beside the wanted ones.
-    """
-
-    masks: MaskBatch
-    texts: TextBatch
+from motionkit.trainers.sa2va_rl.loops.base import Made
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,28 @@ class Sa2vaRunSettings(EpochRunSettings):
     )
 
 
+_END = "Weight at the end of the run, on a line from the first; default: the same."
+
+
 class LoopSettings(Group):
     """How much each loop counts; 0 leaves it out."""
 
     mask_to_caption: Annotated[float, Cli("--mask-to-caption-weight")] = Field(
         1.0, ge=0, le=1e6, description="Weight of loop 1: mask, caption, the partner's mask."
     )
+    mask_to_caption_end: float | None = Field(None, ge=0, le=1e6, description=_END)
     caption_to_mask: Annotated[float, Cli("--caption-to-mask-weight")] = Field(
         1.0, ge=0, le=1e6, description="Weight of loop 2: caption, mask, the partner's caption."
+    )
+    caption_to_mask_end: float | None = Field(None, ge=0, le=1e6, description=_END)
+    third: float = Field(1.0, ge=0, le=1e6, description="Weight of loop 3, where there is one.")
+    balance: Literal["none", "gradient", "progress"] = Field(
+        "none",
+        description="Factor on each weight. gradient: the loops' gradients get one norm; progress: a loop whose reward "
+        "rises counts more.",
+    )
+    conflict_every: int = Field(
+        0, ge=0, description="Steps between reports of the cosine between the loops' gradients; 0: none."
     )
     supervised: float = Field(
         0.0, ge=0, le=1e6, description="Weight of the anchor: the data's captions and masks, learned as they are."
@@ -53,9 +67,23 @@ class RolloutSettings(Group):
         8, ge=2, le=4096, description="Samples of each region in each loop."
     )
     temperature: float = Field(1.0, gt=0, le=10, description="Temperature of the captions.")
-    sigma: float = Field(
-        0.5, gt=0, le=100, description="Spread of loop 2's prompts, in standard deviations of the policy's own prompts."
+    temperature_end: float | None = Field(
+        None, gt=0, le=10, description="Temperature at the end of the run, on a line from the first; default: the same."
     )
+
+
+class CurriculumSettings(Group):
+    """Which regions come first."""
+
+    by: Literal["none", "area", "ambiguity"] = Field(
+        "none", description="area: large regions first; ambiguity: first those whose caption the policy draws well."
+    )
+    until: float = Field(0.5, gt=0, le=1, description="Share of the run after which regions come as they are.")
+    pool: int = Field(4, ge=2, le=64, description="Regions that are ranked, for each that is taken.")
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.by != "none" else dict.fromkeys(("until", "pool"), "there is no curriculum")
 
 
 class Sa2vaObjectiveSettings(Group):
@@ -117,7 +145,14 @@ class Sa2vaRlSettings(TrainerSettings):
     loop2_reward: tuple[Chosen, ...] = slots(
         "rewards", ("meteor", "iou-truth"), reads=("mask", "text"), description="What loop 2 is paid for, repeatable."
     )
+    loop1: Chosen = slot("loops", "mask-to-caption", description="Loop 1.")
+    loop2: Chosen = slot("loops", "caption-to-mask", description="Loop 2.")
+    loop3: Chosen | None = slot("loops", None, description="A third loop, which needs --loop3-reward.")
+    loop3_reward: tuple[Chosen, ...] = slots(
+        "rewards", (), reads=("mask", "text"), description="What loop 3 is paid for, repeatable."
+    )
     loops: LoopSettings = LoopSettings()
+    curriculum: CurriculumSettings = CurriculumSettings()
     rollout: RolloutSettings = RolloutSettings()
     objective: Sa2vaObjectiveSettings = Sa2vaObjectiveSettings()
     partner: PartnerSettings = PartnerSettings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,61 @@ import torch
 from motionkit.datasets.shapes._dataset import Shapes
 from motionkit.errors import MotionkitError
 from motionkit.nn import EMA
+from motionkit.policies.base import Candidates, WordScores
 from motionkit.policies.regions import RegionSettings
 from motionkit.policies.regions.api import ShapesPolicy
-from motionkit.rl import Surrogate, group_std, kl_k3
+from motionkit.rl import Surrogate, group_std
+from motionkit.testing import check_loop
 from motionkit.trainers._regions import masks_at
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._loops import CaptionToMask, MaskToCaption, Task
 from motionkit.trainers.sa2va_rl._measure import as_it_is
 from motionkit.trainers.sa2va_rl._noise import RowNoise
+from motionkit.trainers.sa2va_rl._play import Scored, loss_of, normalised, roll_out
+from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._trainable import trainable
-from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl, _normalised
+from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
+from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask
+from motionkit.trainers.sa2va_rl.loops._mask_to_caption import MaskToCaption, exact_kl
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Task, Turn, Weights
+
+
+class Offering(ShapesPolicy):
+    """Offers three masks of a prompt, scored by its first numbers."""
+
+    def candidates(self, seen: Any, prompts: torch.Tensor) -> Candidates:
+        logits = self.draw(seen, prompts)
+        return Candidates(torch.stack([logits, logits + 1, -logits], 1), 3 * prompts[:, :3])
 
 
 @pytest.fixture
-def policy() -> ShapesPolicy:
+def policy() -> Offering:
     torch.manual_seed(0)
-    return ShapesPolicy(RegionSettings(width=16, layers=1, vision=8, channels=8, prompt=6), Shapes().words)
+    return Offering(RegionSettings(width=16, layers=1, vision=8, channels=8, prompt=6), Shapes().words)
+
+
+def all_loops(policy: Offering) -> dict[str, Loop]:
+    """Every loop that has log-probabilities, with each of its ways."""
+    found: dict[str, Loop] = {
+        f"words-{kl}": MaskToCaption(MaskToCaptionOptions(kl=kl), policy=policy) for kl in ("k3", "exact")
+    }
+    for action in ("gaussian", "multimask", "bernoulli"):
+        found[action] = CaptionToMask(CaptionToMaskOptions(action=action), policy=policy)
+    return found
+
+
+def play(loop: Loop, rows: Task, start: Weights = as_it_is, temperature: float = 1.0) -> Played:
+    turn = Turn(as_it_is, start, noise(len(rows.captions)), temperature, {"spread": 1.0})
+    return loop.play(rows, turn)
+
+
+def moved(policy: ShapesPolicy, by: float = 0.05) -> EMA:
+    """Move all trained weights; returns those before."""
+    named = [pair for own in trainable(policy).values() for pair in own]
+    start = EMA(named, 0.0)
+    with torch.no_grad():
+        for _, parameter in named:
+            parameter += by * torch.randn_like(parameter)
+    return start
 
 
 def task(policy: ShapesPolicy, count: int = 3, times: int = 4) -> Task:
@@ -46,30 +85,107 @@ def uniform(policy: ShapesPolicy, rows: Task) -> torch.Tensor:
     return noise(len(rows.masks)).uniform(policy.longest)
 
 
-def test_ratios_are_one_and_kl_is_zero_at_first(policy: ShapesPolicy) -> None:
-    for loop in (MaskToCaption(policy, 0.7, kl_k3), CaptionToMask(policy, 0.5)):
-        terms = loop.play(task(policy), as_it_is, as_it_is, noise()).terms()
-        assert terms.log_ratio.abs().max() < 1e-6
-        assert terms.kl.abs().max() < 1e-6
+@pytest.mark.parametrize("name", ["words-k3", "words-exact", "gaussian", "multimask", "bernoulli"])
+def test_ratios_are_one_and_kl_is_zero_at_first(policy: Offering, name: str) -> None:
+    terms = play(all_loops(policy)[name], task(policy), temperature=0.7).terms()
+    assert terms.log_ratio.abs().max() < 1e-6
+    assert terms.kl.abs().max() < 1e-6
+    assert not terms.log_ratio[~terms.mask].any()
 
 
-def test_kl_is_positive_once_the_policy_has_moved(policy: ShapesPolicy) -> None:
-    named = [pair for own in trainable(policy).values() for pair in own]
-    start = EMA(named, 0.0)
+@pytest.mark.parametrize("name", ["words-k3", "words-exact", "gaussian", "multimask", "bernoulli"])
+def test_kl_is_positive_once_the_policy_has_moved_and_pulls_it_back(policy: Offering, name: str) -> None:
+    """The old code added ``log p_start - log p`` to the loss, whose gradient pushes away: here a step pulls back."""
+    trainable(policy)
+    start = moved(policy)
+    rows, loop = task(policy, times=16), all_loops(policy)[name]
+    played = play(loop, rows, start.applied)
+    terms = played.terms()
+    assert bool((terms.kl >= -1e-6).all())
+    before = terms.kl[terms.mask].mean()
+    assert before > 1e-5
+    before.backward()
     with torch.no_grad():
-        for _, parameter in named:
-            parameter += 0.05 * torch.randn_like(parameter)
-    for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
-        terms = loop.play(task(policy, times=16), as_it_is, start.applied, noise(48)).terms()
-        assert bool((terms.kl >= -1e-6).all())
-        assert terms.kl[terms.mask].mean() > 1e-4
-        # Pulled to the start: a step against the gradient of the KL lowers it.
-        terms.kl[terms.mask].mean().backward()
-        with torch.no_grad():
-            for _, parameter in named:
-                if parameter.grad is not None:
-                    parameter -= 1e-3 * parameter.grad / parameter.grad.norm().clamp(min=1e-9)
-        assert loop.play(task(policy, times=16), as_it_is, start.applied, noise(48)) is not None
+        for parameter in policy.network.parameters():
+            if parameter.grad is not None:
+                parameter -= 1e-2 * parameter.grad
+    after = played.terms()
+    assert after.kl[after.mask].mean() < before
+
+
+def test_the_exact_kl_is_what_k3_estimates(policy: Offering) -> None:
+    """Over many samples of one region the mean of k3 is the mean of the exact KL of the words that were met."""
+    start = moved(policy, 0.02)
+    rows = task(policy, 1, 4000)
+    with torch.no_grad():
+        found = [
+            play(loop, rows, start.applied).terms()
+            for name, loop in all_loops(policy).items() if name.startswith("words")
+        ]  # fmt: skip
+    k3, exact = (float(one.kl[one.mask].mean()) for one in found)
+    assert k3 == pytest.approx(exact, rel=0.1)
+    single = exact_kl(*(
+        WordScores(torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), chances.log()[None, None])
+        for chances in (torch.tensor([0.7, 0.3, 0.0]), torch.tensor([0.5, 0.5, 0.0]))
+    ))  # fmt: skip
+    assert float(single) == pytest.approx(0.7 * np.log(0.7 / 0.5) + 0.3 * np.log(0.3 / 0.5), abs=1e-6)
+
+
+def test_the_gradient_of_a_choice_of_masks(policy: Offering) -> None:
+    """d/ds of log softmax(s / tau) at the chosen k is (1[k] - p) / tau; the loss is its weighted mean."""
+    rows = task(policy, 2, 4)
+    scores = torch.randn(8, 3, requires_grad=True)
+    logits = torch.randn(8, 3, 24, 24)
+    policy.candidates = lambda seen, prompts: Candidates(logits, scores)  # type: ignore[method-assign]
+    tau = 0.5
+    loop = CaptionToMask(CaptionToMaskOptions(action="multimask", tau=tau), policy=policy)
+    played = play(loop, rows)
+    chosen = torch.stack([(played.made.masks.masks == (logits[:, k] > 0)).flatten(1).all(1) for k in range(3)], 1)
+    assert chosen.sum(1).tolist() == [1] * 8
+    advantage = torch.linspace(-1, 1, 8)
+    terms = played.terms()
+    Surrogate().loss(terms.log_ratio, advantage, torch.ones(8, 1), total=8).backward()
+    wanted = -advantage[:, None] * (chosen.float() - (scores / tau).softmax(1)) / tau / 8
+    assert scores.grad is not None
+    assert torch.allclose(scores.grad, wanted.detach(), atol=1e-6)
+
+
+def test_the_gradient_of_pixels(policy: Offering, monkeypatch: pytest.MonkeyPatch) -> None:
+    """d/dl of log Bernoulli(a; l) is a - sigmoid(l), over the number of pixels."""
+    rows = task(policy, 1, 4)
+    logits = torch.randn(4, 24, 24, requires_grad=True)
+    monkeypatch.setattr(policy, "draw", lambda seen, prompts: logits)
+    played = play(CaptionToMask(CaptionToMaskOptions(action="bernoulli"), policy=policy), rows)
+    advantage = torch.tensor([1.0, -1.0, 0.5, -0.5])
+    terms = played.terms()
+    Surrogate().loss(terms.log_ratio, advantage, torch.ones(4, 1), total=4).backward()
+    inside = played.made.masks.masks.float()
+    assert logits.grad is not None
+    wanted = -advantage[:, None, None] * (inside - logits.sigmoid()) / 24**2 / 4
+    assert torch.allclose(logits.grad, wanted.detach(), atol=1e-7)
+    share = float(inside.mean())
+    assert share == pytest.approx(float(logits.detach().sigmoid().mean()), abs=0.05)
+
+
+def test_the_supervised_action_weighs_low_rewards_more(policy: Offering) -> None:
+    rows = task(policy, 1, 2)
+    played = play(CaptionToMask(CaptionToMaskOptions(action="supervised"), policy=policy), rows)
+    assert played.direct is not None
+    loss = played.direct(torch.tensor([0.0, 1.0]))
+    assert loss.requires_grad
+    first, second = loss.tolist()
+    assert first == pytest.approx(2 * second, rel=1e-5)
+
+
+def test_a_policy_with_one_mask_has_no_choice(policy: Offering) -> None:
+    plain = ShapesPolicy(policy.settings, policy.words.words, network=policy.network)
+    with pytest.raises(MotionkitError, match="offers several masks"):
+        CaptionToMask(CaptionToMaskOptions(action="multimask"), policy=plain)
+
+
+@pytest.mark.parametrize("name", ["mask-to-caption", "caption-to-mask"])
+def test_contract(name: str) -> None:
+    check_loop(name)
 
 
 def test_words_are_scored_from_the_logits_they_were_drawn_from(policy: ShapesPolicy) -> None:
@@ -110,13 +226,15 @@ def settings(**changes: Any) -> Sa2vaRlSettings:
     return Sa2vaRlSettings.model_validate(base)
 
 
-def trainer(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Sa2vaRl:
-    from motionkit.policies.regions import _store
-
-    monkeypatch.setattr(_store, "open_regions", lambda options, **_: policy)
-    made = Sa2vaRl(settings(**changes))
-    made.prepare()
-    return made
+def scored(policy: Offering, name: str, rows: Task, start: Weights = as_it_is) -> Scored:
+    made = settings()
+    loop, rewards = {
+        "loop1": (all_loops(policy)["words-k3"], made.loop1_reward),
+        "loop2": (all_loops(policy)["gaussian"], made.loop2_reward),
+    }[name]
+    turn = Turn(as_it_is, start, noise(len(rows.captions)), 1.0, {"spread": 1.0})
+    pay = LoopRewards(rewards, name, torch.device("cpu"))
+    return roll_out(name, loop, pay, rows, turn, group=4, floor=0.0)
 
 
 def gradients(policy: ShapesPolicy) -> Mapping[str, torch.Tensor]:
@@ -127,46 +245,58 @@ def gradients(policy: ShapesPolicy) -> Mapping[str, torch.Tensor]:
     }
 
 
-def test_a_loop_without_weight_does_nothing(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {}
-    for second in (0.0, 1.0):
-        made = trainer(
-            policy, monkeypatch, loops={"mask_to_caption": 1.0, "caption_to_mask": second, "supervised": 0.0}
-        )
-        rows = task(policy, 2, 4)
-        played = {}
-        for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
-            if made.weights[loop.name]:
-                one = loop.play(rows, as_it_is, as_it_is, noise(len(rows.captions)))
-                played[loop.name] = (one, *made._advantages(loop.name, one, 1, {}))
-        policy.network.zero_grad()
-        made._loss(played, rows, {}).backward()
-        found[second] = gradients(policy)
-    alone, both = found[0.0], found[1.0]
-    assert not [name for name in alone if name.startswith(("text_hidden", "grounding")) and alone[name].abs().max() > 0]
-    reached = [name for name, value in both.items() if name.startswith("text_hidden") and value.abs().max() > 0]
-    assert reached  # loop 2 reaches what turns a state into a prompt
-    # The decoder is loop 2's environment: only the anchor trains it.
-    assert not [name for name in both if name.startswith("grounding") and both[name].abs().max() > 0]
-
-
-def test_groups_without_variance_have_no_gradient_at_all(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = trainer(policy, monkeypatch, objective={"kl_coef": 1.0, "entropy": 0.1})
+def test_what_each_loop_reaches(policy: Offering) -> None:
+    trainable(policy)
     rows = task(policy, 2, 4)
-    start = EMA(made.named, 0.0)
-    with torch.no_grad():
-        for _, parameter in made.named:
-            parameter += 0.05 * torch.randn_like(parameter)
-    played = {}
-    for loop in (MaskToCaption(policy, 1.0, kl_k3), CaptionToMask(policy, 0.5)):
-        one = loop.play(rows, as_it_is, start.applied, noise(len(rows.captions)))
-        flat = group_std(torch.ones(8), torch.arange(2).repeat_interleave(4))
-        assert int(flat.zero_variance) == 2
-        alive = (flat.values.view(2, 4) != 0).any(1).repeat_interleave(4)
-        played[loop.name] = (one, flat.values, alive)
-    policy.network.zero_grad()
-    made._loss(played, rows, {}).backward()
+    found = {}
+    for name in ("loop1", "loop2"):
+        policy.network.zero_grad()
+        loss_of(name, scored(policy, name, rows), settings().objective)[0].backward()
+        found[name] = {part.split(".")[0] for part, value in gradients(policy).items() if value.abs().max() > 0}
+    assert found == {"loop1": {"mlp1", "language_model"}, "loop2": {"mlp1", "language_model", "text_hidden_fcs"}}
+    # The decoder is loop 2's environment: only the anchor trains it.
+
+
+@pytest.mark.parametrize("name", ["loop1", "loop2"])
+def test_groups_without_variance_have_no_gradient_at_all(policy: Offering, name: str) -> None:
+    """Neither of the surrogate, nor of the KL, nor of the entropy."""
+    trainable(policy)
+    rows, start = task(policy, 2, 4), moved(policy)
+    found = scored(policy, name, rows, start.applied)
+    flat = group_std(torch.ones(8), torch.arange(2).repeat_interleave(4))
+    assert int(flat.zero_variance) == 2
+    dead = replace(found, advantages=flat.values, alive=torch.zeros(8, dtype=torch.bool))
+    loss_of(name, dead, settings(objective={"kl_coef": 1.0, "entropy": 0.1}).objective)[0].backward()
     assert all(float(value.abs().max()) == 0 for value in gradients(policy).values())
+    policy.network.zero_grad()
+    one = replace(found, alive=torch.arange(8) < 4)  # the other group is as if it were not there
+    loss_of(name, one, settings(objective={"kl_coef": 1.0}).objective)[0].backward()
+    assert any(float(value.abs().max()) > 0 for value in gradients(policy).values())
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_advantages_do_not_change_with_scale_and_shift_of_the_reward(scale: float) -> None:
+    groups = torch.arange(3).repeat_interleave(4)
+    rewards = torch.randn(12)
+    plain = group_std(rewards, groups, std_floor=0.0).values
+    assert torch.allclose(group_std(scale * rewards + 5, groups, std_floor=0.0).values, plain, atol=1e-4)
+    floor = group_std(rewards, groups, std_floor=0.5).values
+    assert torch.allclose(group_std(rewards + 5, groups, std_floor=0.5).values, floor, atol=1e-5)
+    assert plain.view(3, 4).sum(1).abs().max() < 1e-5
+
+
+def test_the_average_has_its_closed_form() -> None:
+    """``d^T phi + (1 - d) sum d^(T - 1 - k) theta_k``; in bfloat16 it would stand still, so it is kept in float32."""
+    parameter = torch.nn.Parameter(torch.tensor([2.0]))
+    average = EMA([("one", parameter)], 0.9)
+    values = [float(value) for value in torch.linspace(1, 3, 7)]
+    for value in values:
+        with torch.no_grad():
+            parameter.fill_(value)
+        average.update()
+    wanted = 0.9**7 * 2 + 0.1 * sum(0.9 ** (6 - k) * value for k, value in enumerate(values))
+    assert float(average.tensors()["one"]) == pytest.approx(wanted, rel=1e-6)
+    assert float(torch.tensor(1.0, dtype=torch.bfloat16).lerp(torch.tensor(1.1, dtype=torch.bfloat16), 0.001)) == 1.0
 
 
 def test_snapshots_swap_to_the_bit(policy: ShapesPolicy) -> None:
@@ -200,7 +330,7 @@ def test_only_the_parts_that_are_named_are_trained(policy: ShapesPolicy) -> None
 ])  # fmt: skip
 def test_normalisations(how: str, weights: list[list[float]]) -> None:
     mask = torch.tensor([[True, True, True], [True, False, False]])
-    weight, total = _normalised(mask, how)
+    weight, total = normalised(mask, how)
     assert torch.allclose(weight, torch.tensor(weights, dtype=torch.float32))
     assert total == (4 if how == "token" else 2)
 
@@ -219,7 +349,7 @@ def test_a_caption_cannot_smuggle_special_words(policy: ShapesPolicy) -> None:
 def test_an_empty_mask_is_an_empty_text(policy: ShapesPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = task(policy, 1, 4)
     monkeypatch.setattr(policy, "draw", lambda seen, prompts: torch.full((len(seen), 24, 24), -1.0))
-    played = CaptionToMask(policy, 0.5).play(rows, nullcontext, nullcontext, noise(len(rows.captions)))
+    played = play(all_loops(policy)["gaussian"], rows)
     assert played.made.texts.texts == [""] * 4
     assert played.metrics["empty_mask_frac"] == 1.0
 

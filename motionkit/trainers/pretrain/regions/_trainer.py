@@ -21,6 +21,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import masks_at, supervised_loss
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
+from motionkit.trainers.base import inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 
 
@@ -64,7 +65,7 @@ class PretrainRegions:
                 f"the dataset {self.data.name} does not say its words.", fix="train on --dataset shapes."
             )
         self.policy = ShapesPolicy(model, words, device=self.device)
-        self.inputs: dict[str, str] = {}
+        self.inputs = inputs_of({"dataset": self.data})
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""

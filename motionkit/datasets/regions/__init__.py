@@ -1,0 +1,115 @@
+"""Images with regions and captions from files, in four formats. Light half; docs/region-data.md describes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from motionkit.config import Group
+from motionkit.plugins import Component
+
+
+class RegionReading(Group):
+    """How images are read, which regions are held out, and how much may be left out."""
+
+    split: Literal["auto", "hash"] = Field(
+        "auto",
+        description="auto: the data's own splits where they name all three, else as hash; hash: by the bytes of each "
+        "image, so that no image is in two splits.",
+    )
+    held_out: float = Field(
+        0.05, gt=0, le=0.4, description="Share of the images in val, and in test, where hash splits."
+    )
+    bad_share: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="Share of unusable regions up to which the others are used; above it nothing starts.",
+    )
+    verify: bool = Field(
+        True, description="Decode every image once, before the first run; otherwise only its header is read."
+    )
+    max_side: int = Field(
+        1024, ge=0, le=65_536, description="Pixels of the longer side that larger images are scaled down to; 0: never."
+    )
+    max_pixels: int = Field(
+        64_000_000, ge=1, le=1_000_000_000, description="Pixels of the largest image that is opened."
+    )
+
+
+class GraspOptions(RegionReading):
+    """Where the folders of Grasp-Any-Region are, and which of them are used."""
+
+    path: str = Field("", description="Folder, or hub id such as HaochenWang/Grasp-Any-Region-Dataset (required).")
+    subset: str = Field(
+        "", description="Folders to use, such as fine-grained,seed: the first letters of their names; default: all."
+    )
+    revision: str = Field("", description="Commit, tag or branch of the hub id; run.json records the commit.")
+    verify: bool = Field(
+        False, description="Decode every image once, before the first run; otherwise only its header is read."
+    )
+
+
+class CocoOptions(RegionReading):
+    """Where instances, referring expressions and images are."""
+
+    path: Path | None = Field(
+        None, description="Folder with instances.json and refs.json, or one JSON file (required)."
+    )
+    refs: str = Field("", description="Part of the name of the refs file, such as unc, where there are several.")
+    images: Path | None = Field(None, description="Folder of the images; default: images or train2014 beside the JSON.")
+
+
+class FinetuneOptions(RegionReading):
+    """Where Sa2VA's finetune file and its images are."""
+
+    path: Path | None = Field(None, description="annotations.json, or its folder (required).")
+    images: Path | None = Field(None, description="Folder of the images; default: images beside the JSON.")
+
+
+class JsonlOptions(RegionReading):
+    """Where the lines of regions are."""
+
+    path: Path | None = Field(None, description="A .jsonl file, or a folder with one (required).")
+
+
+grasp = Component(
+    summary="Grasp-Any-Region: arrow folders, or its hub id (extra sa2va)",
+    options=GraspOptions,
+    factory="motionkit.datasets.regions._open:open_grasp",
+    needs=("pyarrow",),
+    extra="sa2va",
+    gives="regions",
+)
+coco = Component(
+    summary="Referring expressions on COCO images: RefCOCO, RefCOCO+, RefCOCOg and files like them",
+    options=CocoOptions,
+    factory="motionkit.datasets.regions._open:open_coco",
+    gives="regions",
+)
+finetune = Component(
+    summary="Sa2VA's finetune file: images with polygons and texts",
+    options=FinetuneOptions,
+    factory="motionkit.datasets.regions._open:open_finetune",
+    gives="regions",
+)
+jsonl = Component(
+    summary="Your own regions: a line of JSON each, with image, mask and caption",
+    options=JsonlOptions,
+    factory="motionkit.datasets.regions._open:open_jsonl",
+    gives="regions",
+)
+
+__all__ = [
+    "CocoOptions",
+    "FinetuneOptions",
+    "GraspOptions",
+    "JsonlOptions",
+    "RegionReading",
+    "coco",
+    "finetune",
+    "grasp",
+    "jsonl",
+]

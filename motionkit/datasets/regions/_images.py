@@ -1,0 +1,176 @@
+"""Opens pictures of untrusted files: a few formats, sizes checked before a pixel is decoded, upright, RGB."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from motionkit.datasets.regions._rows import BAD_IMAGE, LARGE_IMAGE, NO_IMAGE, UnusableError
+from motionkit.documents import open_file
+from motionkit.errors import MotionkitError
+
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats that are decoded without another program; PostScript, for one, is a program itself."""
+
+_BYTES = 256 << 20
+_HEAD = 16 << 10
+_ORIENTATION = 0x0112
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a picture before it is used.
+
+    Attributes:
+        mark: Hash of its bytes.
+        size: ``(height, width)`` upright.
+        stored: The same as stored, before EXIF's rotation.
+        turn: EXIF's orientation, 1 to 8; 1 is upright.
+    """
+
+    mark: int
+    size: tuple[int, int]
+    stored: tuple[int, int]
+    turn: int
+
+
+def read_picture(place: bytes | Path) -> bytes:
+    """Return the encoded picture.
+
+    Raises:
+        UnusableError: There is no such file, or it is longer than 256 MB.
+    """
+    if isinstance(place, bytes):
+        return place
+    try:
+        with open_file(place, _BYTES) as file:
+            return file.read()
+    except (OSError, ValueError) as error:  # a name may be none that a file can have
+        raise UnusableError(NO_IMAGE, str(place)[:200]) from error
+    except MotionkitError as error:
+        raise UnusableError(BAD_IMAGE, error.message) from error
+
+
+def mark_of(data: bytes) -> int:
+    """Return 63 bits of a hash of a picture's length and first 16 kB, the same wherever the file lies."""
+    found = blake2b(data[:_HEAD], digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
+    return int.from_bytes(found, "little") >> 1
+
+
+def look(data: bytes, *, max_pixels: int, decode: bool) -> Facts:
+    """Return the facts of a picture.
+
+    Args:
+        data: The encoded picture.
+        max_pixels: Above so many it is not opened.
+        decode: Whether all of it is decoded, or its header only.
+
+    Raises:
+        UnusableError: It is no picture, damaged or too large.
+    """
+    with _opened(data, max_pixels) as image:
+        turn = _turn(image)
+        stored = (image.height, image.width)
+        if decode:
+            image.load()
+    return Facts(mark_of(data), stored[::-1] if turn >= 5 else stored, stored, turn)
+
+
+def load(data: bytes, *, max_pixels: int, max_side: int, ground: str = "white") -> NDArray[np.uint8]:
+    """Return ``[H, W, 3]`` RGB, upright.
+
+    Args:
+        data: The encoded picture.
+        max_pixels: Above so many it is not opened.
+        max_side: Larger ones are scaled down to this length of their longer side; 0 leaves them.
+        ground: Colour behind what is transparent.
+
+    Raises:
+        UnusableError: It is no picture, damaged or too large.
+    """
+    with _opened(data, max_pixels) as image:
+        turn = _turn(image)
+        shown = _rgb(image, ground)
+        if turn in _TURNS:
+            shown = shown.transpose(_TURNS[turn])
+        height, width = fit((shown.height, shown.width), max_side)
+        if (height, width) != (shown.height, shown.width):
+            shown = shown.resize((width, height), Image.Resampling.BICUBIC, reducing_gap=2.0)
+        return np.array(shown, np.uint8)
+
+
+def fit(size: tuple[int, int], most: int) -> tuple[int, int]:
+    """Return ``(height, width)`` with the longer side at most `most` pixels; 0 leaves it.
+
+    Example:
+        >>> fit((3000, 4000), 1024), fit((48, 48), 1024)
+        ((768, 1024), (48, 48))
+    """
+    longest = max(size)
+    if not most or longest <= most:
+        return size
+    height, width = (max(1, round(side * most / longest)) for side in size)
+    return height, width
+
+
+def upright(mask: NDArray[np.bool_], turn: int) -> NDArray[np.bool_]:
+    """Turn an array ``[H, W]`` as EXIF's orientation says."""
+    if turn in (5, 6, 7, 8):
+        mask = mask.T
+    if turn in (2, 3, 6, 7):
+        mask = mask[:, ::-1]
+    if turn in (3, 4, 7, 8):
+        mask = mask[::-1]
+    return np.ascontiguousarray(mask)
+
+
+@contextmanager
+def _opened(data: bytes, max_pixels: int) -> Iterator[Image.Image]:
+    """Open a picture; whatever goes wrong with it inside the block makes it unusable."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd headers, and of sizes, which are checked here
+            with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+                if image.width * image.height > max_pixels:
+                    raise UnusableError(LARGE_IMAGE, f"{image.width:,} x {image.height:,}")
+                yield image
+    except UnusableError:
+        raise
+    except UnidentifiedImageError as error:
+        raise UnusableError(BAD_IMAGE, f"none of {', '.join(_FORMATS)}") from error
+    except Image.DecompressionBombError as error:
+        raise UnusableError(LARGE_IMAGE, str(error)) from error
+    # A damaged picture can raise nearly any exception.
+    except Exception as error:
+        raise UnusableError(BAD_IMAGE, str(error).partition("\n")[0][:80] or type(error).__name__) from error
+
+
+def _turn(image: Image.Image) -> int:
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode all of it, to see whether EXIF comes behind the pixels
+    turn = image.getexif().get(_ORIENTATION, 1)
+    return turn if turn in range(1, 9) else 1
+
+
+def _rgb(image: Image.Image, ground: str) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits
+        values = np.asarray(image).astype(np.int64)
+        return Image.fromarray((values.clip(0, 65_535) >> 8).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        rgba = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", rgba.size, ground), rgba).convert("RGB")
+    return image.convert("RGB")

@@ -1,0 +1,121 @@
+"""What every format gives: records of an image with its regions, or the reason why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+NO_IMAGE = "the image is missing"
+BAD_IMAGE = "the image does not open"
+LARGE_IMAGE = "the image is too large"
+NO_MASK = "there is no mask"
+BAD_MASK = "the mask cannot be read"
+MASK_SIZE = "the mask has another size than the image"
+EMPTY_MASK = "the mask is empty"
+NO_CAPTION = "the caption is empty"
+LONG_CAPTION = "the caption is too long"
+BAD_ROW = "the row cannot be read"
+SEVERAL = "the text is of several regions"
+
+BY_DESIGN = frozenset({SEVERAL})
+"""Reasons that are no fault of the data; they do not count as unusable."""
+
+_LONGEST = 10_000
+
+
+class UnusableError(Exception):
+    """A row or region that is left out.
+
+    Args:
+        reason: One of the reasons above: they are counted by it.
+        detail: What was found, for the first ones that are named.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(frozen=True)
+class Part:
+    """One region, not decoded.
+
+    Attributes:
+        mask: COCO RLE, polygons or a picture's path; None where there is none.
+        caption: What is said of it, as it stands.
+    """
+
+    mask: object
+    caption: object
+
+
+@dataclass(frozen=True)
+class Record:
+    """One image with its regions.
+
+    Attributes:
+        where: Its name for messages.
+        image: The encoded picture, or its path.
+        parts: Its regions.
+        split: ``train``, ``val``, ``test``, or empty where the file names none.
+    """
+
+    where: str
+    image: bytes | Path
+    parts: tuple[Part, ...]
+    split: str = ""
+
+
+class Source(Protocol):
+    """The records of a place, read on demand.
+
+    Attributes:
+        place: Its name for messages.
+        mark: Fingerprint of its content, the same wherever it lies.
+        inputs: More to be recorded with a run, by option.
+    """
+
+    place: str
+    mark: str
+    inputs: Mapping[str, str]
+
+    def __len__(self) -> int: ...
+
+    def record(self, number: int) -> Record:
+        """Return a record.
+
+        Raises:
+            UnusableError: It has no image or no region that can be used.
+        """
+        ...
+
+    def where(self, number: int) -> str:
+        """Return the name of a record for messages, also of one that cannot be read."""
+        ...
+
+
+def caption_of(text: object) -> str:
+    """Return a caption with single blanks.
+
+    Raises:
+        UnusableError: It is no text, empty or longer than 10,000 letters.
+    """
+    if not isinstance(text, str) or not (words := text.split()):
+        raise UnusableError(NO_CAPTION)
+    caption = " ".join(words).encode("utf-8", "replace").decode()  # no text may hold half a letter
+    if len(caption) > _LONGEST:
+        raise UnusableError(LONG_CAPTION, f"{len(caption):,} letters")
+    return caption
+
+
+def split_of(name: object) -> str:
+    """Return ``train``, ``val`` or ``test`` for the name of a split; RefCOCO's testA and testB are ``test``.
+
+    Example:
+        >>> split_of("testA"), split_of("validation"), split_of(None)
+        ('test', 'val', '')
+    """
+    text = name.lower() if isinstance(name, str) else ""
+    return next((split for split in ("train", "val", "test") if text.startswith(split)), "")

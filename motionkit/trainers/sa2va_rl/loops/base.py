@@ -1,0 +1,119 @@
+"""The protocol of a loop of self-play, for plugins of the group ``motionkit.loops``.
+
+A loop samples an action for each region, lets a partner close the loop, and gives what came back to the rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from motionkit.rewards.base import MaskBatch, TextBatch
+from motionkit.trainers.sa2va_rl._noise import RowNoise
+
+Weights = Callable[[], AbstractContextManager[None]]
+"""Puts other weights into the network for the duration."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Regions of a step.
+
+    Attributes:
+        seen: What the policy saw of the images.
+        masks: ``[B, h, w]`` bool.
+        captions: B texts.
+    """
+
+    seen: Any
+    masks: Tensor
+    captions: tuple[str, ...]
+
+    def repeated(self, times: int) -> Task:
+        """Return every region so many times, one after the other."""
+        rows = torch.arange(len(self.captions), device=self.masks.device).repeat_interleave(times)
+        texts = tuple(text for text in self.captions for _ in range(times))
+        return Task(self.seen.select(rows), self.masks[rows], texts)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a loop is given beside its task.
+
+    Attributes:
+        partner: Weights of the partner, who closes the loop.
+        start: Weights of the policy as it started, which the KL is measured to.
+        noise: Random numbers, a row for each sample.
+        temperature: Of captions that are sampled.
+        measured: What the loop measured before training; see `Loop.measure`.
+    """
+
+    partner: Weights
+    start: Weights
+    noise: RowNoise
+    temperature: float = 1.0
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a loop made of N samples.
+
+    Attributes:
+        masks: Masks beside the wanted ones.
+        texts: Texts beside the wanted ones.
+    """
+
+    masks: MaskBatch
+    texts: TextBatch
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Log-ratios of N samples, with graph.
+
+    Attributes:
+        log_ratio: ``[N, S]`` log-probability of each decision now minus that at sampling.
+        kl: ``[N, S]`` KL to the start, not negative.
+        mask: ``[N, S]`` bool, which decisions there are.
+        entropy: ``[N, S]``, or None where it does not change.
+    """
+
+    log_ratio: Tensor
+    kl: Tensor
+    mask: Tensor
+    entropy: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Played:
+    """Actions of N samples and what came back.
+
+    Attributes:
+        made: Masks and texts, for the rewards.
+        terms: Gives the log-ratios under the present weights.
+        metrics: Means worth logging, by name.
+        direct: Where the loop has no action: gives the loss ``[N]`` under the present weights, from rewards ``[N]``.
+    """
+
+    made: Made
+    terms: Callable[[], Terms]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    direct: Callable[[Tensor], Tensor] | None = None
+
+
+class Loop(Protocol):
+    """A loop of self-play; built as ``factory(options, policy=policy)``."""
+
+    def measure(self, task: Task) -> dict[str, float]:
+        """Return what has to be known of the policy as it starts; kept in checkpoints. Most loops need nothing."""
+        ...
+
+    def play(self, task: Task, turn: Turn) -> Played:
+        """Sample actions for N regions, samples of one region side by side, and close the loop; without a graph."""
+        ...

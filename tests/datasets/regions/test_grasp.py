@@ -1,0 +1,239 @@
+"""Grasp-Any-Region: its folders, its images, its masks, and which text is of which region."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motionkit.datasets.regions import GraspOptions, grasp
+from motionkit.datasets.regions._rows import UnusableError, caption_of
+from motionkit.datasets.regions._turns import parts_of
+from motionkit.errors import MotionkitError
+
+from ...made.regions import grasp_rows, png, rle, scenes, write_grasp
+
+ALL = ("train", "val", "test")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def opened(path: Path | str, **options: Any) -> Any:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    return grasp.build(GraspOptions.model_validate({"path": str(path), **options}))
+
+
+def captions(data: Any) -> list[str]:
+    return sorted(text for split in ALL for text in data.regions(split, np.arange(data.count(split))).captions)
+
+
+def said(*turns: str) -> list[dict[str, str]]:
+    return [{"from": ("human", "gpt")[place % 2], "value": text} for place, text in enumerate(turns)]
+
+
+def found(masks: Any, *turns: str) -> list[tuple[object, object]]:
+    return [(part.mask, part.caption) for part in parts_of(masks, said(*turns))]
+
+
+def test_which_text_is_of_which_region() -> None:
+    a, b = {"size": [1, 1]}, {"size": [2, 2]}
+    assert found(a, "Describe it.", "One.", "Shorter.", "Two.") == [(a, "Two.")]
+    assert found([a], "<Prompt0>?", "<Prompt0>: A cat on <Prompt0>.") == [(a, "A cat on this object.")]
+    assert found([a, b], "Describe.", "One.", "Describe.", "Two.") == [(a, "One."), (b, "Two.")]
+    assert found([a, b], "What is <Prompt1>?", "A dog.", "And <Prompt0>?", "A cat.") == [(b, "A dog."), (a, "A cat.")]
+    assert found([a, b], "Both?", "<Prompt0>: A cat.\n\n<Prompt1>: A dog.") == [(a, "A cat."), (b, "A dog.")]
+    assert found([a, b], "<Prompt0>?", "A cat.", "And <Prompt1> beside <Prompt0>?", "A dog.") == [(a, "A cat.")]
+
+
+@pytest.mark.parametrize(
+    ("masks", "turns", "reason"),
+    [
+        ([{}, {}], ("How do <Prompt0> and <Prompt1> relate?", "Side by side."), "text is of several regions"),
+        ([{}, {}], ("Describe.", "Both."), "1 answers for 2 regions"),
+        ([{}, {}], ("<Prompt5>?", "A."), "<Prompt5> of 2"),
+        ({}, ("Describe.",), "there is no answer"), (None, ("Describe.", "A."), "there is no mask"),
+        ([], ("Describe.", "A."), "there is no mask"),
+    ],
+)  # fmt: skip
+def test_texts_that_are_of_no_region(masks: Any, turns: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(UnusableError, match=reason):
+        found(masks, *turns)
+
+
+@pytest.mark.parametrize(
+    "conversations", [None, [], ["text"], [{"from": "gpt"}], "text", [{"from": "human", "value": 3}]]
+)
+def test_conversations_that_are_none(conversations: Any) -> None:
+    with pytest.raises(UnusableError, match="the caption is empty"):
+        caption_of(parts_of({}, conversations)[0].caption)
+
+
+def test_folders_and_subsets(tmp_path: Path) -> None:
+    rows = grasp_rows(30)
+    for number, part in enumerate(("Fine-Grained-Dataset-Part1", "Fine-Grained-Dataset-Part2", "Seed-Dataset")):
+        write_grasp(tmp_path, rows[number * 10 : number * 10 + 10], part=part)
+    texts = [caption for *_, caption in scenes(30)]
+    assert captions(opened(tmp_path)) == sorted(texts)
+    assert captions(opened(tmp_path, subset="fine-grained")) == sorted(texts[:20])
+    assert captions(opened(tmp_path, subset="seed, fine-grained-dataset-part2")) == sorted(texts[10:])
+    assert captions(opened(tmp_path / "Seed-Dataset")) == sorted(texts[20:])
+    with pytest.raises(MotionkitError, match="begins with relation") as error:
+        opened(tmp_path, subset="relation")
+    assert "there are Fine-Grained-Dataset-Part1, " in error.value.why
+    (tmp_path / "Seed-Dataset/cache-0123.arrow").write_bytes(b"what map leaves")
+    assert len(captions(opened(tmp_path))) == 30
+
+
+def test_what_the_library_itself_saves(tmp_path: Path) -> None:
+    library = pytest.importorskip("datasets", reason="datasets is not installed (extra sa2va)")
+    rows = grasp_rows(12)
+    features = library.Features(
+        {
+            "image": library.Image(), "catagory": library.Value("string"),
+            "mask_rle": {"size": library.List(library.Value("int64")), "counts": library.Value("string")},
+            "conversations": library.List({"from": library.Value("string"), "value": library.Value("string")}),
+        }
+    )  # fmt: skip
+    library.disable_progress_bars()
+    table = library.Dataset.from_list(rows, features=features)
+    table.save_to_disk(str(tmp_path / "one/Seed-Dataset"), num_shards=3)
+    assert captions(opened(tmp_path / "one")) == sorted(caption for *_, caption in scenes(12))
+    library.DatasetDict({"train": table}).save_to_disk(str(tmp_path / "dict"))
+    assert captions(opened(tmp_path / "dict")) == captions(opened(tmp_path / "one"))
+    (tmp_path / "one/Seed-Dataset/data-00001-of-00003.arrow").unlink()
+    with pytest.raises(MotionkitError, match=r"incomplete: data-00001-of-00003\.arrow"):
+        opened(tmp_path / "one")
+
+
+def test_every_way_to_store_an_image_and_a_mask(tmp_path: Path) -> None:
+    rows = grasp_rows(12)
+    wanted = captions(opened(write_grasp(tmp_path / "table", rows)))
+    folder = tmp_path / "paths/Seed-Dataset"
+    folder.mkdir(parents=True)
+    for number, (image, *_) in enumerate(scenes(12)):
+        (folder / f"{number}.png").write_bytes(png(image))
+    paths = [row | {"image": {"bytes": None, "path": f"{number}.png"}} for number, row in enumerate(rows)]
+    letters = [row | {"image": "data:base64," + base64.b64encode(row["image"]["bytes"]).decode()} for row in rows]
+    lists = [row | {"mask_rle": [row["mask_rle"]]} for row in rows]
+    plain = [row | {"image": row["image"]["bytes"]} for row in rows]
+    for name, changed in (("letters", letters), ("lists", lists), ("plain", plain)):
+        assert captions(opened(write_grasp(tmp_path / name, changed))) == wanted
+    write_grasp(tmp_path / "paths", paths, part="Other")
+    for path in (tmp_path / "paths/Other").iterdir():
+        path.rename(folder / path.name)
+    assert captions(opened(tmp_path / "paths")) == wanted
+
+
+def test_an_arrow_file_rather_than_a_stream(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    (tmp_path / "data").mkdir()
+    table = pa.Table.from_pylist(grasp_rows(12))
+    with pa.OSFile(str(tmp_path / "data/a.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    assert len(captions(opened(tmp_path / "data"))) == 12
+
+
+def test_rows_of_several_regions_are_no_fault(tmp_path: Path) -> None:
+    masks = [rle(scenes(2)[place][1]) for place in (0, 1)]
+    rows = [row | {"mask_rle": [row["mask_rle"]]} for row in grasp_rows(30)]
+    for row in rows[:25]:
+        row |= {"mask_rle": masks, "conversations": said("Where is <Prompt0> to <Prompt1>?", "On the left.")}
+    data = opened(write_grasp(tmp_path / "some", rows))
+    assert len(captions(data)) == 5
+    assert (
+        "the text is of several regions: 25 (row 0 of Fine-Grained-Dataset/data-00000-of-00002.arrow, " in data.summary
+    )
+    with pytest.raises(MotionkitError, match="no region that can be used") as error:
+        opened(write_grasp(tmp_path / "all", rows[:25], part="Relation-Dataset"))
+    assert "the text is of several regions: 25" in error.value.why
+
+
+def test_bad_rows_and_files(tmp_path: Path) -> None:
+    rows = grasp_rows(30)
+    rows[1] |= {"image": {"bytes": b"text", "path": None}}
+    rows[2] |= {"image": {"bytes": None, "path": None}}
+    rows[3] |= {"mask_rle": None}
+    rows[4] |= {"conversations": []}
+    rows[5] |= {"mask_rle": {"size": [5, 5], "counts": "9"}}
+    summary = opened(write_grasp(tmp_path / "rows", rows, files=1)).summary
+    for text in ("the image does not open: 1 (row 1 of", "the image is missing: 1", "there is no mask: 1",
+                 "the caption is empty: 1", "the mask cannot be read: 1 (row 5 of"):  # fmt: skip
+        assert text in summary
+    with pytest.raises(MotionkitError, match="no column mask_rle or conversations") as error:
+        opened(write_grasp(tmp_path / "columns", [{"image": "a", "mask": "b", "caption": "c"}]))
+    assert "found were image, mask, caption; wanted are image, mask_rle, conversations" in error.value.why
+    path = tmp_path / "rows/Fine-Grained-Dataset/data-00000-of-00001.arrow"
+    whole = path.read_bytes()
+    for content in (b"", b"text" * 30, whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(MotionkitError) as error:
+            opened(tmp_path / "rows")
+        assert error.value.code == 2
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none/readme.txt").write_text("")
+    with pytest.raises(MotionkitError, match="no arrow files") as error:
+        opened(tmp_path / "none")
+    assert "it holds readme.txt; wanted are folders" in error.value.why
+
+
+def test_hostile_offsets_are_a_bad_row(tmp_path: Path) -> None:
+    """Bits of a file are flipped one after the other; pyarrow trusts offsets unless they are checked."""
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    folder = write_grasp(tmp_path / "rows", grasp_rows(6), files=1)
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from motionkit.datasets.regions import GraspOptions, grasp
+from motionkit.errors import MotionkitError
+folder = Path(sys.argv[1]); (path,) = folder.glob("*/*.arrow"); whole = bytearray(path.read_bytes())
+draw = np.random.default_rng(0)
+for at in draw.integers(0, len(whole), 150):
+    changed = whole.copy(); changed[at] ^= 1 << int(draw.integers(8)); path.write_bytes(changed)
+    try:
+        data = grasp.build(GraspOptions(path=str(folder), bad_share=0.99))
+        for split in ("train", "val", "test"):
+            data.regions(split, np.arange(data.count(split)))
+    except MotionkitError:
+        pass
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_hub_is_asked_for_what_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    folder = write_grasp(tmp_path / "snapshots" / commit, grasp_rows(12), part="Seed-Dataset")
+    asked: list[dict[str, Any]] = []
+
+    def download(name: str, **options: Any) -> str:
+        asked.append({"name": name, **options})
+        return str(folder)
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MotionkitError, match="cannot be had from the hub") as error:
+        opened("owner/name")
+    assert "HF_HUB_OFFLINE is set" in error.value.why
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    data = opened("owner/name", subset="seed", revision="main")
+    assert data.inputs["revision"] == commit
+    assert asked[0] | {"allow_patterns": 0} == {
+        "name": "owner/name", "repo_type": "dataset", "revision": "main", "local_files_only": False,
+        "allow_patterns": 0,
+    }  # fmt: skip
+    assert asked[0]["allow_patterns"] == ["[sS][eE][eE][dD]*/*.arrow", "[sS][eE][eE][dD]*/*.json"]
+    assert "revision" not in opened(folder).inputs
+    for path, text in (("", r"needs --dataset\.path"), ("no/such/folder", "there is no folder"), ("..", "arrow")):
+        with pytest.raises(MotionkitError, match=text):
+            opened(path)

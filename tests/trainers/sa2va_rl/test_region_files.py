@@ -1,0 +1,92 @@
+"""`motionkit sa2va-rl` on regions from files: every format, from the command line's settings to the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from motionkit.errors import MotionkitError
+from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._gallery import _picture
+from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
+
+from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTIONKIT_CACHE", str(tmp_path / "cache"))
+
+
+def write(name: str, folder: Path) -> Path:
+    if name == "grasp-any-region":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+        return write_grasp(folder, grasp_rows(40))
+    return {"regions-jsonl": write_jsonl, "coco-refexp": write_coco, "sa2va-finetune": write_finetune}[name](folder)
+
+
+@pytest.mark.parametrize("name", ["regions-jsonl", "coco-refexp", "sa2va-finetune", "grasp-any-region"])
+def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name: str) -> None:
+    folder, out = write(name, tmp_path / "data"), tmp_path / "run"
+    words = f"sa2va-rl --dataset {name} --dataset.path {folder} --num-steps 2 --batch-size 2 --group-size 2 --out {out}"
+    done = cli(*words.split(), "--set", "heldout.regions=4", "--json")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["steps"] == 2
+    record = json.loads((out / "run.json").read_text())
+    assert len(record["inputs"]["dataset.path"]) == 64
+    shown = document["heldout"]["cycle_iou"]["n"]
+    assert shown >= 2
+    assert (out / "report.html").read_text().count('<div class="strip">') == shown
+
+
+def test_the_plan_says_what_was_left_out(tmp_path: Path) -> None:
+    trainer = Sa2vaRl(settings(write_jsonl(tmp_path / "data", caption="")))
+    trainer.prepare()
+    said = str(trainer.describe()["data"])
+    assert said.endswith("of 39 images; left out: the caption is empty: 1 (line 1)")
+
+
+def test_images_that_the_policy_does_not_see_are_refused_before_the_start(tmp_path: Path) -> None:
+    folder = write_jsonl(tmp_path / "data", 12)
+    for path in folder.glob("*.png"):
+        Image.open(path).resize((64, 48)).save(path)
+    lines = [
+        json.loads(line) | {"mask": [[0, 0, 9, 0, 9, 9]]}
+        for line in (folder / "regions.jsonl").read_text().splitlines()
+    ]
+    (folder / "regions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(MotionkitError, match="48 x 48 pixels, and one is 64 x 48") as error:
+        Sa2vaRl(settings(folder, batch_size=2)).prepare()
+    assert error.value.code == 2
+
+
+def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
+    return Sa2vaRlSettings.model_validate({"dataset": {"name": "regions-jsonl", "path": folder}, "rollout": rollout})
+
+
+def test_fewer_regions_than_a_step_takes(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="3 training regions, a step takes 8"):
+        Sa2vaRl(settings(write_jsonl(tmp_path / "data", 5))).prepare()
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"), [((48, 48), (144, 144)), ((480, 640), (216, 288)), ((600, 100), (288, 48))]
+)
+def test_a_picture_of_the_gallery_keeps_its_shape(
+    tmp_path: Path, size: tuple[int, int], wanted: tuple[int, int]
+) -> None:
+    image = np.full((*size, 3), 200, np.uint8)
+    mask = np.zeros((24, 24), bool)
+    mask[:, :12] = True
+    (tmp_path / "a.png").write_bytes(_picture(image, mask))
+    shown = np.asarray(Image.open(tmp_path / "a.png"))
+    assert shown.shape == (*wanted, 3)
+    assert (shown[:, : wanted[1] // 2 - 1] == 200).all()
+    assert (shown[:, wanted[1] // 2 + 1 :] == 70).all()
