@@ -78,13 +78,13 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
         if not met:
             raise
         words = met[0].words
-        code = _leave(words, error)
+        first, code = _leave(words, error)
         if isinstance(error, (BrokenPipeError, SystemExit)):
             raise
         told = words.may_tell()
         if told:
             code = _tell(error, as_json=as_json)
-        elif launch.quiet and code == 1 and as_motionkit_error(error) is None:
+        elif launch.quiet and first and as_motionkit_error(error) is None and not isinstance(error, KeyboardInterrupt):
             # What to report of a bug is known here only.
             _streams.tell("".join(traceback.format_exception(error)).rstrip())
         words.part(told=told)
@@ -94,14 +94,13 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
             met[0].close()
 
 
-def _leave(words: Words, error: BaseException) -> int:
-    """Tell the others why this process ends; returns its exit code."""
+def _leave(words: Words, error: BaseException) -> tuple[bool, int]:
+    """Tell the others why this process ends; returns whether it is the first that does, and its exit code."""
     if isinstance(error, KeyboardInterrupt):
-        words.leave(error, "stopped.")
-        return 128 + (error.number if isinstance(error, Interrupted) else 2)
+        return words.leave(error, "stopped."), 128 + (error.number if isinstance(error, Interrupted) else 2)
     known = as_motionkit_error(error) or bug(error)
-    words.leave(error, known.message, why=known.why, fix=known.fix, code=known.code)
-    return known.code if known.code in (1, 2) else 1
+    first = words.leave(error, known.message, why=known.why, fix=known.fix, code=known.code)
+    return first, known.code if known.code in (1, 2) else 1
 
 
 def _tell(error: BaseException, *, as_json: bool) -> int:

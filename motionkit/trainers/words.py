@@ -39,13 +39,14 @@ class Words:
         self._launch, self._store = launch, store
         self._answer = _ANSWER
 
-    def leave(self, error: BaseException, message: str, *, why: str = "", fix: str = "", code: int = 1) -> None:
-        """Say why this process ends early; the first one that does is believed."""
+    def leave(self, error: BaseException, message: str, *, why: str = "", fix: str = "", code: int = 1) -> bool:
+        """Say why this process ends early; the first one that does is believed. Returns whether this one is."""
         number = error.number if isinstance(error, Interrupted) else 2 if isinstance(error, KeyboardInterrupt) else 0
         said = {
             "rank": self._launch.rank, "signal": number, "message": message, "why": why, "fix": fix, "code": code,
         }  # fmt: skip
-        self._put_first(_END, json.dumps(said))
+        text = json.dumps(said)
+        return self._put_first(_END, text) in (text, "")
 
     def of_the_others(self) -> MotionkitError | Interrupted:
         """Return why an exchange has failed: the error of another process, or that one is gone without a word."""

@@ -105,7 +105,9 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        self._open("train", np.zeros(1, np.int64))  # a policy may not see images of that size
+        self.policy.see(
+            self.data.regions("train", np.zeros(1, np.int64)).images
+        )  # a policy may not see images of that size
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
