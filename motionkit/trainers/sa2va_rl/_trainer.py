@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers._world import OneProcess, World, of_main, rows_of, share_of, sum_over
 from motionkit.trainers.base import inputs_of
+from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
 from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
 from motionkit.trainers.sa2va_rl._measure import as_it_is, measure
@@ -36,6 +38,7 @@ from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summa
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
 
+_logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
@@ -105,9 +108,8 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        self.policy.see(
-            self.data.regions("train", np.zeros(1, np.int64)).images
-        )  # a policy may not see images of that size
+        with torch.no_grad():  # a policy may not see images of that size
+            self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -140,6 +142,7 @@ class Sa2vaRl:
             self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
             settings.run.num_steps, start.applied, self.world,
         )  # fmt: skip
+        alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
         parts: Parts = {
             **learner.parts(),
             "partner": AverageState(partner),
@@ -147,6 +150,7 @@ class Sa2vaRl:
             "best": best,
             "before": kept,
             "balance": balance,
+            "alarms": alarms,
         }
         held, watched = (
             order.open(split, np.arange(min(settings.heldout.regions, self.data.count(split))))
@@ -206,6 +210,8 @@ class Sa2vaRl:
                 seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
                 metrics |= {f"regions/{name}": value for name, value in seen.items()}
                 best.offer(of_main(seen["judge_iou"], self.world), step, self.policy.tensors())
+            for text in alarms.look(metrics):
+                _logger.warning("step %d: %s", step, text)
             return metrics
 
         if not run_steps(run, settings, step_fn, parts, world=self.world):

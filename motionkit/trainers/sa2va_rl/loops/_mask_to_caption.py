@@ -58,7 +58,8 @@ class MaskToCaption:
             "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
             "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
         }
-        texts = TextBatch(captions.texts, [[text] for text in task.captions], task.masks.device)
+        wanted = [[text] for text in task.captions]
+        texts = TextBatch(captions.texts, wanted, task.masks.device, captions.ended.tolist())
         return Played(Made(masks, texts), terms, metrics)
 
 
