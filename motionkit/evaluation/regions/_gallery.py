@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,6 @@ def write_gallery(
     index: NDArray[np.int64],
     after: RegionFigures,
     before: RegionFigures | None = None,
-    rewards: dict[str, dict[str, NDArray[np.float64]]] | None = None,
 ) -> None:
     """Write pictures of some regions: image, region, and the policy's mask of its own caption.
 
@@ -43,7 +41,6 @@ def write_gallery(
         index: ``[R]`` the regions that were measured.
         after: What the policy says and draws of them.
         before: The same of the policy that it is compared with.
-        rewards: Scores ``[R]`` to show besides, by ``before`` and ``after``, then by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figures = {"after": after} if before is None else {"before": before, "after": after}
@@ -63,7 +60,7 @@ def write_gallery(
             {
                 "region": int(index[row]), "why": why, "caption": found.captions[place], "files": files,
                 "captions": {name: one.captions[row] for name, one in figures.items()},
-                "scores": {name: _scores(one, row, (rewards or {}).get(name, {})) for name, one in figures.items()},
+                "scores": {name: _scores(one, row) for name, one in figures.items()},
             }
         )  # fmt: skip
     document = {"compared": before is not None, "regions": entries}
@@ -94,5 +91,5 @@ def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
     return chosen
 
 
-def _scores(one: RegionFigures, row: int, more: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
-    return {name: round(float(values[row]), 3) for name, values in {**one.scores, **more}.items()}
+def _scores(one: RegionFigures, row: int) -> dict[str, float]:
+    return {name: round(float(values[row]), 3) for name, values in one.scores.items()}
