@@ -40,6 +40,9 @@ def without_torchvision() -> Iterator[None]:
 
     The code prepares pixels with it, which motionkit does by itself.
     """
+    from transformers.utils import is_torchvision_available
+
+    is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
     names = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
     parts = ("torchvision.transforms", "torchvision.transforms.functional")
     with _standing_in("torchvision", parts, dict.fromkeys(names)):
