@@ -44,8 +44,8 @@ def plan(
     frozen = whole - (trained - adapters)
     size = 2 if half else 4
     kept = {
-        f"{frozen / 1e9:.2f} B frozen weights": frozen * size,
-        f"{trained / 1e6:.0f} M trained ones": 4 * trained,
+        f"{_many(frozen)} frozen weights": frozen * size,
+        f"{_many(trained)} trained ones": 4 * trained,
         "their gradients": 4 * trained,
         "AdamW": 8 * trained,
         f"{_COPIES} copies of them": 4 * _COPIES * trained,
@@ -58,7 +58,7 @@ def plan(
     most = sum(kept.values()) + max(cache, held * row)
     how = "with" if options.gradient_checkpointing else "without"
     return [
-        f"{whole / 1e9:.2f} B parameters: " + ", ".join(f"{part} {counts[part] / 1e6:,.1f} M" for part in PARTS),
+        f"{_many(whole)} parameters: " + ", ".join(f"{part} {_many(counts[part])}" for part in PARTS),
         "weights: " + ", ".join(f"{name} {_gb(value)}" for name, value in kept.items()),
         f"sampling: up to {tokens:,} tokens in a row, {rows} rows at once, cache {_gb(cache)}",
         f"training: {_gb(row)} of activations in a row, {held} rows in memory {how} --policy.gradient-checkpointing, "
@@ -95,6 +95,12 @@ def _compute(dims: Dims, options: Sa2vaOptions, tokens: int, regions: int, group
     passes = 2 * (2 + 1 + (4 if options.gradient_checkpointing else 3)) * regions * group + regions
     total = 2.0 * dims.layers * layer * tokens * passes
     return f"compute: {total / 1e15:.3g} PFLOP a step and the sampled words, {total / _SPEED:.3g} s at 400 TFLOP/s"
+
+
+def _many(count: int) -> str:
+    if count < 1e6:
+        return f"{count:,}"
+    return f"{count / 1e9:.2f} B" if count >= 1e9 else f"{count / 1e6:.1f} M"
 
 
 def _gb(count: float) -> str:

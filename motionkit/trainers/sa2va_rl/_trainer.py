@@ -12,9 +12,11 @@ from torch import Tensor
 
 from motionkit.datasets.base import Described, RegionDataset
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import PlansMemory, RegionPolicy
+from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -25,9 +27,6 @@ from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers.base import Checked, inputs_of
 from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
-from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
-from motionkit.trainers.sa2va_rl._measure import as_it_is, measure
-from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
 from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
@@ -36,14 +35,12 @@ from motionkit.trainers.sa2va_rl._schedule import linear
 from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
-
-_PICTURES = 12
 
 
 class Sa2vaRl:
@@ -235,9 +232,8 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(_PICTURES, len(held.captions))))
         before = figures_of(kept)
-        write_gallery(run.artifact(FOLDER), shown, before, after, _PICTURES)
+        write_gallery(run.artifact(GALLERY), self.data, "test", np.arange(len(held)), after, before)
         return summary_of(before, after, best.step, settings.seed)
 
     def _weights(self, step: int) -> dict[str, float]:
