@@ -9,11 +9,12 @@ from __future__ import annotations
 import torch
 
 from motionkit.config import Group
+from motionkit.evaluation.regions import Task
 from motionkit.plugins import Component
 from motionkit.policies.base import RegionPolicy
 from motionkit.rewards.base import MaskBatch, TextBatch
 from motionkit.rl import kl_k3
-from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Task, Terms, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Terms, Turn
 
 
 class WholeImageOptions(Group):

@@ -175,6 +175,32 @@ def refuse_changes(
         )
 
 
+def refuse_other_files(record: RunRecord, inputs: Mapping[str, str], new: Mapping[str, Any], directory: Path) -> None:
+    """Refuse to go on with files that are no longer those that the run began with.
+
+    Args:
+        record: Content of run.json.
+        inputs: Fingerprints of the files now, by dotted setting.
+        new: Settings asked for.
+        directory: The run folder, for the message.
+
+    Raises:
+        MotionkitError: The files that a setting names have another content (all such settings are named).
+    """
+    values = _leaves(without_place(new))
+    changed = [
+        f"{key} ({values[key]})" if values.get(key) else key
+        for key, mark in sorted(inputs.items())
+        if record.inputs.get(key, mark) != mark
+    ]
+    if changed:
+        raise MotionkitError(
+            f"cannot resume {directory}: what is named by {', '.join(changed)} has changed since.",
+            why="the run would go on with other data than it began with.",
+            fix="put the files back, or start a new run without --resume",
+        )
+
+
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in settings.items():

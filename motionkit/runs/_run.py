@@ -25,6 +25,7 @@ from motionkit.runs._resume import (
     refuse_changes,
     refuse_command,
     refuse_links,
+    refuse_other_files,
     resume_line,
     same_inputs,
     without_place,
@@ -166,6 +167,7 @@ class Run:
         require_trackers(new.get("track") or ())
         refuse_command(record, command, directory)
         refuse_changes(old, new, shape_keys, directory, same_inputs(record, inputs or {}))
+        refuse_other_files(record, inputs or {}, new, directory)
         refuse_links(directory, record)
         with ExitStack() as cleanup:
             with disk_errors("continue the run", directory, code=2):

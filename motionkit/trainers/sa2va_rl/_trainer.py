@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -12,9 +12,11 @@ from torch import Tensor
 
 from motionkit.datasets.base import Described, RegionDataset
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import RegionPolicy
+from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -23,27 +25,23 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers._world import OneProcess, World, of_main, rows_of, share_of, sum_over
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import Checked, inputs_of
 from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
-from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
-from motionkit.trainers.sa2va_rl._measure import as_it_is, measure
-from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
+from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
-
-_PICTURES = 12
 
 
 class Sa2vaRl:
@@ -127,6 +125,15 @@ class Sa2vaRl:
             ),
             "device": describe_device(self.device),
         }
+
+    def check(self) -> Iterator[Checked]:
+        """See `motionkit.trainers.base.Checks`."""
+        count = min(REGIONS, self.data.count("train"))
+        order = RegionOrder(
+            self.data, self.policy, count, self.settings.seed, CurriculumSettings(), 1, as_it_is
+        )  # fmt: skip
+        task = order.open("train", np.arange(count))
+        return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
@@ -223,9 +230,8 @@ class Sa2vaRl:
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(_PICTURES, len(held.captions))))
         before = figures_of(kept)
-        write_gallery(run.artifact(FOLDER), shown, before, after, _PICTURES)
+        write_gallery(run.artifact(GALLERY), self.data, "test", np.arange(len(held)), after, before)
         return summary_of(before, after, best.step, settings.seed)
 
     def _weights(self, step: int) -> dict[str, float]:

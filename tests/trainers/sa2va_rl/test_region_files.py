@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from motionkit.errors import MotionkitError
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl._gallery import _picture
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
 from ...made.regions import grasp_rows, write_coco, write_finetune, write_grasp, write_jsonl
+
+QUICK = "--set heldout.every=0 --set checkpoint.every=2"
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,31 @@ def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name:
     assert len(record["inputs"]["dataset.path"]) == 64
     shown = document["heldout"]["cycle_iou"]["n"]
     assert shown >= 2
-    assert (out / "report.html").read_text().count('<div class="strip">') == shown
+    assert (out / "report.html").read_text().count('<div class="strip wide"') == min(shown, 24)
+
+
+def test_a_run_goes_on_where_the_same_files_lie_and_not_with_others(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    folder, out = write_jsonl(tmp_path / "data"), tmp_path / "run"
+    line = (
+        f"sa2va-rl --dataset regions-jsonl --num-steps 2 --batch-size 2 --group-size 2 --set heldout.regions=4 {QUICK}"
+    )
+    assert cli(*line.split(), "--dataset.path", folder, "--out", tmp_path / "whole", "--num-steps", 4).exit_code == 0
+    assert cli(*line.split(), "--dataset.path", folder, "--out", out).exit_code == 0
+    lines = (folder / "regions.jsonl").read_text()
+    (folder / "regions.jsonl").write_text(lines.replace('"a ', '"one '))
+    refused = cli("sa2va-rl", "--resume", out, "--num-steps", 4)
+    assert refused.exit_code == 2
+    assert f"what is named by dataset.path ({folder}) has changed since" in refused.stderr
+    (tmp_path / "elsewhere").mkdir()
+    moved = folder.rename(tmp_path / "elsewhere/moved")
+    go_on = ["sa2va-rl", "--resume", out, "--num-steps", 4, "--dataset.path", moved]
+    refused = cli(*go_on)
+    assert refused.exit_code == 2
+    assert "cannot resume" in refused.stderr
+    (moved / "regions.jsonl").write_text(lines)
+    assert cli(*go_on).exit_code == 0
+    one, two = ((place / "policy-last/model.safetensors").read_bytes() for place in (out, tmp_path / "whole"))
+    assert one == two
 
 
 def test_the_plan_says_what_was_left_out(tmp_path: Path) -> None:
@@ -74,19 +98,3 @@ def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
 def test_fewer_regions_than_a_step_takes(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="3 training regions, a step takes 8"):
         Sa2vaRl(settings(write_jsonl(tmp_path / "data", 5))).prepare()
-
-
-@pytest.mark.parametrize(
-    ("size", "wanted"), [((48, 48), (144, 144)), ((480, 640), (216, 288)), ((600, 100), (288, 48))]
-)
-def test_a_picture_of_the_gallery_keeps_its_shape(
-    tmp_path: Path, size: tuple[int, int], wanted: tuple[int, int]
-) -> None:
-    image = np.full((*size, 3), 200, np.uint8)
-    mask = np.zeros((24, 24), bool)
-    mask[:, :12] = True
-    (tmp_path / "a.png").write_bytes(_picture(image, mask))
-    shown = np.asarray(Image.open(tmp_path / "a.png"))
-    assert shown.shape == (*wanted, 3)
-    assert (shown[:, : wanted[1] // 2 - 1] == 200).all()
-    assert (shown[:, wanted[1] // 2 + 1 :] == 70).all()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from motionkit.evaluation.regions import Task
 from motionkit.policies.base import RegionPolicy, WordScores
 from motionkit.rewards.base import TextBatch
 from motionkit.rl import kl_k3
 from motionkit.trainers.sa2va_rl.loops import MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._drawn import drawn
-from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Task, Terms, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Terms, Turn
 
 
 class MaskToCaption:
