@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -35,6 +36,7 @@ from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summa
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
 
+_logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
@@ -125,6 +127,8 @@ class Sa2vaRl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
+        if isinstance(self.data, Described):
+            _logger.info("%s: %s", self.data.name, self.data.summary)
         optim = settings.optim
         rate = constant_rate(optim.learning_rate, optim.warmup_steps)
         learner = Learner(self.policy, optim, rate, trained=self.named)
