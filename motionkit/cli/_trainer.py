@@ -50,9 +50,26 @@ def trainer_command(name: str, app: typer.Typer) -> None:
         if dry_run:
             show_plan(label, resolved, plan, as_json=as_json)
             return
+        if getattr(resolved.settings, "check", False):
+            _check(label, trainer, as_json=as_json)
+            return
         _train(label, component, trainer, resolved, as_json=as_json)
 
     add_command(app, model, run, label, help=component.summary)
+
+
+def _check(label: str, trainer: Any, *, as_json: bool) -> None:
+    """Print what a trainer finds of itself, as it finds it; end with 1 where something fails."""
+    found = []
+    with plugins.catching(code=1):
+        for one in trainer.check():
+            found.append(one)
+            if not as_json:
+                output.write(f"{'ok   ' if one.ok else 'fails'} {one.name}: {one.said}")
+    bad = [one.name for one in found if not one.ok]
+    document = {"command": label, "checks": [{"name": one.name, "ok": one.ok, "said": one.said} for one in found]}
+    error = MotionkitError(f"{len(bad)} of {len(found)} checks failed: {', '.join(bad)}.", code=1) if bad else None
+    output.finish(document, error, json=as_json)
 
 
 def _train(

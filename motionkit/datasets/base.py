@@ -127,6 +127,15 @@ class RegionDataset(Protocol):
 
 
 @runtime_checkable
+class NamesAbsent(Protocol):
+    """A dataset of regions that can name what an image does not show."""
+
+    def absent(self, split: Split, index: NDArray[np.int64]) -> Sequence[str]:
+        """Return for each region a caption of an object that its image does not show."""
+        ...
+
+
+@runtime_checkable
 class HasRegionAreas(Protocol):
     """A dataset of regions that knows how large they are without reading a picture."""
 

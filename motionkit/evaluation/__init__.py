@@ -10,6 +10,7 @@ from motionkit.evaluation._alarms import (
 from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
 from motionkit.evaluation._data import dataset_for, open_test_split, protocol_of
 from motionkit.evaluation._fit import require_fit
+from motionkit.evaluation._folder import RECORD, claim, write_record
 from motionkit.evaluation._generate import generate
 from motionkit.evaluation._heldout import HeldOut, Measured, compare_measured
 from motionkit.evaluation._judge import open_judge, open_reward
@@ -32,6 +33,7 @@ from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 __all__ = [
     "MIN_RATIO",
     "PATIENCE",
+    "RECORD",
     "Calibration",
     "FoundModel",
     "FreeRunSettings",
@@ -46,6 +48,7 @@ __all__ = [
     "Shown",
     "Walk",
     "calibrate",
+    "claim",
     "compare",
     "compare_measured",
     "dataset_for",
@@ -72,4 +75,5 @@ __all__ = [
     "sample",
     "segment_bounds",
     "shared_sources",
+    "write_record",
 ]

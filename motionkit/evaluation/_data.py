@@ -8,7 +8,10 @@ from pathlib import Path
 from motionkit import runs
 from motionkit.config import Chosen, choose_one
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import STARTER, FoundModel, gives_predictor, open_model
+from motionkit.evaluation._opened import STARTER, FoundModel, gives_of_model, open_model
+
+_PROTOCOLS = {"predictor": "mpl", "regions": "sa2va"}
+"""Protocols of policies that are no text-to-motion policies, by what they give."""
 
 
 def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
@@ -53,8 +56,9 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     if path.startswith(f"{STARTER}:"):
         return "retrieval"
     found = open_model(path)
-    if gives_predictor(found):
-        return "mpl"
+    protocol = _PROTOCOLS.get(gives_of_model(found))
+    if protocol:
+        return protocol
     return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
 
 

@@ -13,6 +13,9 @@ from motionkit.errors import MotionkitError
 
 STARTER = "starter"
 _POLICY, _DOCUMENT, _TMR = "policy", "policy.json", "tmr"
+_PLUGINS = {"regions": "tiny-sa2va"}
+"""The plugins of policies whose documents name something else."""
+
 _AS_TMR = ("rewards", "tmr-dense")
 _AS_EVALUATOR = ("rewards", "mdm-matching")
 
@@ -61,7 +64,8 @@ def open_model(path: str) -> FoundModel:
     if not place.is_dir():
         return _file(path, place)
     if (found := runs.find_model(place, _POLICY, _DOCUMENT)) is not None:
-        plugin = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+        kind = str(read_json(found.document, dict, fix="copy the folder again.").get("kind", ""))[:40]
+        plugin = _PLUGINS.get(kind, kind)
         step = f" at step {found.step}" if found.step else ""
         return FoundModel(path, "policies", plugin, f"a policy of kind {plugin}{step}", _run(found.run))
     for folder in (place / _TMR, place):
@@ -81,11 +85,9 @@ def open_model(path: str) -> FoundModel:
     )
 
 
-def gives_predictor(found: FoundModel) -> bool:
-    """Whether the plugin of a model gives a motion predictor."""
-    if found.kind != "policies":
-        return False
-    return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin)) == "predictor"
+def gives_of_model(found: FoundModel) -> str:
+    """Return what the plugin of a model gives, such as ``predictor``."""
+    return plugins.gives_of(found.kind, plugins.get(found.kind, found.plugin))
 
 
 def export_model(

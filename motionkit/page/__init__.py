@@ -13,6 +13,7 @@ from motionkit.page._page import drawing, html_page, is_made_by
 from motionkit.page._parallel import parallel
 from motionkit.page._rose import rose
 from motionkit.page._rows import bars, shares, spans
+from motionkit.page._sorter import sort_script, sorter
 from motionkit.page._svg import WIDTH, ticks
 from motionkit.page._wording import (
     UNKNOWN,
@@ -53,6 +54,8 @@ __all__ = [
     "rose",
     "share",
     "shares",
+    "sort_script",
+    "sorter",
     "spans",
     "table",
     "ticks",

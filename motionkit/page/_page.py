@@ -119,10 +119,22 @@ details{margin-top:12px}summary{cursor:pointer;color:var(--soft);font-size:13.5p
 .strip{display:flex;flex-wrap:wrap;gap:6px;margin:0 0 10px}.strip figure{padding:4px}
 .strip img{image-rendering:pixelated;display:block}.strip .wrong{border:2px solid var(--bad)}
 .strip .right{border:2px solid var(--good)}
+.wide{display:grid;grid-auto-flow:column;grid-auto-columns:minmax(0,1fr);gap:10px;margin:0 0 14px;position:relative}
+.strip.wide figure{padding:8px}.wide img{width:100%;border-radius:4px;image-rendering:auto}
+.wide figcaption{margin:0;display:flex;flex-direction:column;gap:3px;color:var(--ink)}
+.wide figcaption>b{color:var(--soft);font-weight:600;font-size:11.5px}.wide q{font-size:14px;quotes:none}
+.told{display:flex;flex-wrap:wrap;gap:2px 10px;color:var(--soft)}.told b{color:var(--ink);font-weight:600}
+.why{position:absolute;top:14px;left:14px;margin:0;padding:1px 8px;border-radius:9px;background:var(--mark);
+color:var(--card);font-size:11.5px;font-weight:600}
+.sorter{margin:0 0 10px;color:var(--soft);font-size:13px}.sorter[hidden]{display:none}
+.sorter button{font:inherit;margin:0 2px;padding:2px 10px;border:1px solid var(--line);border-radius:12px;
+background:var(--card);color:var(--ink);cursor:pointer}
+.sorter button[aria-pressed]{background:var(--ink);color:var(--card)}
 dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
 dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
 @media(max-width:900px){.g2,.g3{grid-template-columns:repeat(2,minmax(0,1fr))}}
 @media(max-width:700px){
+.wide{grid-auto-flow:row;grid-template-columns:1fr 1fr}
 .tiles{grid-template-columns:1fr 1fr}
 .g2,.g3{grid-template-columns:minmax(0,1fr)}
 table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{display:block;width:auto}

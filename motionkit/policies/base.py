@@ -215,6 +215,15 @@ class OffersMasks(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksItself(Protocol):
+    """A region policy with checks of its own, for ``sa2va-rl --check``."""
+
+    def checks(self) -> Sequence[tuple[str, bool, str]]:
+        """Return name, whether it holds, and what was found."""
+        ...
+
+
 REGION_ARTIFACT = "policy"
 """Folder of a run that holds the region policy which was trained."""
 

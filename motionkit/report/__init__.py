@@ -9,9 +9,11 @@ trainer that wants another page names it in its `Component`.
 from motionkit.report._compare import compare_page
 from motionkit.report._evaluation import write_evaluation
 from motionkit.report._page import run_page
+from motionkit.report._region_evaluation import write_region_evaluation
 from motionkit.report._reward import write_reward_evaluation
 from motionkit.report._write import write_comparison, write_report
 
 __all__ = [
-    "compare_page", "run_page", "write_comparison", "write_evaluation", "write_report", "write_reward_evaluation",
+    "compare_page", "run_page", "write_comparison", "write_evaluation", "write_region_evaluation",
+    "write_report", "write_reward_evaluation",
 ]  # fmt: skip

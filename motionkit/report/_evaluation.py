@@ -20,7 +20,7 @@ def write_evaluation(folder: Path, document: Mapping[str, Any], predictions: Pre
     """Write the folder of an evaluation of motion predictors: document, predictions, and the page of both.
 
     Args:
-        folder: Where; `motionkit.evaluation.mpl.claim` has allowed it.
+        folder: Where; `motionkit.evaluation.claim` has allowed it.
         document: What `motionkit.evaluation.mpl.evaluate` returned, and what was measured.
         predictions: What was kept to be looked at.
 

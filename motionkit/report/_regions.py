@@ -1,4 +1,4 @@
-"""What a region policy says and draws, before and after training."""
+"""What a region policy says and draws: a gallery, for the page of a run and for that of an evaluation."""
 
 from __future__ import annotations
 
@@ -10,45 +10,103 @@ from typing import Any
 
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
-from motionkit.page import note
+from motionkit.evaluation.regions import GALLERY, INDEX
+from motionkit.page import note, sort_script, sorter
 from motionkit.report._source import Source
 
-_FOLDER, _INDEX = "gallery", "gallery.json"
-_MOST, _BYTES = 24, 1 << 20
+_MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
+
+_SCORES = {
+    "cycle_iou": "IoU", "judge_iou": "judge", "meteor": "METEOR", "referring_iou": "IoU of the data's caption",
+}  # fmt: skip
+_WHY = {
+    True: {"up": "gained most", "down": "lost most"},
+    False: {"up": "highest IoU", "down": "lowest IoU"},
+}
 
 
 def regions(source: Source) -> str:
     """Return the gallery of a run of sa2va-rl; empty for any other run."""
-    folder = source.info.directory / _FOLDER
-    if not (folder / _INDEX).is_file():
+    return gallery(source.info.directory / GALLERY)
+
+
+def gallery(folder: Path) -> str:
+    """Return the gallery that lies in a folder; empty where there is none."""
+    if not (folder / INDEX).is_file():
         return ""
     try:
-        said = read_json(folder / _INDEX, list)
+        document = read_json(folder / INDEX, dict)
     except MotionkitError as error:
         return f"<h2>Regions</h2>{note(f'They cannot be shown: {error.message}')}"
-    rows = "".join(_row(folder, one) for one in said[:_MOST] if isinstance(one, Mapping))
-    words = (
-        "The first held-out regions. Left: the region and the data's caption. Then the caption that the policy sampled "
-        "before and after training, the mask that it drew of its own words, and the overlap of both masks (IoU)."
-    )
-    return f"<h2>Regions</h2>{note(words)}{rows}" if rows else ""
-
-
-def _row(folder: Path, one: Mapping[str, Any]) -> str:
-    files, captions, scores = (one.get(key) for key in ("files", "captions", "cycle_iou"))
-    if not all(isinstance(part, Mapping) for part in (files, captions, scores)):
+    compared, found = document.get("compared") is True, document.get("regions")
+    rows = [
+        row
+        for one in (found if isinstance(found, list) else [])[:_MOST]
+        if isinstance(one, Mapping) and (row := _row(folder, one, compared))
+    ]
+    if not rows:
         return ""
+    groups = (
+        "the first ones, and those whose IoU gained and lost most"
+        if compared else "the first ones, and those with the highest and the lowest IoU"
+    )  # fmt: skip
+    when = "before and after training, " if compared else ""
+    words = (
+        f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
+        "mask that the policy drew of a caption that it sampled. The yellow line is the region. IoU: its own mask of "
+        "its caption; judge: the mask that the policy before training draws of it."
+    )
+    orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
+    listed = f'<div id="regions">{"".join(rows)}</div>'
+    return f"<h2>Regions</h2>{note(words)}{sorter(orders, 'regions')}{listed}{sort_script()}"
+
+
+def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
+    files, captions, scores = (one.get(key) for key in ("files", "captions", "scores"))
+    if not isinstance(files, Mapping) or not isinstance(captions, Mapping) or not isinstance(scores, Mapping):
+        return ""
+    sides = ("before", "after") if compared else ("after",)
     cells = []
-    for name in ("region", "before", "after"):
-        path = folder / Path(str(files.get(name))).name  # type: ignore[union-attr]
-        if path.suffix != ".png" or not path.is_file() or path.stat().st_size > _BYTES:
+    for name in ("image", "region", *sides):
+        address = _picture(folder, files.get(name))
+        if not address:
             return ""
-        words = str(one.get("caption")) if name == "region" else f"{name}: {captions.get(name)}"  # type: ignore[union-attr]
-        score = "" if name == "region" else f", {scores.get(name)}"  # type: ignore[union-attr]
-        data = base64.b64encode(path.read_bytes()).decode()
+        head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
+        words = {"image": "", "region": str(one.get("caption"))}.get(name, str(captions.get(name) or "nothing"))
+        told = _told(scores.get(name)) if name in sides else ""
         cells.append(
-            f'<figure><img src="data:image/png;base64,{data}" width="144" alt="{escape(words)}">'
-            f"<figcaption>{escape(words + score)}</figcaption></figure>"
+            f'<figure><img src="{address}" alt="{escape(words or head)}"><figcaption><b>{escape(head)}</b>'
+            f"{'<q>' + escape(words) + '</q>' if words else ''}{told}</figcaption></figure>"
         )
-    return f'<div class="strip">{"".join(cells)}</div>'
+    last, first = (_number(scores.get(name), "cycle_iou") for name in (sides[-1], sides[0]))
+    keys = {
+        "place": one.get("region") if isinstance(one.get("region"), int) else 0,
+        "gain": last - first, "iou": last, "meteor": _number(scores.get(sides[-1]), "meteor"),
+    }  # fmt: skip
+    marks = " ".join(f'data-{key}="{value:g}"' for key, value in keys.items())
+    why = _WHY[compared].get(str(one.get("why")), "")
+    mark = f'<p class="why">{escape(why)}</p>' if why else ""
+    return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
+
+
+def _picture(folder: Path, name: object) -> str:
+    path = folder / Path(str(name)).name
+    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > _BYTES:
+        return ""
+    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _told(found: object) -> str:
+    values = found if isinstance(found, Mapping) else {}
+    parts = [
+        f"<span>{escape(_SCORES.get(str(name), str(name)))} <b>{value:.2f}</b></span>"
+        for name, value in values.items()
+        if isinstance(value, (int, float))
+    ]
+    return f'<span class="told">{"".join(parts)}</span>'
+
+
+def _number(found: object, name: str) -> float:
+    value = found.get(name) if isinstance(found, Mapping) else None
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -86,7 +86,7 @@ def write_reward_evaluation(folder: Path, document: Mapping[str, Any], report: R
     """Write the folder of ``eval reward``: document, strips, and the page of both.
 
     Args:
-        folder: Where; `motionkit.evaluation.reward.claim_reward` has allowed it.
+        folder: Where; `motionkit.evaluation.claim` has allowed it.
         document: What was measured, and on what.
         report: The measurement.
 

@@ -115,6 +115,7 @@ class TextBatch:
         texts: One text per sample; may be empty.
         references: At least one wanted text per sample.
         device: Where scores must be.
+        ended: Whether each text came to its end, or was cut off; None where that is not known.
 
     Example:
         >>> len(TextBatch(["a red ball"], [["the ball", "a red ball"]]))
@@ -124,6 +125,7 @@ class TextBatch:
     texts: Sequence[str]
     references: Sequence[Sequence[str]]
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    ended: Sequence[bool] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)

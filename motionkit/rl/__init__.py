@@ -23,6 +23,7 @@ from motionkit.rl._noise import NoiseSource, gaussian, noise_key, stable_hash
 from motionkit.rl._objective import Objective, Terms
 from motionkit.rl._plan import DDIM, DDPM, Coefficients, Sampler, StepPlan
 from motionkit.rl._rollout import Predict, Rollout, StepNoise, Trajectory, Transitions, Visited, rollout
+from motionkit.rl._row_noise import RowNoise
 from motionkit.rl._schedule import Schedule
 from motionkit.rl._surrogate import Surrogate, clipped_surrogate, kl_k3, linear_surrogate, weighted_mean
 
@@ -42,6 +43,7 @@ __all__ = [
     "Precision",
     "Predict",
     "Rollout",
+    "RowNoise",
     "Sampler",
     "Schedule",
     "StepNoise",

@@ -16,8 +16,12 @@ _AFTER: dict[str, tuple[tuple[str, ...], ...]] = {
         ("eval", "reward", "{run}"),
         ("report", "{run}"),
     ),
-    "pretrain regions": (("sa2va-rl", "--policy.checkpoint", "{run}"), ("report", "{run}")),
-    "sa2va-rl": (("report", "{run}"), ("sa2va-rl", "--policy.checkpoint", "{run}")),
+    "pretrain regions": (
+        ("sa2va-rl", "--policy.checkpoint", "{run}"),
+        ("eval", "sa2va", "{run}"),
+        ("report", "{run}"),
+    ),
+    "sa2va-rl": (("report", "{run}"), ("eval", "sa2va", "{run}"), ("sa2va-rl", "--policy.checkpoint", "{run}")),
     "ppo": (("reward-collect", "--policy", "{run}"), ("report", "{run}")),
 }
 

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from motionkit.config import choose_one
+from motionkit.evaluation.regions import Task, masks_at
 from motionkit.policies.base import RegionPolicy
+from motionkit.rl import RowNoise
 from motionkit.testing._component import check_component
 from motionkit.testing._report import Findings
-from motionkit.trainers._regions import masks_at
-from motionkit.trainers.sa2va_rl._noise import RowNoise
-from motionkit.trainers.sa2va_rl.loops.base import Played, Task, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Played, Turn
 
 _REGIONS, _GROUP = 2, 4
 

@@ -5,37 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.policies.base import RegionPolicy
 
 _INSIDE = 4.0
 """Weight of a pixel inside: most of an image is outside."""
-
-
-def masks_at(masks: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
-    """Return ``[N, h, w]`` bool: masks at another size.
-
-    A cell is inside where at least half of it is. A region of which no cell is half covered keeps the cells that it
-    covers most: it does not vanish.
-
-    Args:
-        masks: N arrays ``[H, W]`` bool.
-        size: ``(h, w)``.
-    """
-    return torch.stack([_mask_at(torch.from_numpy(mask), size) for mask in masks])
-
-
-def _mask_at(mask: Tensor, size: tuple[int, int]) -> Tensor:
-    if tuple(mask.shape) == size:
-        return mask
-    covered = F.adaptive_avg_pool2d(mask[None, None].float(), size)[0, 0]
-    top = covered.max()
-    return covered >= torch.clamp(top, min=1e-6, max=0.5)
 
 
 def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str]) -> Tensor:

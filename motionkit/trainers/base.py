@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from motionkit.config import TrainerSettings
@@ -46,6 +47,29 @@ class Trainer(Protocol):
         Returns:
             Parts of the summary document: ``heldout``, ``metrics`` and ``table``, each optional.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found before a run.
+
+    Attributes:
+        name: Of the check.
+        ok: Whether the run can go on.
+        said: What was found, in one line.
+    """
+
+    name: str
+    ok: bool
+    said: str
+
+
+class Checks(Protocol):
+    """A trainer that checks itself where its settings have ``check``: the command prints what it finds and ends."""
+
+    def check(self) -> Iterable[Checked]:
+        """Yield one finding after the other; called after `prepare`."""
         ...
 
 

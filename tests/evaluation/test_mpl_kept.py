@@ -13,10 +13,11 @@ import torch
 from motionkit.datasets.motions import Windows, clip_set, cut_windows
 from motionkit.datasets.motions._starter import _motion
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import RECORD, claim
 from motionkit.evaluation.mpl import EvalData, Horizons, KeptClip, Predictions, evaluate
 from motionkit.evaluation.mpl._by_clip import by_error, chosen
 from motionkit.evaluation.mpl._extrapolate import Extrapolation
-from motionkit.evaluation.mpl._folder import RECORD, claim, write_folder
+from motionkit.evaluation.mpl._folder import write_folder
 from motionkit.metrics import geodesic_degrees
 from motionkit.motion import Clip
 from motionkit.starter import Order, perform
@@ -169,19 +170,19 @@ def test_a_damaged_file_is_refused(kept: tuple[dict, Predictions], tmp_path: Pat
 def test_a_folder_is_claimed_only_where_nothing_is_lost(kept: tuple[dict, Predictions], tmp_path: Path) -> None:
     document, shown = kept
     out = tmp_path / "deep" / "out"
-    claim(out, overwrite=False)
+    claim(out, "mpl", overwrite=False)
     assert not out.exists()
     write_folder(out, document, shown)
     record = json.loads((out / RECORD).read_text())
     assert record["result"]["rows"].keys() == document["rows"].keys()
     assert "table" not in record["result"]
-    claim(out, overwrite=True)
+    claim(out, "mpl", overwrite=True)
     with pytest.raises(MotionkitError, match="holds a finished evaluation"):
-        claim(out, overwrite=False)
+        claim(out, "mpl", overwrite=False)
     (tmp_path / "file").touch()
     for wrong, words in ((tmp_path / "file", "is a file"), (tmp_path, "holds something else")):
         with pytest.raises(MotionkitError, match=words):
-            claim(wrong, overwrite=True)
+            claim(wrong, "mpl", overwrite=True)
 
 
 def test_a_kept_clip_has_its_figures_by_milliseconds(kept: tuple[dict, Predictions]) -> None:

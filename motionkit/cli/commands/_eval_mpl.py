@@ -9,10 +9,10 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_run import tell_test_split
 from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import claim
 from motionkit.evaluation.mpl import (
     Horizons,
     Predictions,
-    claim,
     evaluate,
     find_predictor,
     open_eval_data,
@@ -28,7 +28,7 @@ _ROWS = 5
 def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
     """Measure a predictor or the baselines alone; returns the ``--json`` document with its tables."""
     if settings.out is not None:
-        claim(settings.out, overwrite=settings.overwrite)
+        claim(settings.out, "mpl", overwrite=settings.overwrite)
     found = find_predictor(model) if model else None
     predictor = open_predictor(found, settings.policy, device=resolve_device(settings.device))
     fps = settings.fps or (_FPS if predictor is None else predictor.fps)

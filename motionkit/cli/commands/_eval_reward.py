@@ -15,7 +15,8 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import RewardSettings
 from motionkit.encoders.success import SuccessClassifier, load_classifier, newest_classifier_run
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.reward import claim_reward, measure_classifier, refuse_one_class
+from motionkit.evaluation import claim
+from motionkit.evaluation.reward import measure_classifier, refuse_one_class
 from motionkit.policies.device import resolve_device
 from motionkit.report import write_reward_evaluation
 from motionkit.trainers.reward_train.api import Source, held_out, open_places, run_of
@@ -26,7 +27,7 @@ _FEW_CORES = 4
 def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Mapping[str, Any]:
     """Measure a classifier; returns the ``--json`` document with its tables."""
     if settings.out is not None:
-        claim_reward(settings.out, overwrite=settings.overwrite)
+        claim(settings.out, "reward", overwrite=settings.overwrite)
     device = resolve_device(settings.device)
     if settings.threads or (device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES):
         torch.set_num_threads(settings.threads or 1)

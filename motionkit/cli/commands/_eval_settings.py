@@ -175,6 +175,43 @@ class RewardSettings(Settings):
     )
 
 
+class Sa2vaSettings(Settings):
+    """Settings of `motionkit eval sa2va`."""
+
+    policy: Chosen | None = slot(
+        "policies", None, description="Region policy to measure; default: that of the run.", gives="regions"
+    )
+    dataset: Chosen | None = slot(
+        "datasets", None, description="Where regions come from; default: that of the run, or shapes.", gives="regions"
+    )
+    split: Split = Field("val", description=_SPLIT)
+    regions: Annotated[int, Cli("--regions", panel="What")] = Field(
+        200, ge=0, description="Regions to measure, the first of the split; 0: all of them."
+    )
+    base: Annotated[str, Cli("--base", panel="What")] = Field(
+        "", description="Run, folder or starter to compare with, which also judges; default: what the run started from."
+    )
+    temperature: Annotated[float, Cli("--temperature", panel="Sampler")] = Field(
+        1.0, gt=0, le=10, description="Temperature of sampled captions."
+    )
+    batch_size: Annotated[int, Cli("--batch-size", panel="Sampler")] = Field(
+        32, ge=1, le=10_000, description="Regions at once; changes memory and time only."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Sampler")] = Field(
+        0, ge=0, lt=2**31, description="Seed of sampled captions and of the intervals."
+    )
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Folder for the result, its pictures and its page evaluation.html; default: none."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an evaluation in that folder."
+    )
+    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0: one on a small machine, else torch's choice."
+    )
+
+
 class CompareSettings(MotionSettings):
     """Settings of `motionkit eval compare`."""
 

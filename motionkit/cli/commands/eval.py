@@ -14,6 +14,7 @@ from motionkit.cli.commands._eval_settings import (
     MplSettings,
     RetrievalSettings,
     RewardSettings,
+    Sa2vaSettings,
     TextToMotionSettings,
 )
 from motionkit.cli.output import say
@@ -159,3 +160,27 @@ def register(app: typer.Typer) -> None:
 
         say("eval reward: loading torch and data")
         return run_reward(settings, model, data or [])
+
+    @settings_command(app, Sa2vaSettings, name="eval sa2va")
+    def sa2va(
+        settings: Sa2vaSettings,
+        model: Annotated[
+            str,
+            typer.Argument(
+                metavar="RUN", help="Run of sa2va-rl or pretrain regions, or a policy folder; default: the starter's."
+            ),
+        ] = "",
+        explain: Annotated[
+            bool, typer.Option("--explain", help="Print what each figure means, and exit.", metavar="")
+        ] = False,
+    ) -> Mapping[str, Any]:
+        """Measure a region policy: cIoU, gIoU, precision, METEOR, both loops closed, and absent objects.
+
+        A run is compared with the policy that it started from, which also judges its captions.
+        """
+        from motionkit.cli.commands._eval_sa2va import explained_figures, run_sa2va
+
+        if explain:
+            return explained_figures()
+        say("eval sa2va: loading torch, data and weights")
+        return run_sa2va(settings, model)

@@ -19,11 +19,11 @@ from motionkit.errors import MotionkitError
 class ExportSettings(Settings):
     """Settings of `motionkit export`."""
 
-    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy"] | None, Cli("--to")] = Field(
+    to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "hf"] | None, Cli("--to")] = Field(
         None,
         description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
-        "numpy, the same with a runtime that needs numpy alone; onnx. Of collected episodes: npy, the reward-model "
-        "guide's trajectories. Default: the first that the model has.",
+        "numpy, the same with a runtime that needs numpy alone; onnx. Of Sa2VA: hf, a folder like its base. "
+        "Of collected episodes: npy, the reward-model guide's trajectories. Default: the first that the model has.",
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(
         False, description="Replace what an earlier export wrote in OUT; other files stay."

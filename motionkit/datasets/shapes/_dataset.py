@@ -30,6 +30,7 @@ _COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
 _SPLITS = {"train": 0, "val": 1, "test": 2}
 _PALETTE, _FORMS = 3, 2  # colours and shapes of one scene: few, so that objects look alike
 _GROUND = 40
+_ABSENT = 1  # marks the draws of captions of what is not there
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,18 @@ class Shapes:
         scenes = [self._scene(split, int(number)) for number in index]
         images, masks = [_draw(scene) for scene in scenes], [_mask(scene) for scene in scenes]
         return Regions(images, masks, tuple(_caption(scene) for scene in scenes))
+
+    def absent(self, split: Split, index: NDArray[np.int64]) -> tuple[str, ...]:
+        """Return captions of a colour and a shape that no object of the scene has together."""
+        return tuple(self._absent(split, int(number)) for number in index)
+
+    def _absent(self, split: Split, number: int) -> str:
+        scene = self._scene(split, number)
+        there = set(zip(scene.colours.tolist(), scene.shapes.tolist(), strict=True))
+        others = [pair for pair in np.ndindex(len(COLOURS), len(SHAPES)) if pair not in there]
+        draw = np.random.default_rng((self.options.seed, _SPLITS[split], number, _ABSENT))
+        colour, shape = others[int(draw.integers(len(others)))]
+        return f"a {list(COLOURS)[colour]} {SHAPES[shape]}"
 
     def _scene(self, split: Split, number: int) -> _Scene:
         draw = np.random.default_rng((self.options.seed, _SPLITS[split], number))

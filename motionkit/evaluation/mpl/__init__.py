@@ -2,7 +2,7 @@
 
 from motionkit.evaluation.mpl._data import EvalData, find_predictor, open_eval_data, open_predictor
 from motionkit.evaluation.mpl._figures import Body
-from motionkit.evaluation.mpl._folder import RECORD, claim, write_folder
+from motionkit.evaluation.mpl._folder import write_folder
 from motionkit.evaluation.mpl._guide import FreeRunSettings, evaluate_freerun, evaluate_teacher, free_figures
 from motionkit.evaluation.mpl._horizons import Horizons
 from motionkit.evaluation.mpl._kept import FILE, KeptClip, Predictions
@@ -12,7 +12,6 @@ from motionkit.evaluation.mpl._run import evaluate
 
 __all__ = [
     "FILE",
-    "RECORD",
     "Body",
     "EvalData",
     "FreeRunSettings",
@@ -21,7 +20,6 @@ __all__ = [
     "Measured",
     "Predictions",
     "Row",
-    "claim",
     "continue_clip",
     "evaluate",
     "evaluate_freerun",

@@ -11,7 +11,7 @@ from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import Split
 from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
 from motionkit.errors import MotionkitError
-from motionkit.evaluation._opened import FoundModel, gives_predictor, open_model
+from motionkit.evaluation._opened import FoundModel, gives_of_model, open_model
 from motionkit.policies.base import Predictor
 
 
@@ -85,7 +85,7 @@ def find_predictor(path: str) -> FoundModel:
         MotionkitError: It is another kind of model, or none.
     """
     found = open_model(path)
-    if not gives_predictor(found):
+    if gives_of_model(found) != "predictor":
         raise MotionkitError(
             f"{found.describe()}; eval mpl measures motion predictors.",
             fix="motionkit eval mpl without a model measures the baselines.",

@@ -3,7 +3,7 @@
 from motionkit.evaluation.reward._checks import reset_frames, run_checks, shuffled_auroc, verdict
 from motionkit.evaluation.reward._data import Episode, Episodes, Split, refuse_one_class
 from motionkit.evaluation.reward._figures import FIGURES, curves, figures, heldout_block, intervals
-from motionkit.evaluation.reward._folder import claim_reward, write_reward_folder
+from motionkit.evaluation.reward._folder import write_reward_folder
 from motionkit.evaluation.reward._report import RewardReport, measure_classifier
 from motionkit.evaluation.reward._score import Scored, score
 from motionkit.evaluation.reward._strips import FILE, Strip, load_strips, save_strips, worst_strips
@@ -17,7 +17,6 @@ __all__ = [
     "Scored",
     "Split",
     "Strip",
-    "claim_reward",
     "curves",
     "figures",
     "heldout_block",

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
+from motionkit.evaluation._folder import write_record
 from motionkit.evaluation.reward._report import RewardReport
 from motionkit.evaluation.reward._strips import FILE, save_strips
-from motionkit.runs import disk_errors, write_bytes_atomic
-from motionkit.tracking import finite
-
-RECORD = "evaluation.json"
-_KIND = "motionkit-evaluation"
-
-
-def claim_reward(path: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that holds something that an evaluation may not replace; makes nothing.
-
-    Raises:
-        MotionkitError: It is a file, holds other files, or an evaluation while `overwrite` is off (exit code 2).
-    """
-    if path.exists() and not path.is_dir():
-        raise MotionkitError(f"--out {path} is a file.", fix="choose another --out.")
-    if not path.is_dir() or not any(path.iterdir()):
-        return
-    record: dict[str, Any] = {}
-    if (path / RECORD).is_file():
-        record = read_json(path / RECORD, dict, fix="choose another --out.")
-    if record.get("kind") != _KIND or record.get("protocol") != "reward":
-        raise MotionkitError(f"{path} exists and holds something else.", fix="choose another --out.")
-    if not overwrite:
-        raise MotionkitError(f"{path} holds a finished evaluation.", fix="choose another --out, or --overwrite it.")
+from motionkit.runs import disk_errors
 
 
 def write_reward_folder(path: Path, document: Mapping[str, Any], report: RewardReport) -> None:
@@ -43,10 +18,6 @@ def write_reward_folder(path: Path, document: Mapping[str, Any], report: RewardR
     Raises:
         MotionkitError: They cannot be written (exit code 1).
     """
-    shown = {key: finite(value) for key, value in document.items()}
-    record = {"kind": _KIND, "schema": 1, "protocol": "reward", "result": shown}
-    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_record(path, "reward", document)
     with disk_errors("write the evaluation", path):
-        path.mkdir(parents=True, exist_ok=True)
-        write_bytes_atomic(path / RECORD, text.encode(errors="backslashreplace"))
         save_strips(path / FILE, report.strips)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,22 +15,40 @@ _WORDS = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 _KNOWN = 1 << 16  # words whose stem or synonyms are kept
 
 
-@dataclass(frozen=True)
+class _Lemma:
+    """A word in the form in which nltk asks for it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, word: str) -> None:
+        self.name = word.__str__  # called for every synonym of every word: a method of C, not of Python
+
+
 class _Synset:
     """Synonyms in the form in which nltk asks for them."""
 
-    words: tuple[_Lemma, ...]
+    __slots__ = ("lemmas",)
 
-    def lemmas(self) -> tuple[_Lemma, ...]:
-        return self.words
+    def __init__(self, words: Iterable[str]) -> None:
+        self.lemmas = tuple(map(_Lemma, words)).__iter__
 
 
-@dataclass(frozen=True)
-class _Lemma:
-    word: str
+class _Lookup:
+    """WordNet as far as one pair of texts asks for it: a word's synonyms that the reference holds.
 
-    def name(self) -> str:
-        return self.word
+    nltk looks for synonyms among the stems of the reference and for nothing else, so that leaving out the others
+    changes no score.
+    """
+
+    __slots__ = ("_among", "_synonyms")
+
+    def __init__(self, synonyms: Callable[[str], frozenset[str]], among: frozenset[str]) -> None:
+        self._synonyms, self._among = synonyms, among
+
+    def synsets(self, word: str) -> tuple[_Synset, ...]:
+        """Return the synonyms of a word, as nltk's WordNet reader would."""
+        found = self._synonyms(word) & self._among
+        return (_Synset(found),) if found else ()
 
 
 class Meteor:
@@ -60,9 +78,8 @@ class Meteor:
         self._score: Callable[..., float] = meteor_score
         self._split = _words if tokenizer == "words" else _space
         self.lexicon = lexicon or load_lexicon()
-        stem = PorterStemmer().stem
-        self._synonyms = lru_cache(_KNOWN)(self._look_up)
-        self._stemmer = _Stemmer(lru_cache(_KNOWN)(stem))
+        self._synonyms = lru_cache(_KNOWN)(self.lexicon.synonyms)
+        self._stemmer = _Stemmer(lru_cache(_KNOWN)(PorterStemmer().stem))
 
     def __call__(self, text: str, references: Sequence[str]) -> float:
         """Return the best score over the references, from 0 to 1.
@@ -74,24 +91,17 @@ class Meteor:
         words = self._split(text)
         if not words:
             return 0.0
-        wanted = [self._split(reference) for reference in references]
-        return float(self._score(wanted, words, preprocess=_same, stemmer=self._stemmer, wordnet=self))
+        return max(self._pair(words, self._split(reference)) for reference in references)
 
-    def synsets(self, word: str) -> tuple[_Synset, ...]:
-        """Return the synonyms of a word, as nltk's WordNet reader would."""
-        return self._synonyms(word)
-
-    def _look_up(self, word: str) -> tuple[_Synset, ...]:
-        return (_Synset(tuple(map(_Lemma, sorted(self.lexicon.synonyms(word))))),)
+    def _pair(self, words: list[str], wanted: list[str]) -> float:
+        stem = self._stemmer.stem
+        known = _Lookup(self._synonyms, frozenset(map(stem, wanted)))
+        return float(self._score([wanted], words, preprocess=str, stemmer=self._stemmer, wordnet=known))
 
 
 @dataclass(frozen=True)
 class _Stemmer:
     stem: Callable[[str], Any]
-
-
-def _same(word: str) -> str:
-    return word
 
 
 def _space(text: str) -> list[str]:

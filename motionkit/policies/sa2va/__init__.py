@@ -18,6 +18,9 @@ class Sa2vaOptions(Group):
         min_length=1, description="Folder of the model, id on the Hugging Face hub, or a run or folder of sa2va-rl."
     )
     base: str = Field("", description="Folder of the model that a run was trained on, where it is no longer in place.")
+    weights: Literal["student", "ema"] = Field(
+        "student", description="Of a guide's checkpoint: pytorch_model.bin or ema_model.bin."
+    )
     revision: str = Field("", description="Commit, branch or tag on the hub; the commit is kept in run.json.")
     trust_remote_code: Annotated[bool, Cli("--trust-remote-code")] = Field(
         False, description="Run the code that comes with the model; counts only where it is typed."
@@ -53,6 +56,7 @@ component = Component(
     "Sa2VA, from a folder or the hub: published checkpoints, or its parts from transformers' own models",
     Sa2vaOptions,
     "motionkit.policies.sa2va._open:open_sa2va",
+    exports={"hf": "motionkit.policies.sa2va._export:export_hf"},
     gives="regions",
 )
 

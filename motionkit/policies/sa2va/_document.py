@@ -71,6 +71,7 @@ def read_document(path: Path) -> Sa2vaDocument:
         raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
     try:
         found = Sa2vaDocument.model_validate(content)
+        Sa2vaOptions.model_validate({"checkpoint": found.base.place, **found.options})
         if wrong := found.options.keys() - set(_KEPT):
             raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")
         return found

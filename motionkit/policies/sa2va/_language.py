@@ -54,7 +54,7 @@ class Language:
         rows, mask = _padded(prompts)
         output = self._decoder(rows, mask, use_cache=True)
         cache, state = output.past_key_values, output.last_hidden_state[:, -1]
-        cache.batch_select_indices(index)
+        cache = _selected(cache, index)
         state, mask = state[index], mask[index]
         ids = torch.zeros(len(index), 0, dtype=torch.int64, device=rows.device)
         ended = torch.zeros(len(index), dtype=torch.bool, device=rows.device)
@@ -96,6 +96,14 @@ class Language:
     def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(states)
         return logits.float().masked_fill(self.words.barred.to(logits.device), -torch.inf)
+
+
+def _selected(cache: Any, index: Tensor) -> Any:
+    """Return the cache of the prompts that N samples continue; InternLM2's code has plain tuples."""
+    if isinstance(cache, tuple):
+        return tuple(tuple(held[index] for held in layer) for layer in cache)
+    cache.batch_select_indices(index)
+    return cache
 
 
 def _padded(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

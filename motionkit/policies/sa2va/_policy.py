@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -213,6 +213,16 @@ class Sa2vaPolicy:
         dtype = next(self._network.vision_model.parameters()).dtype
         return nullcontext() if dtype == torch.float32 else torch.autocast(self.device.type, dtype)
 
+    def checks(self) -> list[tuple[str, bool, str]]:
+        """See `motionkit.policies.base.ChecksItself`."""
+        base, ids = self.base, self.words.spelled("[SEG]")
+        code = f"; its code {base.code} ran" if base.code else ""
+        where = f"{base.place} {base.revision}".strip()
+        return [
+            ("model", True, f"{where}, files {base.mark}{code}"),
+            ("[SEG] is one token", ids == [self.words.seg], f"read as {len(ids)}"),
+        ]
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights of the parts in `groups`."""
         patterns = [one for own in self.groups.values() for one in own]
@@ -220,6 +230,14 @@ class Sa2vaPolicy:
             name: tensor
             for name, tensor in self.network.state_dict().items()
             if any(fnmatchcase(name, one) for one in patterns)
+        }
+
+    def groups_of(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the names that belong to each group."""
+        names = list(names)
+        return {
+            group: [name for name in names if any(fnmatchcase(name, one) for one in own)]
+            for group, own in self.groups.items()
         }
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:

@@ -98,5 +98,9 @@ class Words:
             text = cut  # what is left may make a token anew
         return text
 
+    def spelled(self, text: str) -> list[int]:
+        """Return the tokens of a text as it is, special ones included."""
+        return self._ids(text)
+
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -19,6 +19,16 @@ class BoxOptions(Group):
     """No options."""
 
 
+class ConfidenceOptions(Group):
+    """No options."""
+
+
+class FormatOptions(Group):
+    """Options of `format`."""
+
+    repeat: int = Field(3, ge=1, le=100, description="Words in a row that may not come twice.")
+
+
 class MeteorOptions(Group):
     """Options of `meteor`."""
 
@@ -74,6 +84,14 @@ iou_truth = Component(
     f"{_FACTORY}:IouTruth", reads="mask",
 )  # fmt: skip
 box_iou = Component("Overlap of the boxes around two masks", BoxOptions, f"{_FACTORY}:BoxIou", reads="mask")
+mask_confidence = Component(
+    "How sure the model is of a mask (SAM's stability score)", ConfidenceOptions, f"{_FACTORY}:MaskConfidence",
+    reads="mask",
+)  # fmt: skip
+format_ = Component(
+    "1 for a caption that says something, ends and does not repeat itself, else 0", FormatOptions,
+    f"{_FACTORY}:Format", reads="text",
+)  # fmt: skip
 meteor = Component(
     "How much a caption says what the wanted one says (METEOR)", MeteorOptions, f"{_FACTORY}:MeteorReward", reads="text"
 )
@@ -84,6 +102,21 @@ distinct = Component(
 rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FACTORY}:Rule", reads="text")
 
 __all__ = [
-    "BoxOptions", "DistinctOptions", "IouOptions", "LengthOptions", "MeteorOptions", "RuleOptions", "box_iou",
-    "distinct", "iou", "iou_truth", "length", "meteor", "rule",
+    "BoxOptions",
+    "ConfidenceOptions",
+    "DistinctOptions",
+    "FormatOptions",
+    "IouOptions",
+    "LengthOptions",
+    "MeteorOptions",
+    "RuleOptions",
+    "box_iou",
+    "distinct",
+    "format_",
+    "iou",
+    "iou_truth",
+    "length",
+    "mask_confidence",
+    "meteor",
+    "rule",
 ]  # fmt: skip

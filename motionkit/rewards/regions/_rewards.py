@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from motionkit.errors import MotionkitError
 from motionkit.metrics import box_iou, region_iou
 from motionkit.metrics.meteor import Meteor, load_lexicon
 from motionkit.rewards.base import MaskBatch, RewardScores, TextBatch
-from motionkit.rewards.regions import LengthOptions, MeteorOptions, RuleOptions
+from motionkit.rewards.regions import FormatOptions, LengthOptions, MeteorOptions, RuleOptions
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 
@@ -59,6 +60,29 @@ class BoxIou(_Masks):
     def measure(self, masks: Tensor, references: Tensor) -> Tensor:
         """Return the overlap of the boxes."""
         return box_iou(masks, references)
+
+
+class MaskConfidence:
+    """How sure the model is of each mask; an empty mask scores 0."""
+
+    name = "mask-confidence"
+    bounds = (0.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return the confidences.
+
+        Raises:
+            MotionkitError: The masks come without.
+        """
+        if samples.confidence is None:
+            raise MotionkitError(
+                "these masks come without a confidence.", why="mask-confidence reads what the loop says of each.",
+                fix="a loop gives it as MaskBatch.confidence.",
+            )  # fmt: skip
+        return RewardScores(total=samples.confidence.float())
 
 
 class _Texts:
@@ -121,6 +145,28 @@ class Distinct(_Texts):
         """Return the score of one text."""
         words = text.lower().split()
         return len(set(words)) / len(words) if words else 0.0
+
+
+class Format(_Texts):
+    """Whether a caption is well formed; whether it came to its end counts where that is known."""
+
+    name = "format"
+
+    def __init__(self, options: FormatOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: TextBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return 1 or 0."""
+        found = super().score(samples, prompts)
+        if samples.ended is None:
+            return found
+        return RewardScores(total=found.total * torch.tensor(samples.ended, device=samples.device))
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return 1 or 0."""
+        words, size = _words(text), self.options.repeat
+        runs = [tuple(words[first : first + size]) for first in range(len(words) - size + 1)]
+        return float(bool(words) and len(set(runs)) == len(runs))
 
 
 class Rule(_Texts):

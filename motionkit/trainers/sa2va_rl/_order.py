@@ -9,11 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.datasets.base import HasRegionAreas, RegionDataset, Split
+from motionkit.evaluation.regions import Task, Weights, open_task
 from motionkit.metrics import region_iou
 from motionkit.policies.base import RegionPolicy
-from motionkit.trainers._regions import masks_at
 from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
-from motionkit.trainers.sa2va_rl.loops.base import Task, Weights
 
 ENDLESS = 1 << 20
 """Regions from which data are not put in order for each pass."""
@@ -65,12 +64,9 @@ class RegionOrder:
         easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
         return self.open("train", draw.permutation(easiest)[: self._batch])
 
-    @torch.no_grad()
     def open(self, split: Split, index: NDArray[np.int64]) -> Task:
         """Open regions by their numbers."""
-        found = self._data.regions(split, index)
-        masks = masks_at(found.masks, self._policy.mask_size).to(self._policy.device)
-        return Task(self._policy.see(found.images), masks, found.captions)
+        return open_task(self._policy, self._data.regions(split, index))
 
     def _in_turn(self, step: int) -> NDArray[np.int64]:
         size, count = self._batch, self._data.count("train")

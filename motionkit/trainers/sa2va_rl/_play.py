@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from motionkit.evaluation.regions import Task
 from motionkit.rl import Surrogate, group_std, shuffled, weighted_mean
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._settings import Sa2vaObjectiveSettings
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Task, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Turn
 
 
 @dataclass(frozen=True)

@@ -159,3 +159,6 @@ class Sa2vaRlSettings(TrainerSettings):
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, warmup_steps=10)
     heldout: RegionEvalSettings = RegionEvalSettings()
     control: Sa2vaControlSettings = Sa2vaControlSettings()
+    check: Annotated[bool, Cli("--check")] = Field(
+        False, description="Check policy, data and rewards on 8 regions, and train nothing; 1 where a check fails."
+    )

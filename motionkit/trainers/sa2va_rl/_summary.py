@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from motionkit.evaluation.regions import NAMES, RegionFigures, change_of
 from motionkit.tracking import result_table, results
 from motionkit.trainers._state import Kept
-from motionkit.trainers.sa2va_rl._measure import NAMES, RegionFigures, change_of
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 

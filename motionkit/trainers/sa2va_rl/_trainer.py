@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -12,9 +12,11 @@ from torch import Tensor
 
 from motionkit.datasets.base import Described, RegionDataset
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import RegionPolicy
+from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -22,26 +24,23 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import Checked, inputs_of
+from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
-from motionkit.trainers.sa2va_rl._gallery import FOLDER, write_gallery
-from motionkit.trainers.sa2va_rl._measure import as_it_is, measure
-from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
 from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_out
+from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
-from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Task, Turn, Weights
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
 
 _logger = logging.getLogger("motionkit.sa2va_rl")
 STEPS = 300
 _DRAWS = 256
 """Regions from which the spread of the policy's prompts is measured."""
-
-_PICTURES = 12
 
 
 class Sa2vaRl:
@@ -104,8 +103,8 @@ class Sa2vaRl:
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
-        with torch.no_grad():
-            self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)  # it may not see such a size
+        with torch.no_grad():  # a policy may not see images of that size
+            self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -124,6 +123,15 @@ class Sa2vaRl:
             "device": describe_device(self.device),
         }
 
+    def check(self) -> Iterator[Checked]:
+        """See `motionkit.trainers.base.Checks`."""
+        count = min(REGIONS, self.data.count("train"))
+        order = RegionOrder(
+            self.data, self.policy, count, self.settings.seed, CurriculumSettings(), 1, as_it_is
+        )  # fmt: skip
+        task = order.open("train", np.arange(count))
+        return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
+
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
@@ -140,6 +148,7 @@ class Sa2vaRl:
             self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
             settings.run.num_steps, start.applied,
         )  # fmt: skip
+        alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
         parts: Parts = {
             **learner.parts(),
             "partner": AverageState(partner),
@@ -147,6 +156,7 @@ class Sa2vaRl:
             "best": best,
             "before": kept,
             "balance": balance,
+            "alarms": alarms,
         }
         held, watched = (
             order.open(split, np.arange(min(settings.heldout.regions, self.data.count(split))))
@@ -204,6 +214,8 @@ class Sa2vaRl:
                 seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
                 metrics |= {f"regions/{name}": value for name, value in seen.items()}
                 best.offer(seen["judge_iou"], step, self.policy.tensors())
+            for text in alarms.look(metrics):
+                _logger.warning("step %d: %s", step, text)
             return metrics
 
         if not run_steps(run, settings, step_fn, parts):
@@ -213,9 +225,8 @@ class Sa2vaRl:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
-        shown = self.data.regions("test", np.arange(min(_PICTURES, len(held.captions))))
         before = figures_of(kept)
-        write_gallery(run.artifact(FOLDER), shown, before, after, _PICTURES)
+        write_gallery(run.artifact(GALLERY), self.data, "test", np.arange(len(held)), after, before)
         return summary_of(before, after, best.step, settings.seed)
 
     def _weights(self, step: int) -> dict[str, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import string
-import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import nltk
@@ -17,32 +17,17 @@ from nltk.translate.meteor_score import meteor_score
 from motionkit.errors import MotionkitError
 from motionkit.metrics.meteor import Meteor, load_lexicon, read_wordnet
 
-DEBIAN = Path("/usr/share/wordnet")
-"""Where the package wordnet-base of Debian puts WordNet 3.0."""
-
-LEXNAMES = "\n".join(f"{number:02d}\tfile{number}\t1" for number in range(45)) + "\n"
+from ...made.captions import DEBIAN, caption_pairs, wordnet_reader
 
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WordNetCorpusReader]:
-    """nltk's reader of the distribution's files, with the two that the distribution leaves out."""
+    """nltk's reader of the distribution's files."""
     if not (DEBIAN / "data.noun").is_file():
         pytest.skip("WordNet's files are not installed (apt install wordnet-base)")
-    root = tmp_path_factory.mktemp("nltk")
-    folder = root / "corpora/wordnet"
-    folder.mkdir(parents=True)
-    for file in filter(Path.is_file, DEBIAN.iterdir()):
-        (folder / file.name).write_bytes(file.read_bytes())
-    (folder / "lexnames").write_text(LEXNAMES)
-    (folder / "index.sense").write_text("")
-    nltk.data.path.insert(0, str(root))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of languages that no one asks for
-            reader = WordNetCorpusReader(nltk.data.find("corpora/wordnet"), None)
-        yield reader
-    finally:
-        nltk.data.path.remove(str(root))
+    before = list(nltk.data.path)
+    yield wordnet_reader(tmp_path_factory.mktemp("nltk"))
+    nltk.data.path[:] = before
 
 
 def test_the_recorded_pairs(shared: Path) -> None:
@@ -83,36 +68,32 @@ def test_synonyms_are_those_of_wordnet(oracle: WordNetCorpusReader) -> None:
         assert lexicon.synonyms(word) == wanted, word
 
 
+def split_slowly(text: str) -> list[str]:
+    """Words with inner dashes and apostrophes; every other mark by itself."""
+    found = [""]
+    for place, sign in enumerate(text.lower()):
+        inner = sign in "'-" and found[-1][-1:].isalnum() and text[place + 1 : place + 2].isalnum()
+        if sign.isspace():
+            found.append("")
+        elif sign.isalnum() or sign == "_" or inner:
+            found[-1] += sign
+        else:
+            found += [sign, ""]
+    return [word for word in found if word]
+
+
 def test_random_captions_score_as_nltk_with_wordnet_does(oracle: WordNetCorpusReader) -> None:
-    meteor, rng = Meteor("space"), random.Random(1)
-    lexicon = load_lexicon()
-    common = [
-        "a",
-        "the",
-        "large",
-        "big",
-        "small",
-        "red",
-        "crimson",
-        "circle",
-        "square",
-        "sofa",
-        "couch",
-        "kid",
-        "child",
-        "dogs",
-        "dog",
-        "ran",
-        "running",
-        "near",
-        "left",
-        "of",
-    ]
-    rare = sorted({word for synset in lexicon.synsets["noun"][::40] for word in synset})
-    for _ in range(5000):
-        texts = [[rng.choice(common if rng.random() < 0.8 else rare) for _ in range(rng.randint(1, 12))] for _ in "ab"]
-        wanted = meteor_score([texts[1]], texts[0], wordnet=oracle)
-        assert meteor(" ".join(texts[0]), [" ".join(texts[1])]) == wanted
+    pairs = caption_pairs(5000, seed=1)
+    space, words = Meteor("space"), Meteor("words")
+    found = [space(text, [reference]) for text, reference in pairs]
+    assert found == [meteor_score([reference.split()], text.split(), wordnet=oracle) for text, reference in pairs]
+    assert 1000 < sum(score > 0.5 for score in found) < 4500
+    for text, reference in pairs[::5]:
+        wanted = meteor_score([split_slowly(reference)], split_slowly(text), wordnet=oracle)
+        assert words(text, [reference]) == wanted, (text, reference)
+    for (text, first), (_, second) in pairwise(pairs[:300]):  # the best reference counts
+        wanted = meteor_score([first.split(), second.split()], text.split(), wordnet=oracle)
+        assert space(text, [first, second]) == wanted
 
 
 def test_the_table_is_made_from_the_files(oracle: WordNetCorpusReader) -> None:

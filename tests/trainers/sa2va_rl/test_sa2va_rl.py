@@ -47,7 +47,7 @@ def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     assert lines[0]["loop1/clip_frac"] == lines[0]["loop2/clip_frac"] == 0
     assert {"loop1/reward/iou", "loop2/reward/meteor", "loop2/reward/iou-truth", "loop1/distinct"} <= set(lines[0])
     page = run_page(tmp_path / "run")
-    assert page.count('<div class="strip">') == 8
+    assert page.count('<div class="strip wide"') == 8
     assert "frozen judge" in page
     trained, start = (
         open_regions(RegionOptions(checkpoint=place)) for place in (str(tmp_path / "run/policy-last"), "starter")

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from motionkit.datasets.base import RegionDataset, Split
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import open_task
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._regions import masks_at, supervised_loss
+from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
@@ -106,6 +107,5 @@ class PretrainRegions:
         return {}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
-        found = self.data.regions(split, index)
-        masks = masks_at(found.masks, self.policy.mask_size).to(self.device)
-        return self.policy.see(found.images), masks, found.captions
+        task = open_task(self.policy, self.data.regions(split, index))
+        return task.seen, task.masks, task.captions

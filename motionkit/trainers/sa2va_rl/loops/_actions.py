@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from motionkit.evaluation.regions import Task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rl import categorical
 from motionkit.trainers._regions import mask_loss
-from motionkit.trainers.sa2va_rl.loops.base import Task, Terms, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Terms, Turn
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import torch
 
 from motionkit.errors import MotionkitError
+from motionkit.evaluation.regions import Task
 from motionkit.policies.base import OffersMasks, RegionPolicy
 from motionkit.rewards.base import TextBatch
 from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions
 from motionkit.trainers.sa2va_rl.loops._actions import Action, bernoulli, gaussian, multimask, supervised
 from motionkit.trainers.sa2va_rl.loops._drawn import batch_of
-from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Task, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Turn
 
 
 class CaptionToMask:

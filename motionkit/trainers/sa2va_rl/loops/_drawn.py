@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from motionkit.evaluation.regions import Task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rewards.base import MaskBatch
-from motionkit.trainers.sa2va_rl.loops.base import Task
 
 _MARGIN = 1.0
 

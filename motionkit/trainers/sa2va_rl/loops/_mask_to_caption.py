@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from motionkit.evaluation.regions import Task
 from motionkit.policies.base import RegionPolicy, WordScores
 from motionkit.rewards.base import TextBatch
 from motionkit.rl import kl_k3
 from motionkit.trainers.sa2va_rl.loops import MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._drawn import drawn
-from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Task, Terms, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Terms, Turn
 
 
 class MaskToCaption:
@@ -58,7 +59,8 @@ class MaskToCaption:
             "empty_mask_frac": 1.0 - float(masks.masks.flatten(1).any(1).float().mean()),
             "entropy": float(old.entropy.sum() / old.mask.sum().clamp(min=1)),
         }
-        texts = TextBatch(captions.texts, [[text] for text in task.captions], task.masks.device)
+        wanted = [[text] for text in task.captions]
+        texts = TextBatch(captions.texts, wanted, task.masks.device, captions.ended.tolist())
         return Played(Made(masks, texts), terms, metrics)
 
 

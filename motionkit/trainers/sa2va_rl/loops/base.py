@@ -6,39 +6,14 @@ A loop samples an action for each region, lets a partner close the loop, and giv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
+from motionkit.evaluation.regions import Task, Weights
 from motionkit.rewards.base import MaskBatch, TextBatch
-from motionkit.trainers.sa2va_rl._noise import RowNoise
-
-Weights = Callable[[], AbstractContextManager[None]]
-"""Puts other weights into the network for the duration."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """Regions of a step.
-
-    Attributes:
-        seen: What the policy saw of the images.
-        masks: ``[B, h, w]`` bool.
-        captions: B texts.
-    """
-
-    seen: Any
-    masks: Tensor
-    captions: tuple[str, ...]
-
-    def repeated(self, times: int) -> Task:
-        """Return every region so many times, one after the other."""
-        rows = torch.arange(len(self.captions), device=self.masks.device).repeat_interleave(times)
-        texts = tuple(text for text in self.captions for _ in range(times))
-        return Task(self.seen.select(rows), self.masks[rows], texts)
+from motionkit.rl import RowNoise
 
 
 @dataclass(frozen=True)

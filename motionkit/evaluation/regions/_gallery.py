@@ -1,0 +1,98 @@
+"""Pictures of regions, with what a policy said of them and drew of its own words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motionkit.datasets.base import RegionDataset, Split
+from motionkit.evaluation.regions._measure import RegionFigures
+from motionkit.evaluation.regions._pictures import picture
+from motionkit.runs import write_bytes_atomic
+
+GALLERY, INDEX = "gallery", "gallery.json"
+SUFFIX = ".webp"
+_GROUP = 8
+"""Regions of a group: the first ones, and those at either end."""
+
+_FIRST, _UP, _DOWN = "first", "up", "down"
+
+
+def write_gallery(
+    folder: Path,
+    data: RegionDataset,
+    split: Split,
+    index: NDArray[np.int64],
+    after: RegionFigures,
+    before: RegionFigures | None = None,
+    rewards: dict[str, dict[str, NDArray[np.float64]]] | None = None,
+) -> None:
+    """Write pictures of some regions: image, region, and the policy's mask of its own caption.
+
+    They are the first regions, and those whose cycle IoU gained and lost most; without `before` those where it is
+    highest and lowest.
+
+    Args:
+        folder: Created when absent; pictures of an earlier gallery in it go.
+        data: Where regions come from.
+        split: Which split.
+        index: ``[R]`` the regions that were measured.
+        after: What the policy says and draws of them.
+        before: The same of the policy that it is compared with.
+        rewards: Scores ``[R]`` to show besides, by ``before`` and ``after``, then by name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = {"after": after} if before is None else {"before": before, "after": after}
+    chosen = choose(after.scores["cycle_iou"] - (0.0 if before is None else before.scores["cycle_iou"]))
+    found = data.regions(split, index[list(chosen)])
+    entries, written = [], set()
+    for place, (row, why) in enumerate(chosen.items()):
+        image, region = found.images[place], found.masks[place]
+        pictures = {"image": picture(image), "region": picture(image, region)}
+        pictures |= {name: picture(image, one.masks[row], region) for name, one in figures.items()}
+        files = {}
+        for name, content in pictures.items():
+            files[name] = f"{row}-{name}{SUFFIX}"
+            write_bytes_atomic(folder / files[name], content)
+        written |= set(files.values())
+        entries.append(
+            {
+                "region": int(index[row]), "why": why, "caption": found.captions[place], "files": files,
+                "captions": {name: one.captions[row] for name, one in figures.items()},
+                "scores": {name: _scores(one, row, (rewards or {}).get(name, {})) for name, one in figures.items()},
+            }
+        )  # fmt: skip
+    document = {"compared": before is not None, "regions": entries}
+    write_bytes_atomic(folder / INDEX, (json.dumps(document, indent=1) + "\n").encode())
+    for old in folder.glob(f"*{SUFFIX}"):
+        if old.name not in written:
+            old.unlink()
+
+
+def choose(values: NDArray[np.float64], group: int = _GROUP) -> dict[int, str]:
+    """Return which regions are shown, and why: ``first``, ``up`` for the highest values, ``down`` for the lowest.
+
+    Args:
+        values: ``[R]``.
+        group: Regions of each sort.
+
+    Example:
+        >>> choose(np.array([0.0, 0.1, -0.3, 0.9, 0.2]), 1)
+        {0: 'first', 3: 'up', 2: 'down'}
+    """
+    chosen = dict.fromkeys(range(min(group, len(values))), _FIRST)
+    if len(values) <= 3 * group:
+        return dict.fromkeys(range(len(values)), _FIRST)
+    order = np.argsort(values, kind="stable")
+    for why, places in ((_UP, order[::-1]), (_DOWN, order)):
+        fresh = [int(place) for place in places if int(place) not in chosen]
+        chosen |= dict.fromkeys(fresh[:group], why)
+    return chosen
+
+
+def _scores(one: RegionFigures, row: int, more: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+    return {name: round(float(values[row]), 3) for name, values in {**one.scores, **more}.items()}

@@ -1,0 +1,114 @@
+"""The region policy that is asked for, the one that it is compared with, and the data of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from motionkit import runs
+from motionkit.config import Chosen, choose_one
+from motionkit.datasets.base import RegionDataset
+from motionkit.errors import MotionkitError
+from motionkit.evaluation._opened import STARTER, FoundModel, gives_of_model, open_model
+from motionkit.policies.base import RegionPolicy
+
+_OURS, _SHAPES = "tiny-sa2va", "shapes"
+
+
+@dataclass(frozen=True)
+class RegionModels:
+    """Policies to measure.
+
+    Attributes:
+        policy: The policy.
+        start: What it is compared with, and what judges its captions; None compares it with nothing, and it judges
+            itself.
+        label: The policy in words.
+        base: The other one in words; empty without one.
+        run: The run that made the policy, if one did.
+    """
+
+    policy: RegionPolicy
+    start: RegionPolicy | None
+    label: str
+    base: str
+    run: runs.RunInfo | None
+
+
+def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionDataset]:
+    """Return the data and their name: those asked for, those of the model's run, else the built-in shapes."""
+    if chosen is None:
+        info = None if model == STARTER else _found(model).run
+        table = info.config.get("dataset") if info is not None else None
+        chosen = _from_table("datasets", table) or choose_one("datasets", _SHAPES, {})
+    return chosen.label, chosen.build()
+
+
+def open_region_models(
+    model: str, chosen: Chosen | None, base: str, *, data: RegionDataset, device: torch.device
+) -> RegionModels:
+    """Open the policies.
+
+    Args:
+        model: ``starter``, a run, or a folder of a policy; empty where `chosen` names its own.
+        chosen: ``--policy``; None takes that of the run or the folder.
+        base: What to compare with, named as `model`; empty: what the run started from.
+        data: The data, for policies that ask for them.
+        device: Where they go.
+
+    Raises:
+        MotionkitError: A policy is missing, damaged or no region policy.
+    """
+    if not model and chosen is not None:
+        policy = chosen.build(device=device, dataset=data)
+        start = _open(base, None, data, device) if base else None
+        return RegionModels(policy, start, chosen.label, base, None)
+    info = None if model == STARTER else _found(model).run
+    policy = _open(model, chosen, data, device)
+    if base:
+        return RegionModels(policy, _open(base, None, data, device), model, base, info)
+    begun = _from_table("policies", info.config.get("policy")) if info is not None else None
+    if begun is None:
+        return RegionModels(policy, None, model, "", info)
+    words = str(getattr(begun.options, "checkpoint", "") or begun.label)
+    return RegionModels(policy, begun.build(device=device, dataset=data), model, words, info)
+
+
+def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.device) -> RegionPolicy:
+    if chosen is None and model != STARTER:
+        found = _found(model)
+        table = found.run.config.get("policy") if found.run is not None else None
+        chosen = _from_table("policies", table) or choose_one("policies", found.plugin, {})
+    if chosen is None:
+        chosen = choose_one("policies", _OURS, {})
+    named = choose_one("policies", chosen.name, {**chosen.options.model_dump(mode="json"), "checkpoint": model})
+    policy: RegionPolicy = named.build(device=device, dataset=data)
+    return policy
+
+
+def _found(model: str) -> FoundModel:
+    found = open_model(model)
+    if gives_of_model(found) != "regions":
+        raise MotionkitError(
+            f"{found.describe()}; eval sa2va measures policies of regions.",
+            fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
+        )
+    return found
+
+
+def _from_table(kind: str, table: object) -> Chosen | None:
+    """Return the plugin of a table in a run's settings; None without one."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        return None
+    name = str(table["name"])
+    options: dict[str, Any] = {str(key): value for key, value in table.items() if key != "name"}
+    if Path(name.partition(":")[0]).suffix == ".py":
+        raise MotionkitError(
+            f"the run used {name}, a file of code, which no settings file may name.",
+            fix=f"if you trust it, name it yourself: --{kind.removesuffix('s').replace('policie', 'policy')} {name}",
+        )
+    return choose_one(kind, name, options)

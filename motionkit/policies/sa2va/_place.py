@@ -1,0 +1,56 @@
+"""Where a model is: a folder or the Hugging Face hub, and what marks its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from motionkit.errors import MotionkitError
+
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
+
+
+def mark_of(folder: Path) -> str:
+    """Return a hash of a model's small files, and of the names and sizes of its weights."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".txt", ".model", ".py", ".jinja"):
+            digest.update(path.name.encode() + path.read_bytes())
+        elif path.suffix == ".safetensors":
+            digest.update(f"{path.name} {path.stat().st_size}".encode())
+    return digest.hexdigest()[:16]
+
+
+def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str]:
+    """Return the folder of a model, and its commit where it is on the hub.
+
+    Args:
+        source: Folder or hub id.
+        revision: Commit, branch or tag on the hub; empty for the newest.
+        moved: What to do where it is no longer in place.
+
+    Raises:
+        MotionkitError: It is nowhere.
+    """
+    place = Path(source).expanduser()
+    if (place / "config.json").is_file():
+        return place, ""
+    if place.exists() or source.count("/") != 1 or source.startswith((".", "~", "/")):
+        fix = moved or "give a folder with config.json, or a hub id."
+        raise MotionkitError(f"{source} holds no model.", why="it has no config.json.", fix=fix)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+    try:
+        folder = Path(
+            snapshot_download(source, revision=revision or None, allow_patterns=list(_FILES), local_files_only=offline)
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise MotionkitError(
+            f"cannot get {source} from the Hugging Face hub.",
+            why=str(error).splitlines()[0],
+            fix=f"where the network is: hf download {source}; or give its folder.",
+        ) from error
+    return folder, folder.name  # of the cache: named by the commit

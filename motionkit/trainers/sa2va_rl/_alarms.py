@@ -1,0 +1,105 @@
+"""What is worth saying while self-play goes on: rewards without variance, collapse, drift, a code of their own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from motionkit.trainers._state import State
+
+PATIENCE = 20
+"""Steps that are looked at together; an epoch where that is shorter."""
+
+_COLLAPSE = 0.4
+"""Share of the distinct captions of the first steps, below which they are few."""
+
+_DRIFT = 1.0
+"""KL to the start, nats per word, from which a policy is another one."""
+
+_GAP = 0.1
+"""Gain of the policy's own cycle IoU beyond that of the frozen judge."""
+
+
+class SelfPlayAlarms:
+    """Watches the metrics of a run; each thing is said once.
+
+    Args:
+        patience: Steps that are looked at together.
+    """
+
+    def __init__(self, patience: int = PATIENCE) -> None:
+        self._patience = max(1, patience)
+        self._recent: deque[Mapping[str, float]] = deque(maxlen=self._patience)
+        self._first: dict[str, float] = {}
+        self._said: list[str] = []
+
+    def look(self, metrics: Mapping[str, float]) -> list[str]:
+        """Take the metrics of a step in; return what is new and worth saying."""
+        kept = ("zero_std_frac", "reward_mean", "distinct", "kl_div")
+        self._recent.append({name: value for name, value in metrics.items() if name.rpartition("/")[2] in kept})
+        found = self._gap(metrics)
+        if len(self._recent) == self._patience:
+            for loop in sorted({name.partition("/")[0] for name in self._recent[-1]}):
+                found |= {**self._flat(loop), **self._collapse(loop), **self._drift(loop)}
+        fresh = {key: text for key, text in found.items() if key not in self._said}
+        self._said += fresh
+        return list(fresh.values())
+
+    def _mean(self, name: str) -> float | None:
+        """Return the mean over the newest steps; None where one of them has no such metric."""
+        values = [one[name] for one in self._recent if name in one]
+        return sum(values) / len(values) if len(values) == self._patience else None
+
+    def _flat(self, loop: str) -> dict[str, str]:
+        if self._mean(f"{loop}/zero_std_frac") != 1.0:
+            return {}
+        reward = self._mean(f"{loop}/reward_mean")
+        said = (
+            f"all samples of a region have had the same reward in {loop} for {self._patience} steps (mean {reward:.3g})"
+        )
+        fix = "a higher rollout.temperature" if loop == "loop1" else "a larger --loop2.sigma"
+        return {f"{loop}/flat": f"{said}: nothing is learned there; try {fix}, more --group-size, or another reward"}
+
+    def _collapse(self, loop: str) -> dict[str, str]:
+        now = self._mean(name := f"{loop}/distinct")
+        if now is None:
+            return {}
+        first = self._first.setdefault(name, now)
+        if now >= _COLLAPSE * first:
+            return {}
+        said = f"the distinct captions of {loop} fell from {first:.0%} to {now:.0%} of a step"
+        return {f"{loop}/collapse": f"{said}: the policy collapses; raise --kl-coef, or lower --learning-rate"}
+
+    def _drift(self, loop: str) -> dict[str, str]:
+        now = self._mean(f"{loop}/kl_div")
+        if now is None or now < _DRIFT:
+            return {}
+        return {
+            f"{loop}/drift": f"the KL of {loop} to the start is {now:.2g}: raise --kl-coef, or lower --learning-rate"
+        }
+
+    def _gap(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        if "regions/cycle_iou" not in metrics:
+            return {}
+        gains = {}
+        for name in ("cycle_iou", "judge_iou"):
+            value = metrics[f"regions/{name}"]
+            gains[name] = value - self._first.setdefault(f"regions/{name}", value)
+        if gains["cycle_iou"] - gains["judge_iou"] <= _GAP:
+            return {}
+        said = (
+            f"the policy's own cycle IoU rose by {gains['cycle_iou']:.2f}, by the frozen judge {gains['judge_iou']:.2f}"
+        )
+        return {"gap": f"{said}: captions and masks agree on a code of their own"}
+
+    def state(self) -> State:
+        """Return what was seen and said."""
+        if not self._recent:
+            return State()
+        return State(values={"recent": [dict(one) for one in self._recent], "first": self._first, "said": self._said})
+
+    def load_state(self, state: State) -> None:
+        """Put it back."""
+        self._recent.extend(state.values.get("recent", []))
+        self._first = dict(state.values.get("first", {}))
+        self._said = list(state.values.get("said", []))

@@ -1,0 +1,158 @@
+"""Figures of region policies: a perfect one, slow versions, intervals, batches, captions of what is not there."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, SIDE, Shapes, _inside
+from motionkit.evaluation.regions import (
+    FIGURES,
+    SplitFigures,
+    absent_captions,
+    iou_of,
+    measure,
+    measure_split,
+    open_task,
+    overlap,
+    summarise,
+)
+from motionkit.evaluation.regions._absent import borrowed
+from motionkit.policies.regions import RegionOptions
+from motionkit.policies.regions.api import open_regions
+
+from ...made.known_regions import Blocks, Knows
+
+
+def measured(data: Blocks, policy: Knows, judge: Knows | None = None, batch: int = 5) -> SplitFigures:
+    index = np.arange(data.count("val"))
+    absent, certain = absent_captions(data, "val", index)
+    assert not certain
+    (found,) = measure_split([policy], judge or policy, data, "val", index, absent, batch=batch)
+    return found
+
+
+def test_a_perfect_policy_has_one_everywhere() -> None:
+    data = Blocks()
+    figures = summarise(measured(data, Knows(data)))
+    assert list(figures) == list(FIGURES)
+    for name, one in figures.items():
+        wanted = 1 - 0.5 / 3**3 if name.startswith("meteor") else 1.0  # METEOR of three equal words
+        assert one["after"] == pytest.approx(wanted, abs=1e-12), name
+        assert one["after_ci95"] == pytest.approx([wanted, wanted]), name
+        assert one["n"] == 12
+
+
+def test_figures_are_those_of_the_pixels_one_by_one() -> None:
+    data = Blocks()
+    policy = Knows(data, wrong=(1, 2, 5, 11))
+    found = measured(data, policy, judge=Knows(data))
+    both = either = 0
+    ious = []
+    for number in range(12):
+        wanted = data.regions("val", np.array([number])).masks[0]
+        inter = union = 0
+        for cell in wanted.ravel().tolist():
+            drawn = cell ^ (number in policy.wrong)
+            inter, union = inter + (cell and drawn), union + (cell or drawn)
+        both, either = both + inter, either + union
+        ious.append(inter / union)
+    figures = summarise(found)
+    assert figures["ciou"]["after"] == pytest.approx(both / either)
+    assert figures["giou"]["after"] == pytest.approx(sum(ious) / 12) == pytest.approx(8 / 12)
+    assert figures["ciou"]["after"] != pytest.approx(figures["giou"]["after"])  # large masks count more
+    assert figures["precision_70"]["after"] == pytest.approx(sum(iou >= 0.7 for iou in ious) / 12)
+    assert figures["cycle_iou"]["after"] == pytest.approx(8 / 12)
+    assert figures["judge_iou"]["after"] == 1.0  # the judge draws what the policy says without its faults
+
+
+def test_masks_are_compared_at_the_size_of_the_data() -> None:
+    """A line of one pixel is lost at the policy's size, where it would be an IoU of 1."""
+    fine = np.zeros((40, 40), bool)
+    fine[:4] = True
+    fine[4, :] = True  # half a cell of 8 x 8
+    logits = torch.full((1, 5, 5), -1.0)
+    logits[0, 0] = 1.0
+    counts = overlap(logits, [fine])
+    smooth = torch.nn.functional.interpolate(logits[None], (40, 40), mode="bilinear")[0, 0] > 0
+    inter, union = ((one & torch.from_numpy(fine)).sum() for one in (smooth, smooth | torch.from_numpy(fine)))
+    union = (smooth | torch.from_numpy(fine)).sum()
+    assert counts.tolist() == [[int(inter), int(union)]]
+    assert 0 < iou_of(counts).item() < 1
+
+
+def test_both_empty_is_one_and_one_empty_is_zero() -> None:
+    empty, full = np.zeros((4, 6), bool), np.ones((4, 6), bool)
+    nothing, everything = torch.full((2, 4, 6), -1.0), torch.ones(2, 4, 6)
+    assert iou_of(overlap(nothing, [empty, full])).tolist() == [1.0, 0.0]
+    assert iou_of(overlap(everything, [empty, full])).tolist() == [0.0, 1.0]
+
+
+def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
+    data = Blocks(60)
+    before, after = (measured(data, Knows(data, wrong)) for wrong in (range(30), range(0, 60, 5)))
+    figures = summarise(after, before, seed=3)
+    draw = random.Random(0)
+    gains = [float(i % 5 != 0) - float(i >= 30) for i in range(60)]
+    means = sorted(sum(draw.choices(gains, k=60)) / 60 for _ in range(4000))
+    one = figures["cycle_iou"]
+    assert one["delta"] == pytest.approx(sum(gains) / 60)
+    assert one["ci95"] == pytest.approx([means[100], means[3899]], abs=0.04)
+    assert one["before"] == pytest.approx(0.5)
+    counts = [measured.counts for measured in (before, after)]
+    wanted = counts[1][:, 0].sum() / counts[1][:, 1].sum() - counts[0][:, 0].sum() / counts[0][:, 1].sum()
+    assert figures["ciou"]["delta"] == pytest.approx(wanted)
+    assert figures == summarise(after, before, seed=3)
+
+
+def test_what_is_measured_does_not_depend_on_the_batch_and_is_what_training_measures() -> None:
+    data, policy = Shapes(), open_regions(RegionOptions())
+    index = np.arange(10)
+    absent, certain = absent_captions(data, "test", index)
+    assert certain
+    whole, parts = (
+        measure_split([policy], policy, data, "test", index, absent, batch=batch)[0] for batch in (10, 3)
+    )  # fmt: skip
+    assert whole.sampled.captions == parts.sampled.captions
+    for name, values in whole.scores.items():
+        assert values.tolist() == pytest.approx(parts.scores[name].tolist(), abs=1e-6), name
+    task = open_task(policy, data.regions("test", index))
+    trained = measure(policy, task, lambda: torch.no_grad())
+    assert trained.captions == whole.sampled.captions
+    for name, values in trained.scores.items():
+        assert values.tolist() == pytest.approx(whole.sampled.scores[name].tolist(), abs=1e-6), name
+    other = measure_split([policy], policy, data, "test", index, absent, seed=1)[0]
+    assert other.sampled.captions != whole.sampled.captions
+    assert other.scores["meteor_greedy"].tolist() == whole.scores["meteor_greedy"].tolist()
+
+
+def test_shapes_name_what_a_scene_does_not_show() -> None:
+    data = Shapes()
+    index = np.arange(200)
+    named = data.absent("val", index)
+    assert len(set(named)) > 20
+    assert named == data.absent("val", index)
+    colours = list(COLOURS)
+    for number, text in zip(index, named, strict=True):
+        _, colour, shape = text.split()
+        scene = data._scene("val", int(number))
+        assert _inside(scene, 0, SIDE).any()
+        things = zip(scene.colours.tolist(), scene.shapes.tolist(), strict=True)
+        assert (colours.index(colour), SHAPES.index(shape)) not in set(things)
+
+
+def test_other_data_borrow_captions_of_other_images() -> None:
+    found = borrowed(["a", "b", "c", "a", "d", "e"], [0, 0, 1, 1, 2, 2])
+    own = {0: {"a", "b"}, 1: {"c", "a"}, 2: {"d", "e"}}
+    assert all(text and text not in own[image] for text, image in zip(found, [0, 0, 1, 1, 2, 2], strict=True))
+    assert borrowed(["a", "b"], [0, 0]) == ["", ""]
+    assert borrowed([], []) == []
+    data = Blocks(1)  # there is no other image
+    assert absent_captions(data, "val", np.arange(1)) == ([""], False)
+    (alone,) = measure_split([Knows(data)], Knows(data), data, "val", np.arange(1), [""])
+    assert all(math.isnan(value) for value in alone.scores["no_target"])
+    assert "no_target" not in summarise(alone)

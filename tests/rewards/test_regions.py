@@ -1,0 +1,77 @@
+"""Rewards of masks and texts, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from motionkit.config import choose_one
+from motionkit.errors import MotionkitError
+from motionkit.rewards.base import MaskBatch, TextBatch
+
+
+def reward(name: str, **options: Any) -> Any:
+    return choose_one("rewards", name, options).build(dataset=None, device="cpu")
+
+
+def masks(*pairs: tuple[slice, slice]) -> MaskBatch:
+    """Rows of ten pixels: the pixels drawn, and those wanted."""
+    drawn, wanted = torch.zeros(len(pairs), 1, 10, dtype=torch.bool), torch.zeros(len(pairs), 1, 10, dtype=torch.bool)
+    for row, (one, other) in enumerate(pairs):
+        drawn[row, 0, one], wanted[row, 0, other] = True, True
+    return MaskBatch(drawn, wanted)
+
+
+def texts(*texts: str, wanted: str = "a red circle", ended: list[bool] | None = None) -> TextBatch:
+    return TextBatch(list(texts), [[wanted]] * len(texts), ended=ended)
+
+
+@pytest.mark.parametrize("name", ["iou", "iou-truth"])
+def test_overlap(name: str) -> None:
+    batch = masks((slice(0, 4), slice(2, 6)), (slice(0, 5), slice(0, 5)), (slice(0, 0), slice(0, 5)))
+    assert reward(name).score(batch, ()).total.tolist() == pytest.approx([2 / 6, 1, 0])
+
+
+def test_overlap_of_boxes() -> None:
+    batch = masks((slice(0, 4), slice(2, 6)))
+    batch.masks[0, 0, 1] = False  # a hole does not change the box
+    assert reward("box-iou").score(batch, ()).total.tolist() == pytest.approx([2 / 6])
+
+
+def test_confidence() -> None:
+    batch = masks((slice(0, 4), slice(2, 6)))
+    with pytest.raises(MotionkitError, match="without a confidence"):
+        reward("mask-confidence").score(batch, ())
+    sure = MaskBatch(batch.masks, batch.references, torch.tensor([0.7]))
+    assert reward("mask-confidence").score(sure, ()).total.tolist() == pytest.approx([0.7])
+
+
+def test_length() -> None:
+    batch = texts("", "one", "one two three", " ".join(["w"] * 12), " ".join(["w"] * 18), " ".join(["w"] * 30))
+    found = reward("length", shortest=3, longest=12).score(batch, ()).total.tolist()
+    assert found == pytest.approx([0, 1 / 3, 1, 1, 0.5, 0])
+
+
+def test_distinct() -> None:
+    found = reward("distinct").score(texts("", "a b c", "a A a b"), ()).total.tolist()
+    assert found == pytest.approx([0, 1, 0.5])
+
+
+def test_format() -> None:
+    said = ("", "a red circle", "a red circle a red circle", "a red a red", "...")
+    assert reward("format").score(texts(*said), ()).total.tolist() == [0, 1, 0, 1, 0]
+    assert reward("format", repeat=2).score(texts(*said), ()).total.tolist() == [0, 1, 0, 0, 0]
+    assert reward("format").score(texts("a b", "a b", ended=[True, False]), ()).total.tolist() == [1, 0]
+
+
+def test_rules() -> None:
+    said = ("A red circle!", "a red", "the circle is red")
+    assert reward("rule").score(texts(*said), ()).total.tolist() == [1, 0, 0]
+    numbers = ("there are 12", "3 of 7", "none", "it is 7,0")
+    assert reward("rule", match="number").score(texts(*numbers, wanted="7 things"), ()).total.tolist() == [0, 1, 0, 1]
+    pattern = reward("rule", match="pattern", pattern=r"\bred\b")
+    assert pattern.score(texts("a red circle", "reddish"), ()).total.tolist() == [1, 0]
+    with pytest.raises(MotionkitError, match="regular expression"):
+        reward("rule", match="pattern", pattern="(")
