@@ -16,6 +16,7 @@ from motionkit.cli._errors import report
 from motionkit.cli._lazy import CommandTree, debug, shadowed
 from motionkit.cli._stop import hearing_signals, report_stop
 from motionkit.errors import MotionkitError
+from motionkit.trainers.launch import launch_of
 
 ANYWHERE = ("-q", "--quiet", "-v", "--verbose", "-vv", "--traceback")
 
@@ -49,7 +50,9 @@ class Root(CommandTree):
             code = 130
         except BaseException as error:
             wanted = "--traceback" in options or debug()
-            code = report(error, json_wanted="--json" in options, traceback_wanted=wanted)
+            # What fails before processes meet fails alike in all of them: one on each machine says so.
+            quiet = launch_of().local_rank > 0
+            code = report(error, json_wanted="--json" in options, traceback_wanted=wanted, quiet=quiet)
         _streams.flush_or_drop()
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -138,6 +141,8 @@ def root(
     if color not in ("auto", "always", "never"):
         raise typer.BadParameter("must be auto, always or never.", param_hint="--color")
     level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    if launch_of().quiet:  # process 0 talks for all of them
+        level, verbose = logging.CRITICAL, 0
     output.set_up(level=level, colour=color)
     reported = context.invoked_subcommand in ("plugins", "doctor")  # they name broken packages themselves
     for text in (*(() if reported else map(str, plugins.scan().broken)), *plugins.hidden().values(), *shadowed()):

@@ -27,23 +27,36 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
     return None
 
 
-def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool) -> int:
+def bug(error: BaseException) -> MotionkitError:
+    """Return the message for what nobody foresaw."""
+    return MotionkitError(
+        in_words(error),
+        why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",
+        fix="report it with the lines above and the output of motionkit doctor.",
+        code=1,
+    )
+
+
+def report(error: BaseException, *, json_wanted: bool, traceback_wanted: bool, quiet: bool = False) -> int:
     """Print `error` and return the exit code: 1 or 2, whatever code a plugin's error has.
 
     The traceback is printed for a bug, on demand, and when a plugin failed after the start without a log to hold it.
+
+    Args:
+        error: What was raised.
+        json_wanted: Print a document as well.
+        traceback_wanted: Print the traceback in any case.
+        quiet: Another process of this machine prints the same error; a bug is printed all the same.
     """
     known = as_motionkit_error(error)
+    if quiet and known is not None:
+        return known.code if known.code in (1, 2) else 1
     if known is None or traceback_wanted:
         _tell_traceback(error)
     elif isinstance(known, PluginError) and known.code == 1 and not known.logged:
         _tell_traceback(_origin(known))
     if known is None:
-        known = MotionkitError(
-            in_words(error),
-            why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",
-            fix="report it with the lines above and the output of motionkit doctor.",
-            code=1,
-        )
+        known = bug(error)
     if json_wanted:
         print_json({"error": known.document()})
     _streams.tell(marked(wrapped(printable(as_text(known))), "error:", red=True))

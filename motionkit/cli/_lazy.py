@@ -27,6 +27,7 @@ from motionkit.cli import raw_arguments
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._streams import aside
 from motionkit.cli._table import DEFAULTS, TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.cli._together import refuse_copies
 from motionkit.errors import MotionkitError
 
 Register = Callable[[typer.Typer], None]
@@ -166,9 +167,12 @@ class CommandTree(TyperGroup):
 
         Raises:
             MotionkitError: There is none; the nearest name is suggested. Or a command of the training guides was
-                pasted, which is answered with the one that means the same.
+                pasted, which is answered with the one that means the same. Or a launcher started several processes of a
+            command that is no trainer.
         """
         command = self.get_command(ctx, args[0])
+        if not self.prefix and not ctx.resilient_parsing and any(row.name == args[0] for row in rows()):
+            refuse_copies(args[0])
         if command is None and not ctx.resilient_parsing and not self.prefix and (answer := _answer_script(args)):
             raise answer
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):

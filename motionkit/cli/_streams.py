@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from motionkit.errors import MotionkitError
+from motionkit.trainers.launch import launch_of
 
 _results: IO[str] | None = None
 """Where results go while ``sys.stdout`` is lent to other code."""
@@ -60,12 +61,14 @@ def results() -> IO[str]:
 
 
 def write(text: str) -> None:
-    """Print a line of results.
+    """Print a line of results; of processes that were started together, only the first prints.
 
     Raises:
         MotionkitError: It cannot be written (exit code 1).
         BrokenPipeError: Nobody reads them any more.
     """
+    if launch_of().quiet:
+        return
     with writing():
         print(text, file=results())
 

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from motionkit import plugins
 from motionkit.cli import output
 from motionkit.cli._errors import as_motionkit_error, unreadable
+from motionkit.cli._together import ending_together, refuse_unshared
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
 from motionkit.config import Resolved, TrainerSettings
 from motionkit.errors import MotionkitError
+from motionkit.trainers.launch import Launch, launch_of, require_launch
+
+if TYPE_CHECKING:
+    from motionkit.trainers.together import Processes
 
 
 def trainer_command(name: str, app: typer.Typer) -> None:
@@ -37,23 +43,26 @@ def trainer_command(name: str, app: typer.Typer) -> None:
         )
 
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
-        begun = time.monotonic()
-        output.say(f"{label}: loading torch, data and weights")
-        trainer = component.build(resolved.settings)
-        try:
-            with plugins.catching():
-                trainer.prepare()
-                plan = trainer.describe() if dry_run else {}
-        except OSError as error:  # an input that cannot be read; nothing was started
-            raise unreadable(error) from error
-        output.say(f"{label}: loaded in {time.monotonic() - begun:.1f} s")
-        if dry_run:
-            show_plan(label, resolved, plan, as_json=as_json)
-            return
-        if getattr(resolved.settings, "check", False):
-            _check(label, trainer, as_json=as_json)
-            return
-        _train(label, component, trainer, resolved, as_json=as_json)
+        require_launch()
+        launch = launch_of()
+        with ending_together(launch, as_json=as_json) as join:
+            begun = time.monotonic()
+            output.say(f"{label}: loading torch, data and weights")
+            trainer = _opened(label, component, resolved.settings, launch, join)
+            try:
+                with plugins.catching():
+                    trainer.prepare()
+                    plan = trainer.describe() if dry_run else {}
+            except OSError as error:  # an input that cannot be read; nothing was started
+                raise unreadable(error) from error
+            output.say(f"{label}: loaded in {time.monotonic() - begun:.1f} s")
+            if dry_run:
+                show_plan(label, resolved, plan, as_json=as_json)
+                return
+            if getattr(resolved.settings, "check", False):
+                _check(label, trainer, as_json=as_json)
+                return
+            _train(label, component, trainer, resolved, as_json=as_json)
 
     add_command(app, model, run, label, help=component.summary)
 
@@ -72,6 +81,26 @@ def _check(label: str, trainer: Any, *, as_json: bool) -> None:
     output.finish(document, error, json=as_json)
 
 
+def _opened(
+    label: str,
+    component: plugins.Component,
+    settings: TrainerSettings,
+    launch: Launch,
+    join: Callable[[str], Processes],
+) -> Any:
+    """Build the trainer; of several processes each gets a device of its own and knows the others."""
+    if launch.size == 1:
+        return component.build(settings)
+    from motionkit.trainers.together import own_device
+
+    own = settings.model_copy(update={"device": own_device(settings.device, launch)})
+    trainer = component.build(own)
+    refuse_unshared(label, trainer, launch)
+    trainer.world = join(own.device)
+    output.say(f"{label}: {launch.size} processes share each step")
+    return trainer
+
+
 def _train(
     label: str, component: plugins.Component, trainer: Any, resolved: Resolved[TrainerSettings], *, as_json: bool
 ) -> None:
@@ -86,13 +115,14 @@ def _train(
             resolved,
             component=component,
             argv=sys.argv,
-            watch=lambda run: follow(run, label),
+            watch=None if launch_of().quiet else lambda run: follow(run, label),
             page=run_page,
         )
     except OSError as error:
         known = as_motionkit_error(error)
         raise error if known is None else known.as_late() from error
-    show_end(outcome, as_json=as_json)
+    if not launch_of().quiet:
+        show_end(outcome, as_json=as_json)
     output.emit(outcome.document, json=as_json)
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)

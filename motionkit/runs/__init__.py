@@ -4,6 +4,7 @@ from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._folder import PAGE, folder_of
+from motionkit.runs._following import FollowingRun
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
 from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
@@ -25,6 +26,7 @@ __all__ = [
     "PAGE",
     "TENSORS",
     "Checkpoint",
+    "FollowingRun",
     "MappedPages",
     "OutputFolder",
     "Run",

@@ -81,6 +81,7 @@ class RunRecord(_Document):
         seed: The seed.
         device: The device, as asked for or in words.
         status: How the last attempt ended, or ``running``.
+        processes: Processes that trained together in the last attempt.
         cpu_matmul: Library of float32 matrix products on the CPU, ``onednn`` or ``default``.
         versions: Of Python and the packages that decide numbers, by name; and the platform.
         plugins: Versions of the packages that bring plugins, by name.
@@ -108,6 +109,7 @@ class RunRecord(_Document):
     seed: int | None = None
     device: str | None = None
     status: Status = "running"
+    processes: Annotated[int, Field(ge=1)] | None = None
     cpu_matmul: Literal["onednn", "default"] | None = None
     versions: dict[str, str] = {}
     plugins: dict[str, str] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from motionkit.config import OptimSettings
 from motionkit.nn import EMA, adapter_parameters, has_adapters
@@ -17,6 +17,9 @@ from motionkit.trainers._world import OneProcess, World
 
 Rate = Callable[[int], float]
 """``rate(update) -> learning rate``; updates are counted from 0."""
+
+_BUCKET = 2**24
+"""Numbers of a gradient that processes exchange at a time: 64 MiB in float32."""
 
 
 class Learner:
@@ -95,12 +98,16 @@ class Learner:
         return {"grad/norm": norm, "grad/left_out": self.gradients.count(), "optim/learning_rate": rate}
 
     def _add_gradients(self) -> None:
-        """Replace every gradient by the sum over the processes, in one exchange."""
-        gradients = [parameter.grad for _, parameter in self.trained if parameter.grad is not None]
-        flat = self.world.sum(torch.cat([gradient.flatten() for gradient in gradients]))
-        parts = flat.split([gradient.numel() for gradient in gradients])
-        for gradient, part in zip(gradients, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
+        """Replace every gradient by the sum over the processes, some of the parameters at a time."""
+        parameters = [parameter for _, parameter in self.trained]
+        # A parameter that one process had no use for has a gradient where another process had.
+        given = torch.tensor([float(parameter.grad is not None) for parameter in parameters])
+        known = [one for one, count in zip(parameters, self.world.sum(given).tolist(), strict=True) if count]
+        for some in _in_buckets(known):
+            flat = torch.cat([_gradient(parameter).flatten() for parameter in some])
+            parts = self.world.sum(flat).split([parameter.numel() for parameter in some])
+            for parameter, part in zip(some, parts, strict=True):
+                parameter.grad = part.view_as(parameter).to(parameter.dtype)
 
     def averaged(self) -> AbstractContextManager[None]:
         """Put the moving average into the network for the duration; nothing happens without one."""
@@ -158,3 +165,19 @@ def _trained(network: nn.Module, frozen: nn.Module | None) -> list[tuple[str, nn
     for _, parameter in named:
         parameter.requires_grad_(True)
     return named
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def _in_buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """Yield parameters in groups that are sent in one piece: few exchanges, and a copy of a part of the gradient."""
+    bucket: list[nn.Parameter] = []
+    for parameter in parameters:
+        if bucket and sum(one.numel() for one in bucket) + parameter.numel() > _BUCKET:
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket

@@ -9,12 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit.policies.base import RegionPolicy
+from motionkit.trainers._world import OneProcess, World
 
 _INSIDE = 4.0
 """Weight of a pixel inside: most of an image is outside."""
 
 
-def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str]) -> Tensor:
+def supervised_loss(
+    policy: RegionPolicy, seen: Any, masks: Tensor, captions: Sequence[str], *, world: World | None = None
+) -> Tensor:
     """Return the mean cross-entropy of the words, plus twice that of the pixels, plus the Dice loss of the masks.
 
     Args:
@@ -22,10 +25,12 @@ def supervised_loss(policy: RegionPolicy, seen: Any, masks: Tensor, captions: Se
         seen: What it saw of N images.
         masks: ``[N, h, w]`` bool.
         captions: N texts.
+        world: The processes that share a batch, N regions each: every one returns its share of the loss of the batch.
     """
+    world = world or OneProcess()
     words = policy.score_words(seen, masks, policy.encode(captions))
-    said = -words.log_prob.sum() / words.mask.sum().clamp(min=1)
-    return said + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean()
+    said = -words.log_prob.sum() / world.sum(words.mask.sum()).clamp(min=1)
+    return said + mask_loss(policy.draw(seen, policy.prompts(seen, captions)), masks).mean() / world.size
 
 
 def mask_loss(logits: Tensor, masks: Tensor) -> Tensor:

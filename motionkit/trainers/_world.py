@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
+
+from motionkit.errors import MotionkitError
 
 
 class World(Protocol):
@@ -50,3 +55,68 @@ class OneProcess:
     def gather(self, tensor: Tensor) -> Tensor:
         """Return `tensor`."""
         return tensor
+
+
+def world_of(trainer: object) -> World:
+    """Return the processes that a trainer is shared by; it is on its own where it knows of none."""
+    world: World | None = getattr(trainer, "world", None)
+    return world or OneProcess()
+
+
+def of_main(value: Any, world: World) -> Any:
+    """Return the main process's `value` in every process: what is decided by it is then decided alike.
+
+    Args:
+        value: JSON-able; numbers keep their bits, NaN and infinity included.
+        world: The processes.
+    """
+    if world.size == 1:
+        return value
+    text = json.dumps(value).encode()
+    longest = int(world.gather(torch.tensor([len(text)])).max())
+    # [size, longest] bytes: all rows travel, and the first one counts.
+    rows = world.gather(torch.tensor([[*text, *b" " * (longest - len(text))]], dtype=torch.uint8))
+    return json.loads(bytes(rows[0].tolist()))
+
+
+def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
+    """Return the mean of each metric over the processes; all have the same names."""
+    if world.size == 1:
+        return metrics
+    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
+
+
+def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
+    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
+    if world.size == 1:
+        return dict(sums)
+    names = sorted(sums)
+    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
+    return dict(zip(names, total.tolist(), strict=True))
+
+
+def share_of(count: int, world: World, *, what: str, flag: str) -> slice:
+    """Return which of `count` rows of a batch are this process's: equal shares, rank by rank.
+
+    Args:
+        count: Rows of all processes.
+        world: The processes.
+        what: The rows in words, for the error.
+        flag: The flag that sets their number.
+
+    Raises:
+        MotionkitError: They cannot be shared equally.
+    """
+    if count % world.size:
+        raise MotionkitError(
+            f"{count} {what} per step cannot be shared by {world.size} processes.",
+            fix=f"choose a {flag} that {world.size} divides.",
+        )
+    own = count // world.size
+    return slice(world.rank * own, (world.rank + 1) * own)
+
+
+def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
+    """Return how many rows all processes have, and which of them are this process's ``[N, ...]``."""
+    count = len(rows)
+    return count * world.size, slice(world.rank * count, (world.rank + 1) * count)

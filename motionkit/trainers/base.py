@@ -24,6 +24,10 @@ class Trainer(Protocol):
     After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
     as ``policy.text_model``, a fingerprint of what was found there. ``--resume`` takes another place with the same
     fingerprint. See `inputs_of`.
+
+    A trainer that several processes may share has ``world: World``, a `OneProcess` by itself, which is set before
+    `prepare`: it takes its share of each batch, gives ``world`` to `Learner` and `run_steps`, and lets all processes
+    decide alike. Others are refused under torchrun, for the reason in ``unshared: str`` where they have one.
     """
 
     shape_keys: ClassVar[tuple[str, ...]]

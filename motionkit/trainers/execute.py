@@ -14,7 +14,9 @@ from motionkit.config import Resolved, TrainerSettings
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
+from motionkit.trainers._following import asked_to_stop, open_together
 from motionkit.trainers._matmul import matmul_in_use
+from motionkit.trainers._world import world_of
 from motionkit.trainers.base import Trainer
 
 _logger = logging.getLogger("motionkit.trainers")
@@ -53,6 +55,8 @@ def run_trainer(
 ) -> Outcome:
     """Train in a new run folder, or in the one that ``run.resume`` names.
 
+    Of several processes the main one writes; the others compute with it, stop with it and fail with it.
+
     Args:
         command: The trainer's command, such as ``pretrain mdm``.
         trainer: A trainer whose `prepare` is done, so that bad inputs leave no folder behind.
@@ -66,18 +70,23 @@ def run_trainer(
     Raises:
         MotionkitError: The folder is refused (exit code 2), or the training fails (exit code 1); the run says so.
     """
-    run = open_run(
-        command,
-        resolved.snapshot(),
-        shape_keys=trainer.shape_keys,
-        argv=argv,
-        origins=resolved.origins,
-        inputs=getattr(trainer, "inputs", None),
-    )
+    world, snapshot = world_of(trainer), resolved.snapshot()
+
+    def opened() -> Run:
+        return open_run(
+            command,
+            snapshot,
+            shape_keys=trainer.shape_keys,
+            argv=argv,
+            origins=resolved.origins,
+            inputs=getattr(trainer, "inputs", None),
+        )
+
+    run = open_together(command, snapshot, opened, world)
     run.total_steps = run.total_steps or resolved.settings.run.num_steps
     log = str(run.directory / "log.txt")
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1, log=log):
-        run.annotate(cpu_matmul=matmul_in_use())
+        run.annotate(cpu_matmul=matmul_in_use(), processes=world.size)
         parts = dict(trainer.train(run))
         found = parts.pop("table", None)
         tables = found if isinstance(found, (list, tuple)) else [found]
@@ -85,8 +94,9 @@ def run_trainer(
         if not table and (rows := results(parts.get("heldout"))):
             table = [result_table(rows, f"Before and after, {rows[0].n} held out")]
         run.annotate(tables=[_stored(one) for one in table])
+        asked_to_stop(run, world)
         document = run.finish(parts)
-        made = _write_page(component, page, run) if run.status == "done" else None
+        made = _write_page(component, page, run) if run.status == "done" and world.main else None
     return Outcome(document, table, run.directory, run.status, run.exit_code, made)
 
 

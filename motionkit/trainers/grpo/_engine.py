@@ -23,7 +23,7 @@ from motionkit.rl import require_eval
 from motionkit.text import Prompt
 from motionkit.trainers._learner import Learner, constant_rate, cosine_rate
 from motionkit.trainers._state import State, Stateful
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, mean_over
 from motionkit.trainers.grpo._reference import Reference
 from motionkit.trainers.grpo._settings import (
     ControlSettings,
@@ -31,7 +31,7 @@ from motionkit.trainers.grpo._settings import (
     GrpoLoraSettings,
     GrpoOptimSettings,
 )
-from motionkit.trainers.grpo._whole import mean_over, whole_batch
+from motionkit.trainers.grpo._whole import dead_everywhere, whole_batch
 from motionkit.trainers.grpo.algorithms.base import Algorithm, HasParts
 
 
@@ -155,10 +155,13 @@ class GRPO:
             scored = self.rewards.score(batch.motions, batch.prompts, leave_out=self.updates > 0)
             physics = _physics_metrics(batch)
         if self.updates == 0:
-            refuse_dead(scored.dead, f"{len(batch.prompts)} motions of the first step")
+            names = [reward.name for reward, _ in self.rewards.terms]
+            dead = dead_everywhere(names, scored, self.world)
+            refuse_dead(dead, f"{len(batch.prompts) * self.world.size} motions of the first step")
         metrics = mean_over(scored.metrics | physics, self.world)
         metrics |= mean_over(scored.correlations(batch.groups), self.world)
-        metrics |= _reward_metrics(*whole_batch(scored, batch.groups, self.world))
+        whole, groups = whole_batch(scored, batch.groups, self.world)
+        metrics |= _reward_metrics(whole, groups)
         if self.rewards.normalize == "group":
             scored = scored.within(batch.groups)
         clock.lap("reward")
@@ -169,7 +172,7 @@ class GRPO:
             self.learner.zero_grad()
             if not update.backward():
                 break
-            metrics |= self.learner.descend(self.updates, move=bool(scored.finite.any()))
+            metrics |= self.learner.descend(self.updates, move=bool(whole.finite.any()))
             left_out += metrics["grad/left_out"]
         metrics["grad/left_out"] = left_out  # of all passes
         metrics |= update.metrics()

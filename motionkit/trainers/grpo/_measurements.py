@@ -21,6 +21,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run
 from motionkit.tracking import result_table, results
 from motionkit.trainers._state import Kept, Stateful
+from motionkit.trainers._world import OneProcess, World, of_main
 
 _logger = logging.getLogger("motionkit.grpo")
 _EARLY = 30  # the first point comes after this part of the run, so that a new user soon sees one
@@ -43,6 +44,7 @@ class Measurements:
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
         stop_on_gap: End the run when the judge no longer follows the reward.
+        world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
     """
 
     policy: DiffusionPolicy
@@ -52,6 +54,7 @@ class Measurements:
     points: int
     num_steps: int
     stop_on_gap: bool
+    world: World = field(default_factory=OneProcess)
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
     _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
 
@@ -89,16 +92,14 @@ class Measurements:
         with self.averaged():
             found = compare_measured(self._start(self._curve), heldout.measure(self.policy))
             reward = found["reward"]
+            ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
+            gap = ratio is not None and ratio < MIN_RATIO
+            delta, drift, gap = of_main([reward.delta, bool(drift_alarms(found)), gap], self.world)
             # The best policy is never chosen on the prompts that are reported.
-            if (
-                self._curve == "watched"
-                and not drift_alarms(found)
-                and reward.delta > float(self._best.values["reward"])
-            ):
-                self._note(reward=reward.delta, step=step)
-                self.policy.save(run.artifact("best"))
-        ratio = judge_ratio(reward, found["judge"]) if "judge" in found else None
-        gap = ratio is not None and ratio < MIN_RATIO
+            if self._curve == "watched" and not drift and delta > float(self._best.values["reward"]):
+                self._note(reward=delta, step=step)
+                if self.world.main:
+                    self.policy.save(run.artifact("best"))
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
         _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
         return _metrics(found)

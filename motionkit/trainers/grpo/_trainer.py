@@ -31,6 +31,7 @@ from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import restore
+from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
@@ -59,6 +60,7 @@ class GrpoTrainer:
 
     def __init__(self, settings: GrpoSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Open dataset, policy, reference, rewards and judge.
@@ -103,13 +105,14 @@ class GrpoTrainer:
             seed=settings.seed,
             precision=settings.precision,
             updates=settings.run.num_steps,
+            world=self.world,
         )
         plans = getattr(self.grpo.algorithm, "plans", [self.grpo.algorithm.plan])
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
         settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
         self.shared: list[str] = []
         self.cursor = PromptCursor(
-            prompts, settings.rollout.prompts, settings.seed, by_length=settings.rollout.by_length
+            prompts, settings.rollout.prompts, settings.seed, self.world, by_length=settings.rollout.by_length
         )
         self.measurements = Measurements(
             self.policy,
@@ -119,6 +122,7 @@ class GrpoTrainer:
             points=settings.heldout.points,
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
+            world=self.world,
         )
 
     def _try_rewards(self, dataset: TextMotionDataset) -> None:
@@ -204,7 +208,8 @@ class GrpoTrainer:
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
-        self.policy.save(run.artifact("policy"), tensors=False)
+        if self.world.main:
+            self.policy.save(run.artifact("policy"), tensors=False)
         if self.excess > _ROUGH:
             _logger.warning(
                 "fine detail of rollouts is %.1f times as rough as the data's, by noise that the sampler has no steps "
@@ -232,11 +237,14 @@ class GrpoTrainer:
             last.update(metrics)
             return metrics
 
-        finished = run_steps(run, self.settings, step, parts, done=lambda: self.measurements.must_stop)
+        finished = run_steps(
+            run, self.settings, step, parts, done=lambda: self.measurements.must_stop, world=self.world
+        )
         summary: dict[str, object] = {"metrics": last}
         if finished:
             with self.grpo.averaged():
-                self.policy.save(run.artifact("policy"))
+                if self.world.main:
+                    self.policy.save(run.artifact("policy"))
             summary |= self.measurements.after(run)
             if tables:
                 summary["table"] = [*cast("list[Mapping[str, object]]", summary.get("table", [])), *tables]

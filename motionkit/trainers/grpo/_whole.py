@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -39,17 +39,13 @@ def whole_batch(scored: Scored, groups: Tensor, world: World) -> tuple[Scored, T
     return whole, world.gather(groups + world.rank * per_process)
 
 
-def mean_over(metrics: dict[str, float], world: World) -> dict[str, float]:
-    """Return the mean of each metric over the processes; all have the same names."""
-    if world.size == 1:
-        return metrics
-    return {name: value / world.size for name, value in sum_over(metrics, world).items()}
+def dead_everywhere(names: Sequence[str], scored: Scored, world: World) -> list[str]:
+    """Return the rewards that gave no sample of any process a finite score.
 
-
-def sum_over(sums: Mapping[str, float], world: World) -> dict[str, float]:
-    """Return the sums of all processes, each of which holds its share of the means; all have the same names."""
-    if world.size == 1:
-        return dict(sums)
-    names = sorted(sums)
-    total = world.sum(torch.tensor([sums[name] for name in names], dtype=torch.float64))
-    return dict(zip(names, total.tolist(), strict=True))
+    Args:
+        names: Names of the rewards, the same in every process.
+        scored: Scores of this process's samples.
+        world: The processes.
+    """
+    dead = torch.tensor([name in scored.dead for name in names], dtype=torch.float64, device=scored.total.device)
+    return [name for name, count in zip(names, world.sum(dead).tolist(), strict=True) if count == world.size]

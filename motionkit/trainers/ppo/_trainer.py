@@ -50,6 +50,9 @@ class PpoTrainer:
         settings: All settings.
     """
 
+    unshared: ClassVar[str] = (
+        "stable-baselines3 collects and updates in one process, and --workers spreads its environments over cores"
+    )
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
         "alarm", "heldout", "mine", "seed",

@@ -43,6 +43,7 @@ class PairTrainer(ABC, Generic[Settings]):
         renamed: Names of losses in metrics, where they differ from those in the settings.
     """
 
+    unshared: ClassVar[str] = "its losses compare every text with every motion of a batch"
     stream: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
 

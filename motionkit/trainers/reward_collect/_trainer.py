@@ -40,6 +40,7 @@ class RewardCollect:
         settings: All settings.
     """
 
+    unshared: ClassVar[str] = "episodes are counted in one process, and --workers spreads the environments over cores"
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "policy", "quota", "episodes.num_envs", "episodes.steps", "actor", "objective", "optim", "seed",
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.rl import stable_hash
+from motionkit.trainers._world import OneProcess, World, rows_of
 
 
 class _Stream:
@@ -77,11 +78,13 @@ class Augmentation:
         shift: Most pixels that an image is moved by; its edge is repeated.
         brightness: Most that values are changed by, as a share.
         seed: Fixes everything.
+        world: The processes that share a batch; the draws are those of the whole batch.
     """
 
     shift: int
     brightness: float
     seed: int
+    world: World = field(default_factory=OneProcess)
 
     def __call__(self, images: Mapping[str, Tensor], step: int) -> dict[str, Tensor]:
         """Return changed images ``[N, 3, H, W]`` in 0 to 1; each image by itself, all cameras by draws of their own."""
@@ -90,8 +93,10 @@ class Augmentation:
 
     def _changed(self, images: Tensor, generator: torch.Generator) -> Tensor:
         count, _, height, width = images.shape
+        everyone, own = rows_of(images, self.world)
         if self.shift:
-            moves = torch.randint(-self.shift, self.shift + 1, (count, 2), generator=generator).to(images.device)
+            moves = torch.randint(-self.shift, self.shift + 1, (everyone, 2), generator=generator)[own]
+            moves = moves.to(images.device)
             # Rows and columns are picked by index, clamped at the edges: no padding, no interpolation.
             rows = (torch.arange(height, device=images.device) + moves[:, :1]).clamp(0, height - 1)
             columns = (torch.arange(width, device=images.device) + moves[:, 1:]).clamp(0, width - 1)
@@ -99,7 +104,7 @@ class Augmentation:
             # Indexing with the channels last keeps the memory format: [N, H, W, 3].
             images = images.permute(0, 2, 3, 1)[place, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
         if self.brightness:
-            scale = 1 + self.brightness * (2 * torch.rand(count, 1, 1, 1, generator=generator) - 1)
+            scale = 1 + self.brightness * (2 * torch.rand(everyone, 1, 1, 1, generator=generator)[own] - 1)
             images = (images * scale.to(images.device)).clamp(0, 1)
         return images
 

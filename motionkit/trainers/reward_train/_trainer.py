@@ -29,6 +29,7 @@ from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
+from motionkit.trainers._world import OneProcess, World, of_main, share_of, sum_over
 from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
 from motionkit.trainers.reward_train._frames import Images, Seen, all_logits, cache_features
 from motionkit.trainers.reward_train._open import (
@@ -62,6 +63,7 @@ class RewardTrain:
 
     def __init__(self, settings: RewardTrainSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Read the episodes and build the classifier.
@@ -99,6 +101,8 @@ class RewardTrain:
             for part in ("train", "val"):
                 self.labels[self.parts[part]] = rng.permutation(self.labels[self.parts[part]])
         own = self.parts["train"]
+        size = min(train.batch_size, len(own))
+        self._share = share_of(size, self.world, what="frames", flag="--batch-size")
         self.batches = FrameBatches(
             own, self.labels[own], train.batch_size, negatives=train.negatives, seed=settings.seed
         )
@@ -138,7 +142,7 @@ class RewardTrain:
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         frozen = nn.ModuleList(classifier.network.backbones()) if settings.model.frozen else None
-        learner = Learner(classifier, optim, rate, frozen=frozen)
+        learner = Learner(classifier, optim, rate, world=self.world, frozen=frozen)
         best = Best()
         parts: Parts = {**learner.parts(), "best": best}
         if (checkpoint := run.checkpoint()) is not None:
@@ -153,7 +157,7 @@ class RewardTrain:
                 metrics |= self._validate(seen, best, step).figures
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
         save_classifier(run.artifact(LAST), classifier)
         classifier.load_tensors(best.tensors)
@@ -178,7 +182,7 @@ class RewardTrain:
             )
             return cache_features(run.artifact(CACHE), network.eval(), self.episodes, self.device)
         augment = self.settings.augment
-        changes = Augmentation(augment.shift, augment.brightness, self.settings.seed)
+        changes = Augmentation(augment.shift, augment.brightness, self.settings.seed, self.world)
         return Images(network, self.episodes, changes, self.device)
 
     def _labels(self, index: NDArray[np.int64]) -> torch.Tensor:
@@ -187,13 +191,15 @@ class RewardTrain:
     def _step(self, learner: Learner, seen: Seen, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.classifier.network.train()
-        index = self.batches(step)
+        index = self.batches(step)[self._share]
         with autocast(self.device, self.settings.precision):
             logits = seen.logits(index, step=step)
-        loss = loss_of(logits, self._labels(index).to(self.device))
+        # Of a batch that processes share, each adds its part of the mean.
+        loss = loss_of(logits, self._labels(index).to(self.device)) / self.world.size
         loss.backward()
         moved = learner.descend(step - 1)
-        return {"loss/total": float(loss.detach()), **moved, "data/epoch": step / self.batches.per_epoch}
+        shown = sum_over({"loss/total": float(loss.detach())}, self.world)
+        return {**shown, **moved, "data/epoch": step / self.batches.per_epoch}
 
     def _choose(self, seen: Seen) -> Choice:
         self.classifier.network.eval()
@@ -207,7 +213,9 @@ class RewardTrain:
         self.classifier.update(
             threshold=choice.threshold, temperature=calibration.temperature, bias=calibration.bias, step=step
         )
-        if best.offer(choice.figures["classifier/average_precision"], step, self.classifier.tensors()):
+        if best.offer(
+            of_main(choice.figures["classifier/average_precision"], self.world), step, self.classifier.tensors()
+        ):
             _logger.info("step %d: average precision %.4f, the best so far", step, best.value)
         return choice
 

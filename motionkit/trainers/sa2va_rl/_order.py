@@ -12,6 +12,7 @@ from motionkit.datasets.base import HasRegionAreas, RegionDataset, Split
 from motionkit.evaluation.regions import Task, Weights, open_task
 from motionkit.metrics import region_iou
 from motionkit.policies.base import RegionPolicy
+from motionkit.trainers._world import OneProcess, World, of_main, share_of
 from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
 
 ENDLESS = 1 << 20
@@ -33,6 +34,7 @@ class RegionOrder:
         curriculum: What is easy, and for how long it comes first.
         steps: Steps of the run.
         start: Weights of the policy as it started, which says what is ambiguous.
+        world: The processes that share a step.
     """
 
     def __init__(
@@ -44,16 +46,18 @@ class RegionOrder:
         curriculum: CurriculumSettings,
         steps: int,
         start: Weights,
+        world: World | None = None,
     ) -> None:
         self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
-        self._curriculum, self._start = curriculum, start
+        self._curriculum, self._start, self._world = curriculum, start, world or OneProcess()
+        self._share = share_of(batch, self._world, what="regions", flag="--batch-size")
         self._until = curriculum.until * steps if curriculum.by != "none" else 0.0
         self.per_epoch = max(1, data.count("train") // batch)
 
     def at(self, step: int) -> Task:
-        """Return the regions of a step, counted from 1."""
+        """Return this process's regions of a step, counted from 1."""
         if step - 1 >= self._until:
-            return self.open("train", self._in_turn(step))
+            return self.open("train", self._in_turn(step)[self._share])
         draw = np.random.default_rng((self._seed, step))
         pool = self._curriculum.pool
         count = self._data.count("train")
@@ -62,7 +66,9 @@ class RegionOrder:
         share = (step - 1) / self._until
         kept = math.ceil(self._batch * (1 + (pool - 1) * share))
         easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
-        return self.open("train", draw.permutation(easiest)[: self._batch])
+        # What is clear is a matter of rounding now and then: the main process decides.
+        chosen = np.array(of_main(draw.permutation(easiest)[: self._batch].tolist(), self._world), np.int64)
+        return self.open("train", chosen[self._share])
 
     def open(self, split: Split, index: NDArray[np.int64]) -> Task:
         """Open regions by their numbers."""

@@ -8,17 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor, nn
 
+from motionkit.evaluation.regions import Task, as_it_is
 from motionkit.metrics.meteor import Meteor
 from motionkit.nn import EMA
 from motionkit.policies.base import ChecksItself, RegionPolicy
-from motionkit.rl import categorical
+from motionkit.rl import RowNoise, categorical
 from motionkit.trainers.base import Checked
-from motionkit.trainers.sa2va_rl._measure import as_it_is
-from motionkit.trainers.sa2va_rl._noise import RowNoise
 from motionkit.trainers.sa2va_rl._play import roll_out
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
-from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Task, Turn
+from motionkit.trainers.sa2va_rl.loops.base import Loop, Played, Turn
 
 REGIONS = 8
 """Regions that are looked at."""

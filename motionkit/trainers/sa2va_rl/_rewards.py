@@ -13,6 +13,7 @@ from motionkit.config import Chosen
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
 from motionkit.rewards.base import Reward
+from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.sa2va_rl.loops.base import Made
 
 
@@ -23,7 +24,7 @@ class LoopScores:
     Attributes:
         total: ``[N]`` weighted sum; 0 where `finite` is False.
         finite: ``[N]`` bool, False where a reward could not be computed.
-        metrics: Mean of each reward by its name.
+        metrics: Mean of each reward by its name, over the samples of all processes.
     """
 
     total: Tensor
@@ -38,10 +39,12 @@ class LoopRewards:
         chosen: The rewards with their weights.
         loop: Name of the loop, for messages and metrics.
         device: Where scores are.
+        world: The processes that share the samples.
     """
 
-    def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device) -> None:
+    def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None) -> None:
         self.loop = loop
+        self._world = world or OneProcess()
         self.names = tuple(one.name for one in chosen)
         self._terms: list[tuple[Reward, float, str]] = []
         for one in chosen:
@@ -55,10 +58,10 @@ class LoopRewards:
             self._terms.append((one.build(dataset=None, device=device), one.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
-        """Return the scores of N samples.
+        """Return the scores of N samples, the share of this process.
 
         Raises:
-            MotionkitError: A reward gave no sample a finite score (exit code 1).
+            MotionkitError: A reward gave no sample of any process a finite score (exit code 1).
         """
         parts = []
         metrics = {}
@@ -66,12 +69,13 @@ class LoopRewards:
             samples = made.masks if reads == "mask" else made.texts
             total = reward.score(samples, ()).total.detach().float()
             good = total.isfinite()
-            if not good.any():
+            found = self._world.sum(torch.stack([total[good].double().sum(), good.sum().double()]))
+            if not found[1]:
                 raise MotionkitError(
                     f"the reward {reward.name} gave no finite score in {self.loop}.", code=1,
                     why="a reward of nothing but failures would be taken for a reward of 0.",
                 )  # fmt: skip
-            metrics[f"{self.loop}/reward/{reward.name}"] = float(total[good].mean())
+            metrics[f"{self.loop}/reward/{reward.name}"] = float(found[0] / found[1])
             parts.append((total, weight))
         finite = torch.stack([total.isfinite() for total, _ in parts]).all(0)
         summed = torch.stack([torch.where(finite, total, 0.0) * weight for total, weight in parts]).sum(0)

@@ -24,6 +24,7 @@ from motionkit.trainers._learner import Learner, constant_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
+from motionkit.trainers._world import OneProcess, World, of_main, rows_of, share_of, sum_over
 from motionkit.trainers.base import Checked, inputs_of
 from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
@@ -61,6 +62,7 @@ class Sa2vaRl:
 
     def __init__(self, settings: Sa2vaRlSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Open data, policy and rewards, and choose what is trained.
@@ -69,6 +71,7 @@ class Sa2vaRl:
             MotionkitError: An input is missing, or the parts do not fit each other.
         """
         settings = self.settings
+        share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
         self.data: RegionDataset = settings.dataset.build()
         self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
@@ -79,7 +82,7 @@ class Sa2vaRl:
         self.loops: dict[str, Loop] = {
             name: one.build(policy=self.policy) for name, one in chosen.items() if one is not None
         }
-        self.rewards = {name: LoopRewards(paid[name], name, self.device) for name in self.loops}
+        self.rewards = {name: LoopRewards(paid[name], name, self.device, self.world) for name in self.loops}
         if settings.loop3 is not None and not settings.loop3_reward:
             raise MotionkitError("loop 3 is paid for nothing.", fix="--loop3-reward NAME says what for.")
         weights = [self._weights(step)[name] for step in (1, 2) for name in self.loops]
@@ -139,14 +142,14 @@ class Sa2vaRl:
             _logger.info("%s: %s", self.data.name, self.data.summary)
         optim = settings.optim
         rate = constant_rate(optim.learning_rate, optim.warmup_steps)
-        learner = Learner(self.policy, optim, rate, trained=self.named)
+        learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
         start = EMA(self.named, 0.0)  # never updated: the weights as they are now
         partner = EMA(self.named, settings.partner.decay, warmup=True)
         best, kept = Best(), Kept()
-        balance = Balance(self.named, settings.loops.balance, settings.loops.conflict_every)
+        balance = Balance(self.named, settings.loops.balance, settings.loops.conflict_every, self.world)
         order = RegionOrder(
             self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
-            settings.run.num_steps, start.applied,
+            settings.run.num_steps, start.applied, self.world,
         )  # fmt: skip
         alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
         parts: Parts = {
@@ -170,9 +173,10 @@ class Sa2vaRl:
                 drawn = order.open("train", np.arange(min(_DRAWS, self.data.count("train"))))
                 measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
             keep_figures(kept, found)
-            kept.values = {**kept.values, "measured": measured}
+            kept.values = {**kept.values, "measured": of_main(measured, self.world)}
         partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}
-        self.policy.save(run.artifact(ARTIFACT), tensors=None)
+        if self.world.main:
+            self.policy.save(run.artifact(ARTIFACT), tensors=None)
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
@@ -185,13 +189,13 @@ class Sa2vaRl:
             scored: dict[str, Scored] = {}
             for place, (name, loop) in enumerate(self.loops.items()):
                 if weights[name]:
-                    noise = RowNoise((settings.seed, step, place), len(rows.captions), device=self.device)
+                    noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
                     told = kept.values["measured"].get(name, {})
                     turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, told)
                     scored[name] = roll_out(
                         name, loop, self.rewards[name], rows, turn, group=settings.rollout.group_size,
                         floor=settings.objective.std_floor,
-                        shuffle=(settings.seed, step) if settings.control.shuffle else None,
+                        shuffle=(settings.seed, step) if settings.control.shuffle else None, world=self.world,
                     )  # fmt: skip
                     metrics |= scored[name].metrics
             balance.observe(means_of(scored))
@@ -199,32 +203,35 @@ class Sa2vaRl:
                 learner.zero_grad()
                 losses = {}
                 for name, one in scored.items():
-                    loss, told = loss_of(name, one, settings.objective)
+                    loss, told = loss_of(name, one, settings.objective, self.world)
                     losses[name] = weights[name] * loss
                     metrics |= told
                 anchor = self._anchor(regions, metrics)
                 metrics |= balance.backward(losses, anchor, step)
                 metrics |= learner.descend(step - 1, average=False)
                 parts_of = [*losses.values(), *([] if anchor is None else [anchor])]
-                metrics["loss/total"] = float(sum(float(one.detach()) for one in parts_of))
+                total = float(sum(float(one.detach()) for one in parts_of))
+                metrics |= sum_over({"loss/total": total}, self.world)
             partner.update()
             metrics["data/epoch"] = step / order.per_epoch
             every = settings.heldout.every
             if every and (step % every == 0 or step == settings.run.num_steps):
                 seen = measure(self.policy, watched, start.applied, temperature=settings.rollout.temperature).means
                 metrics |= {f"regions/{name}": value for name, value in seen.items()}
-                best.offer(seen["judge_iou"], step, self.policy.tensors())
+                best.offer(of_main(seen["judge_iou"], self.world), step, self.policy.tensors())
             for text in alarms.look(metrics):
                 _logger.warning("step %d: %s", step, text)
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
-        self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
+        if self.world.main:
+            self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
-        self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
+        if self.world.main:
+            self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         before = figures_of(kept)
         write_gallery(run.artifact(GALLERY), self.data, "test", np.arange(len(held)), after, before)
         return summary_of(before, after, best.step, settings.seed)
@@ -242,6 +249,6 @@ class Sa2vaRl:
         weight = self.settings.loops.supervised
         if not weight:
             return None
-        loss = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions)
-        metrics["supervised/loss"] = float(loss.detach())
+        loss = supervised_loss(self.policy, regions.seen, regions.masks, regions.captions, world=self.world)
+        metrics |= sum_over({"supervised/loss": float(loss.detach())}, self.world)
         return weight * loss

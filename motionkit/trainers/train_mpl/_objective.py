@@ -116,13 +116,14 @@ class Objective:
         metrics |= {f"{_SHARES}/{group}": part for group, part in shares.items()}
         return {"loss/total": float(loss.detach()), **metrics}
 
-    def backward_shot(self, shots: WindowBatch, step: int, number: int) -> None:
+    def backward_shot(self, shots: WindowBatch, step: int, number: int, *, share: float = 1.0) -> None:
         """Add the gradients of a batch of the one-shot head alone, with the weights that are in force.
 
         Args:
             shots: Windows.
             step: Number of the update, from 1.
             number: Number of the batch among those of the update.
+            share: Factor of the gradient.
         """
         assert self._network.shot is not None
         values = self._values(step)
@@ -132,7 +133,7 @@ class Objective:
         if self._adaptive is not None:
             factors = dict(zip(self._adaptive.terms, self._adaptive.factors().tolist(), strict=True))
             weighted = {name: value * factors.get(name, 1.0) for name, value in weighted.items()}
-        torch.stack(list(weighted.values())).sum().backward()
+        (share * torch.stack(list(weighted.values())).sum()).backward()
 
     def _values(self, step: int) -> Values:
         return values_at(self._settings, (step - 1) / self._batches.per_epoch)

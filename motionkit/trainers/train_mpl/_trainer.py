@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from motionkit.datasets.motions import cut_windows
+from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
 from motionkit.policies.mpl.api import ARTIFACT
 from motionkit.runs import Run
@@ -15,6 +16,7 @@ from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, Rate, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers._world import OneProcess, World, of_main, sum_over
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
@@ -50,6 +52,7 @@ class TrainMpl:
 
     def __init__(self, settings: TrainMplSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Read the clips and build the network.
@@ -58,6 +61,8 @@ class TrainMpl:
             MotionkitError: An input is missing or unusable.
         """
         settings = self.settings
+        if self.world.size > 1:
+            _require_shareable(settings, self.world)
         self.device = set_up(settings)
         self.data = open_data(
             settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000
@@ -112,7 +117,8 @@ class TrainMpl:
         total = settings.run.num_steps
         network = self.predictor.network
         learner = Learner(
-            self.predictor, settings.optim, self._rate(), ema=settings.train.ema, frozen=network.encoder
+            self.predictor, settings.optim, self._rate(), ema=settings.train.ema, world=self.world,
+            frozen=network.encoder,
         )  # fmt: skip
         objective = Objective(settings, self._body, network, self.batches)
         validation = None if self.data.val is None else Validation.of(self.data.clips, self.data.val)
@@ -123,7 +129,8 @@ class TrainMpl:
             cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
         elif validation is not None:
             start.values = dict(logged(self._measure(validation, learner)))
-        self.predictor.save(run.artifact(ARTIFACT), tensors=False)
+        if self.world.main:
+            self.predictor.save(run.artifact(ARTIFACT), tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
             epoch = self.batches.epoch_of(step)
@@ -135,7 +142,7 @@ class TrainMpl:
                 metrics |= logged(measured)
                 self._write_epoch(run, learner, epoch, measured, metrics)
                 with learner.averaged():
-                    if best.offer(skill_of(measured), step, self.predictor.tensors()):
+                    if best.offer(of_main(skill_of(measured), self.world), step, self.predictor.tensors()):
                         _logger.info("epoch %d: skill %.3f, the best so far", epoch, best.value)
             return metrics
 
@@ -147,14 +154,15 @@ class TrainMpl:
             shares = _group(metrics, "loss_group")
             return metrics
 
-        if not run_steps(run, settings, step_and_keep, parts):
+        if not run_steps(run, settings, step_and_keep, parts, world=self.world):
             return {}
         for warning in share_warnings(shares) if shares else ():
             _logger.warning("%s", warning)
         with learner.averaged():
             final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}
         self.predictor.load_tensors(best.tensors or final)
-        self.predictor.save(run.artifact(ARTIFACT))
+        if self.world.main:
+            self.predictor.save(run.artifact(ARTIFACT))
         return self._finish(run, start.values, best)
 
     def _rate(self) -> Rate:
@@ -171,18 +179,20 @@ class TrainMpl:
         for number in range(alone):
             # The heads share no parameter: those of the delta head have no gradient here, and stay as they are.
             learner.zero_grad()
-            objective.backward_shot(self._augment(self.batches.drawn(draws), draws), step, number)
+            drawn = self._augment(self.batches.drawn(draws), draws)
+            objective.backward_shot(drawn, step, number, share=1 / self.world.size)  # the same in all processes
             learner.descend(step - 1, average=False)
         learner.zero_grad()
         batches = self.batches(step)
         total: dict[str, float] = {}
         for number, batch in enumerate(batches):
             shots = self._augment(self.batches.drawn(draws), draws) if self.predictor.network.shot else None
-            metrics = objective.backward(
-                self._augment(batch, draws), step, number, shots=shots, share=1 / len(batches)
-            )  # fmt: skip
+            changed = self._augment(batch, draws)
+            if number % self.world.size != self.world.rank:  # another process's; its draws are made all the same
+                continue
+            metrics = objective.backward(changed, step, number, shots=shots, share=1 / len(batches))
             total = {name: total.get(name, 0.0) + value / len(batches) for name, value in metrics.items()}
-        return total | objective.settle() | learner.descend(step - 1)
+        return sum_over(total, self.world) | objective.settle() | learner.descend(step - 1)
 
     def _measure(self, validation: Validation, learner: Learner) -> Measured:
         self.predictor.network.eval()
@@ -242,6 +252,28 @@ class TrainMpl:
             "verdict": found["closing"][-1],
             "best_step": best.step,
         }
+
+
+def _require_shareable(settings: TrainMplSettings, world: World) -> None:
+    """Refuse what processes cannot share: they take turns with the batches of an update.
+
+    Raises:
+        MotionkitError: Names the setting.
+    """
+    count = settings.train.accumulation_steps
+    if count % world.size:
+        raise MotionkitError(
+            f"an update of {count} {'batch' if count == 1 else 'batches'} cannot be shared by {world.size} processes.",
+            why="each process takes whole batches.",
+            fix=f"--set train.accumulation_steps={world.size}, with a --batch-size that is {world.size} times smaller "
+            "for the same update.",
+        )
+    if settings.adaptive.method != "none":
+        raise MotionkitError(
+            f"--adaptive-loss {settings.adaptive.method} cannot be shared by {world.size} processes.",
+            why="its weights follow from the losses of one process.",
+            fix="--adaptive-loss none, or one process.",
+        )
 
 
 def _group(metrics: Mapping[str, float], group: str) -> dict[str, float]:

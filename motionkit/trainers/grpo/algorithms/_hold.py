@@ -59,7 +59,7 @@ def add_hold(
     total = len(pairs)
     pairs = pairs[torch.div(pairs % everyone, samples, rounding_mode="floor") == world.rank]
     loss = 0.0
-    for chunk in pairs.split(micro_batch):
+    for chunk in pairs.split(micro_batch) if len(pairs) else ():  # a process may have none of a quarter
         step, sample = torch.div(chunk, everyone, rounding_mode="floor"), chunk % samples
         x, timestep, lengths = states[step, sample], timesteps[step], batch.lengths[sample]
         x0 = policy.predict(x, timestep, batch.condition.select(sample), lengths, guidance=guidance)

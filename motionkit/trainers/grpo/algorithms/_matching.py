@@ -16,9 +16,8 @@ from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, rollout
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._hold import roughness
 from motionkit.trainers.grpo.algorithms._noised import Noised, mean_frames, square_frames
 from motionkit.trainers.grpo.algorithms.options import MatchingOptions
@@ -160,7 +159,7 @@ class MatchingUpdate:
         # A process without a sample in this quarter adds nothing, under the same names.
         for name in ("loss/anchor", "loss/hold"):
             sums[name] += 0.0
-        for sample in mine.split(rule.micro_batch):
+        for sample in mine.split(rule.micro_batch) if len(mine) else ():
             states = self._held.at(sample, torch.full_like(sample, self._passes))
             moved = self._held.predict(states) - self._held.predict_reference(states)
             mask = self._batch.mask[sample]

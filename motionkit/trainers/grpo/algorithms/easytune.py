@@ -20,9 +20,8 @@ from motionkit.motion import MotionBatch
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, Visited, rollout
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._terms import (
     GradientTerms,
     require_declared,

@@ -34,9 +34,8 @@ from motionkit.rl import (
     rollout,
 )
 from motionkit.trainers._state import Stateful
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._credit import Credit, assign_credit
 from motionkit.trainers.grpo.algorithms._hold import add_hold
 from motionkit.trainers.grpo.algorithms._kl import KLCoefficient

@@ -17,9 +17,8 @@ from motionkit.evaluation import Samples
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mix import RewardMix, Scored
 from motionkit.rl import DDIM, NoiseSource, Predict, Rollout, StepNoise, StepPlan, graph_rollout
-from motionkit.trainers._world import OneProcess, World
+from motionkit.trainers._world import OneProcess, World, sum_over
 from motionkit.trainers.grpo._reference import Reference
-from motionkit.trainers.grpo._whole import sum_over
 from motionkit.trainers.grpo.algorithms._terms import (
     GradientTerms,
     log_spread,

@@ -40,6 +40,13 @@ class MdmBatch:
     noise: Tensor
     drop: Tensor
 
+    def rows(self, share: slice) -> MdmBatch:
+        """Return some of the rows, as wide as they are."""
+        return MdmBatch(
+            self.x0[share], self.own[share], self.lengths[share], self.prompts[share], self.timestep[share],
+            self.noise[share], self.drop[share],
+        )  # fmt: skip
+
 
 class MdmBatches:
     """Endless batches of similar lengths.

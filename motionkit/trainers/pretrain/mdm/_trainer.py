@@ -25,6 +25,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
+from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
@@ -57,6 +58,7 @@ class PretrainMDM:
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Open dataset and text encoder and build the network.
@@ -69,6 +71,8 @@ class PretrainMDM:
         dataset: TextMotionDataset = settings.dataset.build()
         self._random_crop = dataset.random_crop
         self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
+        size = min(settings.train.batch_size, len(self._train_clips))
+        self._share = share_of(size, self.world, what="clips", flag="--batch-size")
         self._val_clips = usable_clips(dataset, "val", settings.dataset.label, least=1)[: settings.train.val_clips]
         self._judge = None
         if settings.train.samples:
@@ -125,7 +129,7 @@ class PretrainMDM:
         settings, optim = self.settings, self.settings.optim
         batches, held_out = self._batches(), self._held_out()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(self.policy, optim, rate, ema=settings.train.ema)
+        learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
         start = Kept()
         parts = {**learner.parts(), "before": start}
         if (checkpoint := run.checkpoint()) is not None:
@@ -133,24 +137,26 @@ class PretrainMDM:
         else:
             _logger.info("measuring the loss on %d held-out clips before training", len(self._val_clips))
             start.values = {"loss": self._validate(held_out)}
-        self.policy.save(run.artifact("policy"), tensors=False)
+        if self.world.main:
+            self.policy.save(run.artifact("policy"), tensors=False)
         last = float("nan")
 
         def step_fn(step: int) -> Mapping[str, float]:
             nonlocal last
-            metrics = self._step(batches(step), learner, step)
+            metrics = self._step(batches(step).rows(self._share), learner, step)
             every = settings.train.val_every
             if step == settings.run.num_steps or (every and step % every == 0):
                 with learner.averaged():
                     last = metrics["val/loss/diffusion"] = self._validate(held_out)
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
         with learner.averaged():
             if math.isnan(last):  # resumed after the last step
                 last = self._validate(held_out)
-            self.policy.save(run.artifact("policy"))
+            if self.world.main:
+                self.policy.save(run.artifact("policy"))
             quality = self._sample(run)
         before = float(start.values["loss"])
         heldout = {"loss": {"before": before, "after": last, "delta": last - before, "n": len(self._val_clips)}}
@@ -210,13 +216,14 @@ class PretrainMDM:
     def _step(self, batch: MdmBatch, learner: Learner, step: int) -> dict[str, float]:
         learner.zero_grad()
         self.policy.network.train()
-        parts = {name: values.mean() for name, values in self._losses(batch).items()}
+        # Of a batch that processes share, each adds its part of the mean.
+        parts = {name: values.mean() / self.world.size for name, values in self._losses(batch).items()}
         loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
         loss.backward()
         moved = learner.descend(step - 1)
         self.policy.network.eval()
-        named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(loss.detach())} | moved | named
+        named = {"total": loss} | parts
+        return sum_over({f"loss/{name}": float(value.detach()) for name, value in named.items()}, self.world) | moved
 
     @torch.no_grad()
     def _validate(self, batches: Sequence[MdmBatch]) -> float:

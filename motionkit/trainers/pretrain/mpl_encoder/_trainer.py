@@ -57,6 +57,7 @@ class PretrainEncoder:
         settings: All settings.
     """
 
+    unshared: ClassVar[str] = "its losses are weighted by what the whole batch holds"
     shape_keys: ClassVar[tuple[str, ...]] = (
         "data", "fps", "model", "train", "loss", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip

@@ -21,6 +21,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import Parts, restore
+from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 
@@ -36,6 +37,7 @@ class PretrainRegions:
 
     def __init__(self, settings: PretrainRegionsSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Open the data and make the network.
@@ -44,6 +46,7 @@ class PretrainRegions:
             MotionkitError: The data do not fit the sizes.
         """
         settings = self.settings
+        self.share = share_of(settings.train.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
         self.data: RegionDataset = settings.dataset.build()
         model = settings.model
@@ -81,29 +84,29 @@ class PretrainRegions:
         settings, policy = self.settings, self.policy
         optim, total = settings.optim, settings.run.num_steps
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
-        learner = Learner(policy, optim, rate)
+        learner = Learner(policy, optim, rate, world=self.world)
         parts: Parts = learner.parts()
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
-        policy.save(run.artifact(ARTIFACT), tensors=None)
+        if self.world.main:
+            policy.save(run.artifact(ARTIFACT), tensors=None)
         size, every = settings.train.batch_size, settings.train.val_every
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
             index = (np.arange(size) + (step - 1) * size) % self.data.count("train")
-            loss = supervised_loss(policy, *self._open("train", index))
+            loss = supervised_loss(policy, *self._open("train", index[self.share]), world=self.world)
             loss.backward()
-            metrics = {"loss/total": float(loss.detach()), **learner.descend(step - 1)}
+            metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
             if every and (step % every == 0 or step == total):
                 with torch.no_grad():
                     found = supervised_loss(policy, *self._open("val", np.arange(settings.train.val_regions)))
                 metrics["val/loss"] = float(found)
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
-            return {}
-        # Half the bytes; what is lost is far below what training is sure of.
-        policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
+        if run_steps(run, settings, step_fn, parts, world=self.world) and self.world.main:
+            # Half the bytes; what is lost is far below what training is sure of.
+            policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
