@@ -147,6 +147,8 @@ class Sa2vaRl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
+        if isinstance(self.data, Described):
+            _logger.info("%s: %s", self.data.name, self.data.summary)
         optim = settings.optim
         rate = constant_rate(optim.learning_rate, optim.warmup_steps)
         learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
