@@ -6,6 +6,7 @@ fault is a `MotionkitError` that names the file. Imports neither torch nor numpy
 
 from motionkit.documents._csv import read_csv
 from motionkit.documents._json import parse_json, plain_json, read_json, read_jsonl
+from motionkit.documents._model import read_model
 from motionkit.documents._text import LIMIT, open_file, read_text
 from motionkit.documents._toml import parse_toml, read_toml
 from motionkit.documents._yaml import parse_yaml, read_yaml
@@ -20,6 +21,7 @@ __all__ = [
     "read_csv",
     "read_json",
     "read_jsonl",
+    "read_model",
     "read_text",
     "read_toml",
     "read_yaml",

@@ -22,7 +22,7 @@ def reads_of(kind: str, component: Component) -> str:
     return component.reads or next(iter(KINDS[kind].reads), "")
 
 
-def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = ()) -> list[str]:
+def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = (), certain: bool = False) -> list[str]:
     """Return the names of the plugins that a slot may hold, for help and for messages.
 
     Built-ins are imported to see what they give. Packages of others are not, since help must not run code that may
@@ -32,8 +32,9 @@ def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = 
         kind: A name in `KINDS`.
         gives: What the slot accepts; empty for everything.
         reads: What the slot's plugins may read; empty for everything.
+        certain: Whether those that are not imported yet are left out.
     """
-    return list(dict.fromkeys(entry.name for entry in available(kind) if _may_fit(entry, gives, reads)))
+    return list(dict.fromkeys(entry.name for entry in available(kind) if _may_fit(entry, gives, reads, certain)))
 
 
 def require_fit(
@@ -60,16 +61,18 @@ def require_fit(
         ("gives", gives_of(kind, component), gives) if wrong else ("reads", reads_of(kind, component), reads)
     )
     here = f"{slot} takes" if slot else "what is needed is"
-    fit = ", ".join(fitting(kind, gives=gives, reads=reads))
+    fit = ", ".join(fitting(kind, gives=gives, reads=reads, certain=True))
     raise MotionkitError(
         f"{row.singular} {name!r} {verb} {own!r}; {here} one that {verb} {either(map(repr, wanted))}.",
         fix=f"choose one that fits: {fit}" if fit else f"no installed {row.singular} fits.",
     )
 
 
-def _may_fit(entry: Entry, gives: Collection[str], reads: Collection[str]) -> bool:
-    if not (gives or reads) or not (entry.builtin or entry.value.partition(":")[0] in sys.modules):
+def _may_fit(entry: Entry, gives: Collection[str], reads: Collection[str], certain: bool) -> bool:
+    if not (gives or reads):
         return True
+    if not (entry.builtin or entry.value.partition(":")[0] in sys.modules):
+        return not certain
     try:
         component = get(entry.kind, f"{entry.distribution}:{entry.name}")
     except MotionkitError:  # reported when it is chosen

@@ -24,6 +24,7 @@ class Kind:
         check: The contract check as ``module:function``; empty when there is none but `check_component`.
         alone: Whether `check` can build a plugin from its name and its default options.
         scaffold: Templates of ``motionkit plugins new`` as ``module:NAME``; empty when there are none.
+        scaffolds: Those of plugins that give something else than the first of `gives`, by that word.
         weighted: Whether several can be chosen together, each with a weight.
         question: Help of a slot of this kind; empty for "Which NAME to use."
         note: Why no plugin of this kind can be written yet; empty for all others.
@@ -37,6 +38,7 @@ class Kind:
     check: str = ""
     alone: bool = False
     scaffold: str = ""
+    scaffolds: Mapping[str, str] = field(default_factory=dict)
     weighted: bool = False
     question: str = ""
     note: str = ""
@@ -96,6 +98,7 @@ _ROWS = (
         check="motionkit.testing:check_dataset",
         alone=True,
         scaffold="motionkit.plugins._templates.dataset:FILES",
+        scaffolds={"regions": "motionkit.plugins._templates.regions:FILES"},
     ),
     Kind(
         "environments",

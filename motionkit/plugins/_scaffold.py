@@ -9,16 +9,17 @@ from pathlib import Path
 from string import Template
 
 from motionkit.errors import MotionkitError
-from motionkit.plugins._kinds import KINDS, Kind
+from motionkit.plugins._kinds import KINDS, Kind, either
 
 
-def new_plugin(package: str, parent: Path, *, singular: str = "") -> list[Path]:
+def new_plugin(package: str, parent: Path, *, singular: str = "", gives: str = "") -> list[Path]:
     """Write a new plugin package.
 
     Args:
         package: Name of the plugin, such as ``bounce``, or of its package, ``motionkit-reward-bounce``.
         parent: Folder to make it in.
         singular: Kind of the plugin, such as ``reward``; empty takes it from the name of the package.
+        gives: What it gives, such as ``regions``; empty for the first word of its kind.
 
     Returns:
         The files written.
@@ -45,7 +46,7 @@ def new_plugin(package: str, parent: Path, *, singular: str = "") -> list[Path]:
         "Kind": kind.singular.capitalize(),
         "cls": "".join(part.capitalize() for part in name.split("-")) + kind.singular.capitalize(),
     }
-    module, _, attribute = kind.scaffold.partition(":")
+    module, _, attribute = _templates(kind, gives).partition(":")
     files: Mapping[str, str] = getattr(importlib.import_module(module), attribute)
     written = []
     for path, text in files.items():
@@ -54,6 +55,17 @@ def new_plugin(package: str, parent: Path, *, singular: str = "") -> list[Path]:
         file.write_text(Template(text).substitute(words), encoding="utf-8")
         written.append(file)
     return written
+
+
+def _templates(kind: Kind, gives: str) -> str:
+    """Return the templates of a kind, or of those of its plugins that give a word."""
+    own = {next(iter(kind.gives)): kind.scaffold, **kind.scaffolds}
+    if gives and gives not in own:
+        raise MotionkitError(
+            f"there are no templates for a {kind.singular} that gives {gives!r}.",
+            fix=f"--gives {either(own)}" if len(own) > 1 else "leave --gives out.",
+        )
+    return own[gives] if gives else kind.scaffold
 
 
 def _singular_in(package: str) -> str:

@@ -31,11 +31,11 @@ def moved(record: Any, device: torch.device) -> Any:
 
 
 def contents(record: Any) -> dict[str, Any]:
-    """Return the tensors and lists that a record is made of, by name."""
+    """Return the tensors and lists that a record is made of, by name; what it may have and has not is left out."""
     if isinstance(record, MotionBatch):
         return {"features": record.features, "lengths": record.lengths}
     found = {item.name: getattr(record, item.name) for item in fields(record)}
-    return {name: value for name, value in found.items() if name != "device"}
+    return {name: value for name, value in found.items() if name != "device" and value is not None}
 
 
 def _motions(record: MotionBatch, features: Tensor, lengths: Tensor) -> MotionBatch:

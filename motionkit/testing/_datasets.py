@@ -6,30 +6,38 @@ from typing import Any, cast
 
 import torch
 
-from motionkit.datasets.base import Split, TextMotionDataset
+from motionkit.datasets.base import RegionDataset, Split, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion import feature_width
 from motionkit.plugins import Component
 from motionkit.testing._component import check_component
+from motionkit.testing._region_datasets import check_regions
 from motionkit.testing._report import Findings, component_of, options_of
 
 SPLITS = ("train", "val", "test")
 
 
 def check_dataset(
-    dataset: str | Component | TextMotionDataset, *, options: dict[str, Any] | None = None, clips: int = 16
+    dataset: str | Component | TextMotionDataset | RegionDataset,
+    *,
+    options: dict[str, Any] | None = None,
+    clips: int = 16,
 ) -> None:
-    """Check what trainers rely on in every text-motion dataset.
+    """Check what trainers rely on in every text-motion dataset, and in every dataset of regions.
 
-    Clips come in the same order each time, with distinct keys, finite float32 features of the body's width and at
-    least one caption; splits share no clip; prompts are as long as they say, repeatable by seed, and have the number
-    of segments that was asked for (a dataset whose prompts all have the same number may refuse another); statistics
-    fit the features.
+    Text-motion: clips come in the same order each time, with distinct keys, finite float32 features of the body's width
+    and at least one caption; splits share no clip; prompts are as long as they say, repeatable by seed, and have the
+    number of segments that was asked for (a dataset whose prompts all have the same number may refuse another);
+    statistics fit the features.
+
+    Regions: a region is the same in every order and at every call, with an image ``[H, W, 3]`` uint8, a mask ``[h, w]``
+    bool that is not empty, and a caption; no image is in two splits; areas and captions of absent objects, where it
+    offers them, have one entry for each region.
 
     Args:
         dataset: Its name, its component, or a dataset that is open already.
         options: Options to build it with.
-        clips: How many clips of each split to look at.
+        clips: How many clips or regions of each split to look at.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.
@@ -42,8 +50,17 @@ def check_dataset(
         check_component("datasets", dataset)
     if isinstance(dataset, (str, Component)):
         component = component_of("datasets", dataset)
-        dataset = cast("TextMotionDataset", component.build(options_of(component, options)))
+        dataset = cast("TextMotionDataset | RegionDataset", component.build(options_of(component, options)))
     found = Findings(f"dataset {getattr(dataset, 'name', type(dataset).__name__)!r}")
+    if not hasattr(dataset, "clips"):
+        check_regions(found, dataset, clips)
+        found.close()
+        return
+    _check_motions(found, cast("TextMotionDataset", dataset), clips)
+    found.close()
+
+
+def _check_motions(found: Findings, dataset: TextMotionDataset, clips: int) -> None:
     width = feature_width(dataset.skeleton)
     found.expect(dataset.fps > 0, f"fps must be positive, is {dataset.fps}.")
     found.expect(
@@ -54,7 +71,6 @@ def check_dataset(
         _check_split(found, dataset, cast("Split", split), width, owners, clips)
     found.expect(bool(owners), "It has no clips at all.")
     _check_prompts(found, dataset)
-    found.close()
 
 
 def _check_split(

@@ -1,15 +1,19 @@
-"""The contract of a diffusion policy."""
+"""The contract of a policy: of a diffusion policy here, of others in the modules beside."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.plugins import Component
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import DiffusionPolicy, RegionPolicy
 from motionkit.testing._component import check_component
+from motionkit.testing._region_policies import check_region_policy, check_saved
 from motionkit.testing._report import Findings, component_of, options_of
 from motionkit.testing._samples import TEXTS
 from motionkit.text import Prompt
@@ -17,16 +21,29 @@ from motionkit.text import Prompt
 TOLERANCE = 1e-4
 
 
-def check_policy(policy: str | Component | DiffusionPolicy, *, options: dict[str, Any] | None = None) -> None:
-    """Check what samplers and GRPO rely on in every diffusion policy.
+def check_policy(
+    policy: str | Component | DiffusionPolicy | RegionPolicy,
+    *,
+    options: dict[str, Any] | None = None,
+    images: Sequence[NDArray[np.uint8]] | None = None,
+    captions: Sequence[str] = (),
+) -> None:
+    """Check what samplers and GRPO rely on in every diffusion policy, and `sa2va-rl` in every region policy.
 
-    It predicts ``[N, T, D]`` float32, finite where motions are valid; padding, NaN included, and the other samples of
-    the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and training it
-    is possible (a gradient reaches its parameters).
+    Diffusion: it predicts ``[N, T, D]`` float32, finite where motions are valid; padding, NaN included, and the other
+    samples of the batch change nothing; guidance 1 is the conditional prediction; the network is in eval mode, and
+    training it is possible (a gradient reaches its parameters).
+
+    Regions: captions follow from the noise alone, whatever is beside them; the log-probabilities of sampled words are
+    finite, 0 behind the end, and the same alone and in a batch; so are masks; a gradient reaches each of its groups;
+    its weights are put back as they were, and a saved folder opens with them.
 
     Args:
         policy: Its name, its component, or a policy that is loaded already.
         options: Options to build it with.
+        images: Of a region policy: at least two images ``[H, W, 3]`` uint8 that it sees; the built-in shapes, 48 x 48
+            pixels, by default.
+        captions: Of a region policy: a text for each image in words that it knows.
 
     Raises:
         AssertionError: Lists all violations, a sentence each.
@@ -37,10 +54,23 @@ def check_policy(policy: str | Component | DiffusionPolicy, *, options: dict[str
     """
     if isinstance(policy, str):
         check_component("policies", policy)
+    component: Component | None
     if isinstance(policy, (str, Component)):
         component = component_of("policies", policy)
-        policy = cast("DiffusionPolicy", component.build(options_of(component, options), device="cpu"))
-    found = Findings(f"policy {type(policy).__name__!r}")
+        built = component.build(options_of(component, options), device="cpu")
+    else:
+        component, built = None, policy
+    found = Findings(f"policy {type(built).__name__!r}")
+    if hasattr(built, "sample_captions"):
+        check_region_policy(found, cast("RegionPolicy", built), images, captions)
+        if component is not None:
+            check_saved(found, cast("RegionPolicy", built), component, options or {})
+    else:
+        _check_diffusion(found, cast("DiffusionPolicy", built))
+    found.close()
+
+
+def _check_diffusion(found: Findings, policy: DiffusionPolicy) -> None:
     found.expect(not policy.network.training, "Its network must be in eval mode: dropout would break the ratio audit.")
     lengths = torch.tensor([40, 32])
     found.expect(policy.max_length >= 40, f"max_length {policy.max_length} is too short to be of use.")
@@ -53,7 +83,6 @@ def check_policy(policy: str | Component | DiffusionPolicy, *, options: dict[str
     ):
         _check_values(found, policy, noise, prompts, lengths, predicted)
     _check_gradient(found, policy, noise, prompts, lengths)
-    found.close()
 
 
 def _check_values(

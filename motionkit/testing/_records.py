@@ -38,7 +38,7 @@ def sample_record(reads: str) -> Record:
             away = ((x - 7) ** 2 + (y - 7) ** 2).float().sqrt()
             beside = ((x - 9) ** 2 + (y - 7) ** 2).float().sqrt()
             radius = torch.tensor([3.0, 4.0, 5.0, 6.0])[:, None, None]
-            return MaskBatch(away < radius, beside < 4.0 + 0 * radius)
+            return MaskBatch(away < radius, beside < 4.0 + 0 * radius, torch.tensor([0.9, 0.4, 0.7, 0.2]))
         case "text":
             return TextBatch(list(TEXTS), [(TEXTS[0], text.upper()) for text in TEXTS])
     raise ValueError(f"no reward reads {reads!r}: motion, image, mask or text.")
@@ -86,6 +86,8 @@ def spoiled(record: Any) -> Any:
         made.frames[0] = 0
     elif isinstance(made, MaskBatch):
         made.masks[0] = False
+        if made.confidence is not None:
+            made.confidence[0] = torch.nan
     else:
         made = replace(made, texts=["", *made.texts[1:]])
     return made

@@ -18,9 +18,13 @@ from motionkit.plugins import KINDS
 Cli = Callable[..., Result]
 
 
-@pytest.mark.parametrize("kind", [row.singular for row in KINDS.values() if row.scaffold])
-def test_a_new_package_passes_its_own_tests(kind: str, cli: Cli, site: Any, tmp_path: Path) -> None:
-    done = cli("plugins", "new", kind, "my-own")
+STARTED = [(row.singular, "") for row in KINDS.values() if row.scaffold]
+STARTED += [(row.singular, gives) for row in KINDS.values() for gives in row.scaffolds]
+
+
+@pytest.mark.parametrize(("kind", "gives"), STARTED)
+def test_a_new_package_passes_its_own_tests(kind: str, gives: str, cli: Cli, site: Any, tmp_path: Path) -> None:
+    done = cli("plugins", "new", kind, "my-own", *(["--gives", gives] if gives else []))
     assert done.exit_code == 0, done.stderr
     folder = Path(f"motionkit-{kind}-my-own").resolve()
     assert f"wrote {folder.name} (5 files). Next: pip install -e {folder.name} && pytest {folder.name}" in done.stderr
@@ -52,9 +56,17 @@ def test_the_kind_is_asked_for(cli: Cli) -> None:
     assert not list(Path().iterdir())
 
 
-@pytest.mark.parametrize("kind", ["reward", "dataset", "environment", "policy", "trainer"])
-def test_new_code_is_formatted(kind: str, cli: Cli) -> None:
-    cli("plugins", "new", kind, "ab")
+def test_what_cannot_be_started_is_named(cli: Cli) -> None:
+    done = cli("plugins", "new", "dataset", "ab", "--gives", "frames")
+    assert done.exit_code == 2
+    assert "--gives text-motion or regions" in done.stderr
+    assert "leave --gives out" in cli("plugins", "new", "reward", "ab", "--gives", "mask").stderr
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(("kind", "gives"), STARTED)
+def test_new_code_is_formatted(kind: str, gives: str, cli: Cli) -> None:
+    assert cli("plugins", "new", kind, "ab", *(["--gives", gives] if gives else [])).exit_code == 0
     for file in Path(f"motionkit-{kind}-ab").rglob("*.py"):
         compile(file.read_text(), str(file), "exec")
         assert max(map(len, file.read_text().splitlines())) <= 120, file

@@ -135,6 +135,9 @@ def new_plugin(
         ),
     ],
     parent: Annotated[Path, typer.Option("--in", help="Folder to make it in.", metavar="DIR")] = Path(),
+    gives: Annotated[
+        str, typer.Option("--gives", help="What it gives: a dataset text-motion (default) or regions.", metavar="WORD")
+    ] = "",
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
@@ -142,7 +145,7 @@ def new_plugin(
 
     if len(words) > 2:
         raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")
-    files = _scaffold.new_plugin(words[-1], parent, singular=words[0] if len(words) == 2 else "")
+    files = _scaffold.new_plugin(words[-1], parent, singular=words[0] if len(words) == 2 else "", gives=gives)
     emit({"command": "plugins new", "files": [str(file) for file in files]}, json=json)
     place = files[0].parent
     say(f"wrote {place} ({len(files)} files). Next: pip install -e {place} && pytest {place}")

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.documents import read_json, read_model
 from motionkit.encoders.mpl._network import EncoderSizes, MotionEncoder
 from motionkit.encoders.mpl._scales import Scales
 from motionkit.errors import MotionkitError
@@ -115,12 +115,4 @@ def load_encoder(folder: Path, tensors: Path | None = None) -> MotionEncoder:
 
 
 def _read(path: Path) -> _Document:
-    content = read_json(path, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}, no motion encoder.")
-    try:
-        return _Document.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+    return read_model(path, _Document, KIND, ", no motion encoder")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.documents import read_json
+from motionkit.documents import read_model
 from motionkit.encoders.success._card import Card
 from motionkit.encoders.success._classifier import SuccessClassifier, split_calibration
 from motionkit.encoders.success._network import SuccessNetwork
@@ -75,12 +74,4 @@ def read_card(path: Path) -> Card:
     Raises:
         MotionkitError: It is missing, damaged, or of another kind.
     """
-    content = read_json(path, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r}, no success classifier.")
-    try:
-        return Card.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+    return read_model(path, Card, KIND, ", no success classifier")

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import safetensors.torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
-from motionkit.documents import read_json
+from motionkit.documents import read_model
 from motionkit.encoders.mpl import SizesRecord
-from motionkit.errors import MotionkitError
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.runs import TENSORS, write_bytes_atomic
 
@@ -60,12 +59,4 @@ def read_document(path: Path) -> PredictorDocument:
     Raises:
         MotionkitError: It is missing, damaged, or describes another kind of policy.
     """
-    content = read_json(path, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
-    try:
-        return PredictorDocument.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+    return read_model(path, PredictorDocument, KIND, f" policy, not {KIND}")

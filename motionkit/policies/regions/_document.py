@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import safetensors.torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
+from motionkit.documents import read_model
 from motionkit.policies.regions._settings import RegionSettings
 from motionkit.runs import TENSORS, write_bytes_atomic
 
@@ -37,15 +36,7 @@ def read_regions(path: Path) -> RegionDocument:
     Raises:
         MotionkitError: It is missing, damaged, or describes another kind of policy.
     """
-    content = read_json(path, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
-    try:
-        return RegionDocument.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise MotionkitError(f"{path} is damaged.", why=f"{place or 'it'}: {first['msg']}.") from error
+    return read_model(path, RegionDocument, KIND, f" policy, not {KIND}")
 
 
 def write_regions(
