@@ -35,7 +35,7 @@ def available(kind: str) -> list[Entry]:
 
     Example:
         >>> [entry.name for entry in available("policies") if entry.builtin]
-        ['mdm', 'mpl', 'tiny-sa2va']
+        ['mdm', 'mpl', 'sa2va', 'tiny-sa2va']
     """
     if kind not in KINDS:
         raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}")

@@ -216,6 +216,15 @@ class OffersMasks(Protocol):
 
 
 @runtime_checkable
+class PlansMemory(Protocol):
+    """Options of a region policy that say before it is opened what a run on it will take."""
+
+    def memory(self, *, regions: int, group: int, device: str) -> list[str]:
+        """Return lines for people, for a step of so many regions with so many samples each; empty where unknown."""
+        ...
+
+
+@runtime_checkable
 class ChecksItself(Protocol):
     """A region policy with checks of its own, for ``sa2va-rl --check``."""
 

@@ -59,7 +59,7 @@ READERS = (
     *(
         Reader(
             "regions-arrow", lambda scratch: write_grasp(scratch / "arrow", grasp_rows(_COUNT), files=1),
-            _reading(lambda folder: grasp.build(GraspOptions(path=str(folder), **_SMALL))),
+            _reading(lambda folder: grasp.build(GraspOptions(path=folder, **_SMALL))),
         )
         for _ in filter(find_spec, ["pyarrow"])  # extra `sa2va`
     ),

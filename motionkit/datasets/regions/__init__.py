@@ -12,8 +12,9 @@ from motionkit.plugins import Component
 
 
 class RegionReading(Group):
-    """How images are read, which regions are held out, and how much may be left out."""
+    """Where the data are, how images are read, which regions are held out, and how much may be left out."""
 
+    path: Path | None = Field(None, description="File or folder (required).")
     split: Literal["auto", "hash"] = Field(
         "auto",
         description="auto: the data's own splits where they name all three, else as hash; hash: by the bytes of each "
@@ -42,7 +43,9 @@ class RegionReading(Group):
 class GraspOptions(RegionReading):
     """Where the folders of Grasp-Any-Region are, and which of them are used."""
 
-    path: str = Field("", description="Folder, or hub id such as HaochenWang/Grasp-Any-Region-Dataset (required).")
+    path: Path | None = Field(
+        None, description="Folder, or hub id such as HaochenWang/Grasp-Any-Region-Dataset (required)."
+    )
     subset: str = Field(
         "", description="Folders to use, such as fine-grained,seed: the first letters of their names; default: all."
     )

@@ -12,20 +12,20 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _KNOWN = "HaochenWang/Grasp-Any-Region-Dataset"
 
 
-def find_folder(path: str, revision: str, subset: str) -> tuple[Path, str]:
+def find_folder(place: Path | None, revision: str, subset: str) -> tuple[Path, str]:
     """Return the folder, and the commit where it is the hub's.
 
     Args:
-        path: Folder or hub id.
+        place: Folder or hub id.
         revision: Commit, tag or branch of the hub id; the newest by default.
         subset: First letters of the folders that are wanted, by commas.
 
     Raises:
         MotionkitError: There is no such folder, and no such dataset can be had.
     """
-    if not path:
+    if place is None:
         raise MotionkitError("--dataset grasp-any-region needs --dataset.path.", fix=f"give its folder, or {_KNOWN}.")
-    folder = Path(path).expanduser()
+    folder, path = place.expanduser(), place.as_posix()
     if folder.is_dir():
         return folder, ""
     if folder.exists() or not _HUB_ID.fullmatch(path):

@@ -51,6 +51,15 @@ class Sa2vaOptions(Group):
         """Return the options that make code run; see `Group.code`."""
         return {"trust_remote_code": "it runs code from the model's folder."} if self.trust_remote_code else {}
 
+    def memory(self, *, regions: int, group: int, device: str) -> list[str]:
+        """See `motionkit.policies.base.PlansMemory`; empty where config.json is not on this machine yet."""
+        from motionkit.policies.sa2va._memory import plan
+        from motionkit.policies.sa2va._place import config_at_hand
+
+        found = config_at_hand(self)
+        half = self.dtype == "bfloat16" or (self.dtype == "auto" and device == "cuda")
+        return [] if found is None else plan(*found, self, regions=regions, group=group, half=half)
+
 
 component = Component(
     "Sa2VA, from a folder or the hub: published checkpoints, or its parts from transformers' own models",

@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.policies.base import REGION_ARTIFACT
+from motionkit.policies.sa2va import Sa2vaOptions
+from motionkit.policies.sa2va._document import DOCUMENT, read_document
+from motionkit.runs import find_model
 
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
 
@@ -54,3 +60,15 @@ def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str
             fix=f"where the network is: hf download {source}; or give its folder.",
         ) from error
     return folder, folder.name  # of the cache: named by the commit
+
+
+def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
+    """Return the folder and config.json of the model that a policy will open, if they are on this machine."""
+    place = Path(options.checkpoint).expanduser()
+    source = options.base
+    if not source and (saved := find_model(place, REGION_ARTIFACT, DOCUMENT)) is not None:
+        source = read_document(saved.document).base.place
+    folder = Path(source or options.checkpoint).expanduser()
+    if not (folder / "config.json").is_file():
+        return None
+    return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")

@@ -85,7 +85,8 @@ class Sa2vaPolicy:
         self.language = Language(model, self.words)
         self.mask_size = (parts.sizes.mask, parts.sizes.mask)
         self.action_size, self.longest = parts.sizes.prompt, options.max_words
-        self.inputs = {"checkpoint": base.mark}
+        told = {"checkpoint": base.mark, "revision": base.revision, "trust_remote_code": base.code}
+        self.inputs = {name: mark for name, mark in told.items() if mark}
 
     @property
     def network(self) -> nn.Module:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib.machinery import ModuleSpec
+from io import StringIO
 from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
+
+_logger = logging.getLogger("motionkit.sa2va")
 
 
 @contextmanager
@@ -26,12 +30,17 @@ def shims() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Send what the code prints on import (its configuration, a missing flash-attn) to the standard error.
+    """Keep what the code prints on import (its configuration, a missing flash-attn) out of ours, which may be JSON.
 
-    The standard output may be JSON.
+    ``-v`` shows it.
     """
-    with redirect_stdout(sys.stderr):
-        yield
+    said = StringIO()
+    try:
+        with redirect_stdout(said):
+            yield
+    finally:
+        for line in said.getvalue().splitlines():
+            _logger.debug("printed by the model's code: %s", line)
 
 
 @contextmanager
@@ -40,6 +49,9 @@ def without_torchvision() -> Iterator[None]:
 
     The code prepares pixels with it, which motionkit does by itself.
     """
+    from transformers.utils import is_torchvision_available
+
+    is_torchvision_available()  # transformers asks once and keeps the answer: it must not meet the stand-in
     names = ("resize", "to_pil_image", "InterpolationMode", "Compose", "Lambda", "Resize", "ToTensor", "Normalize")
     parts = ("torchvision.transforms", "torchvision.transforms.functional")
     with _standing_in("torchvision", parts, dict.fromkeys(names)):

@@ -17,6 +17,7 @@ PARTS = ("vision_model", "mlp1", "language_model", "text_hidden_fcs", "grounding
 _HEADER = 64 << 20
 """Most bytes of the list of tensors in a file of safetensors."""
 
+_META = "__metadata__"
 _LANGUAGE = ("Qwen2ForCausalLM", "Qwen3ForCausalLM", "InternLM2ForCausalLM")
 
 
@@ -57,10 +58,18 @@ def weight_names(folder: Path) -> set[str]:
     if index.is_file():
         listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
         return set(map(str, listed)) if isinstance(listed, dict) else set()
-    try:
-        with (folder / "model.safetensors").open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(length)) if length <= _HEADER else {}
-    except (OSError, ValueError, struct.error):
-        return set()
-    return set(map(str, header)) - {"__metadata__"} if isinstance(header, dict) else set()
+    return set(weight_shapes(folder))
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight of a folder, as its files list them; empty where one is damaged."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                (length,) = struct.unpack("<Q", file.read(8))
+                header = json.loads(file.read(length)) if length <= _HEADER else {}
+            found |= {str(name): tuple(map(int, one["shape"])) for name, one in header.items() if name != _META}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error):
+            return {}
+    return found

@@ -15,7 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
-from motionkit.policies.base import RegionPolicy
+from motionkit.policies.base import PlansMemory, RegionPolicy
 from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
@@ -73,6 +73,14 @@ class Sa2vaRl:
         settings = self.settings
         share_of(settings.rollout.batch_size, self.world, what="regions", flag="--batch-size")
         self.device = set_up(settings, small=True)
+        self.memory: list[str] = []
+        if isinstance(settings.policy.options, PlansMemory):
+            size = settings.rollout
+            self.memory = settings.policy.options.memory(
+                regions=size.batch_size, group=size.group_size, device=self.device.type
+            )
+        for line in self.memory:
+            _logger.info("memory plan: %s", line)
         self.data: RegionDataset = settings.dataset.build()
         self.policy: RegionPolicy = settings.policy.build(device=self.device, dataset=self.data)
         self.groups = trainable(self.policy)
@@ -123,6 +131,7 @@ class Sa2vaRl:
                 f"{name} ({', '.join(rewards.names)}) x {self._weights(1)[name]:g}"
                 for name, rewards in self.rewards.items()
             ),
+            **({"memory": self.memory} if self.memory else {}),
             "device": describe_device(self.device),
         }
 
@@ -138,6 +147,8 @@ class Sa2vaRl:
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings = self.settings
+        if isinstance(self.data, Described):
+            _logger.info("%s: %s", self.data.name, self.data.summary)
         optim = settings.optim
         rate = constant_rate(optim.learning_rate, optim.warmup_steps)
         learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)

@@ -33,8 +33,7 @@ def opened(kind: str, path: Path, **options: Any) -> Any:
         "jsonl": (jsonl, JsonlOptions), "coco": (coco, CocoOptions), "finetune": (finetune, FinetuneOptions),
         "grasp": (grasp_component, GraspOptions),
     }[kind]  # fmt: skip
-    given = str(path) if kind == "grasp" else path
-    return component.build(make.model_validate({"path": given, **options}))
+    return component.build(make.model_validate({"path": path, **options}))
 
 
 def every(data: Any) -> list[tuple[bytes, bytes, str]]:
@@ -206,7 +205,8 @@ def test_wrong_folders_and_wrong_columns(tmp_path: Path) -> None:
                 opened(kind, path)
             assert said in error.value.sentence()
             assert error.value.code == 2
-    for component, options in ((jsonl, JsonlOptions()), (coco, CocoOptions()), (finetune, FinetuneOptions())):
+    for component, options in ((jsonl, JsonlOptions()), (coco, CocoOptions()), (finetune, FinetuneOptions()),
+                               (grasp_component, GraspOptions())):  # fmt: skip
         with pytest.raises(MotionkitError, match=r"needs --dataset\.path"):
             component.build(options)
     (tmp_path / "two").mkdir()

@@ -41,6 +41,7 @@ def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name:
     assert document["steps"] == 2
     record = json.loads((out / "run.json").read_text())
     assert len(record["inputs"]["dataset.path"]) == 64
+    assert f"{name}: " in (out / "log.txt").read_text()
     shown = document["heldout"]["cycle_iou"]["n"]
     assert shown >= 2
     assert (out / "report.html").read_text().count('<div class="strip wide"') == min(shown, 24)

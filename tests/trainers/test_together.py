@@ -1,0 +1,204 @@
+"""What a launcher says, what it may not say, and what processes decide alike."""
+
+from __future__ import annotations
+
+import math
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from motionkit.config import OptimSettings
+from motionkit.errors import MotionkitError
+from motionkit.runs import FollowingRun, Run
+from motionkit.trainers._following import asked_to_stop, open_together
+from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers._world import OneProcess, of_main, rows_of, share_of
+from motionkit.trainers.launch import Launch, launch_of, require_launch
+from motionkit.trainers.together import own_device
+
+TORCHRUN = {
+    "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1",
+}  # fmt: skip
+
+
+def test_a_launch_is_read_from_the_environment() -> None:
+    assert launch_of(TORCHRUN) == Launch(3, 4, 1, 2)
+    assert launch_of(TORCHRUN).quiet
+    require_launch(TORCHRUN)
+
+
+@pytest.mark.parametrize("environ", [{}, {"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}, {"RANK": "2"}])
+def test_a_process_alone_is_alone(environ: dict[str, str]) -> None:
+    require_launch(environ)
+    assert launch_of(environ) == Launch()
+    assert not launch_of(environ).quiet
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"RANK": ""}, "RANK not set"),
+        ({"LOCAL_RANK": "", "MASTER_PORT": ""}, "LOCAL_RANK, MASTER_PORT not set"),
+        ({"RANK": "4"}, "no number below it"),
+        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP is not there"),
+    ],
+)
+def test_a_launch_that_means_something_else_is_refused(changed: dict[str, str], said: str) -> None:
+    with pytest.raises(MotionkitError, match=said) as caught:
+        require_launch(TORCHRUN | changed)
+    assert caught.value.code == 2
+    assert "torchrun" in caught.value.fix
+
+
+def test_each_process_has_a_device_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = launch_of(TORCHRUN)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert own_device("auto", launch) == own_device("cpu", launch) == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert own_device("auto", launch) == own_device("cuda", launch) == "cuda:1"
+    with pytest.raises(MotionkitError, match="names one device for 4 processes"):
+        own_device("cuda:1", launch)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(MotionkitError, match="2 processes were started here, and there are 1 CUDA devices"):
+        own_device("auto", launch)
+
+
+class Meeting:
+    """A world of threads, which exchange tensors at a barrier."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: list[Tensor] = [torch.empty(0)] * size
+        self.barrier = threading.Barrier(size, timeout=30)
+
+    def world(self, rank: int) -> Member:
+        return Member(self, rank)
+
+
+class Member:
+    def __init__(self, meeting: Meeting, rank: int) -> None:
+        self.meeting, self.rank, self.size = meeting, rank, len(meeting.rows)
+
+    @property
+    def main(self) -> bool:
+        return self.rank == 0
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        self.meeting.rows[self.rank] = tensor.clone()
+        self.meeting.barrier.wait()
+        found = torch.cat(self.meeting.rows)
+        self.meeting.barrier.wait()
+        return found
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        return self.gather(tensor[None]).sum(0)
+
+
+def in_threads(size: int, work: object) -> list[object]:
+    meeting = Meeting(size)
+    found: list[object] = [None] * size
+
+    def run(rank: int) -> None:
+        found[rank] = work(meeting.world(rank))  # type: ignore[operator]
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_what_the_main_process_says_counts() -> None:
+    said = [{"a": 0.1 + 0.2, "b": [math.inf, "é"]}, {"a": 7.0, "b": ["a longer text than the other"]}]
+    assert in_threads(2, lambda world: of_main(said[world.rank], world)) == [said[0], said[0]]
+    assert of_main(said[1], OneProcess()) is said[1]
+
+
+def test_shares_of_a_batch_are_equal_or_refused() -> None:
+    members = [Meeting(3).world(rank) for rank in range(3)]
+    rows = list(range(6))
+    assert [rows[share_of(6, one, what="rows", flag="--batch-size")] for one in members] == [[0, 1], [2, 3], [4, 5]]
+    assert [rows_of(torch.zeros(2, 5), one) for one in members][2] == (6, slice(4, 6))
+    with pytest.raises(MotionkitError, match="4 rows per step cannot be shared by 3 processes"):
+        share_of(4, members[0], what="rows", flag="--batch-size")
+
+
+class Model:
+    def __init__(self) -> None:
+        self.network = nn.ModuleDict({name: nn.Linear(2, 1, bias=False) for name in ("a", "b", "c")})
+        for place, parameter in enumerate(self.network.parameters()):
+            nn.init.constant_(parameter, float(place))
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(self.network.state_dict())
+
+    def load_tensors(self, tensors: object) -> None: ...
+
+
+def test_gradients_add_up_where_one_process_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameter a has a gradient in one process, b in both, c in none; exchanged a few numbers at a time."""
+    monkeypatch.setattr("motionkit.trainers._learner._BUCKET", 3)
+
+    def work(world: Member) -> dict[str, Tensor | None]:
+        model = Model()
+        learner = Learner(model, OptimSettings(grad_clip=0), constant_rate(0.1, 0), world=world)
+        x = torch.tensor([1.0, 2.0])
+        loss = model.network["b"](x).sum()
+        if world.rank == 1:
+            loss = loss + 3 * model.network["a"](x).sum()
+        loss.backward()
+        metrics = learner.descend(0)
+        assert metrics["grad/norm"] == pytest.approx(math.sqrt(9 * 5 + 4 * 5))
+        return {name: parameter.grad for name, parameter in model.network.named_parameters()}
+
+    for found in in_threads(2, work):
+        assert isinstance(found, dict)
+        assert found["a.weight"].tolist() == [[3.0, 6.0]]
+        assert found["b.weight"].tolist() == [[2.0, 4.0]]
+        assert found["c.weight"] is None
+
+
+def test_only_the_main_process_has_a_run_folder(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    def work(world: Member) -> tuple[bool, int]:
+        run = open_together("grpo", {"run": {}}, lambda: Run.create("grpo", {}, out=out), world)
+        with run:
+            run.log(1, {"loss/total": 1.0})
+            run.artifact("policy").write_text("weights")
+            if world.rank == 1:
+                assert isinstance(run, FollowingRun)
+                run.save(1, {"policy": {"weight": torch.ones(2)}})
+                run.signals.stop(15)
+            place = run.directory
+            stopped = asked_to_stop(run, world)
+        assert place.exists() == world.main
+        return stopped, run.exit_code
+
+    assert in_threads(2, work) == [(True, 143), (True, 143)]
+    assert {path.name for path in out.iterdir()} == {
+        ".lock",
+        "config.json",
+        "log.txt",
+        "metrics.jsonl",
+        "policy",
+        "run.json",
+    }
+
+
+def test_others_go_on_from_the_checkpoint_of_the_main_process(tmp_path: Path) -> None:
+    with Run.create("grpo", {}, out=tmp_path / "run") as run:
+        run.save(3, {"policy": {"weight": torch.ones(2)}}, {"cursor": 8})
+
+    def work(world: Member) -> tuple[int, object]:
+        run = open_together("grpo", {}, lambda: Run.resume(tmp_path / "run", command="grpo"), world)
+        with run:
+            checkpoint = run.checkpoint()
+            assert checkpoint is not None
+            return run.start_step, checkpoint.state["cursor"]
+
+    assert in_threads(2, work) == [(3, 8), (3, 8)]
