@@ -17,7 +17,7 @@ from motionkit.config._choose import choose, owners_of, split_choice
 from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
 from motionkit.config._foreign import Translated
 from motionkit.config._given import Given, read_layers
-from motionkit.config._group import Group
+from motionkit.config._group import Cli, Group
 from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
 from motionkit.config._slots import Chosen, slots_of
 from motionkit.config._sources import Layer, nested
@@ -240,9 +240,10 @@ class Draft(Generic[S]):
             origin = self._origins.get(f"{prefix}.{option}", "default")
             if origin != "command line" and not origin.startswith("environment "):
                 value = getattr(group, option)
-                flag = f"--{prefix}.{option.replace('_', '-')} {value}"
-                fix = f"if you trust it, add to the command: {flag}"
-                said = f"counts only where it is typed: {why}"
+                marks = (mark.flag for mark in type(group).model_fields[option].metadata if isinstance(mark, Cli))
+                flag = next(marks, "") or f"--{prefix}.{option.replace('_', '-')}"
+                fix = f"if you trust it, add to the command: {flag if value is True else f'{flag} {value}'}"
+                said = f"counts only where it is typed: {why.rstrip('.')}"
                 self._problems.append(Problem(f"{prefix}.{option}", said, origin, repr(value), fix))
 
     def _lay(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from motionkit.policies.sa2va._parts import Parts
 from motionkit.policies.sa2va._place import find_base, mark_of
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 from motionkit.policies.sa2va._published import PublishedParts, code_of, open_published
+from motionkit.policies.sa2va._shims import shims
 from motionkit.runs import SavedModel, find_model
 
 _TARGETS = (
@@ -92,7 +94,8 @@ def _tokenizer(folder: Path, options: Sa2vaOptions) -> Any:
     kind = transformers.PreTrainedTokenizerFast if own else transformers.AutoTokenizer
     code = {} if own else {"trust_remote_code": options.trust_remote_code}
     try:
-        return kind.from_pretrained(str(folder), local_files_only=True, **code)
+        with nullcontext() if own else shims():  # the tokenizer of a published folder asks for its configuration
+            return kind.from_pretrained(str(folder), local_files_only=True, **code)
     except (OSError, ValueError, KeyError) as error:
         raise MotionkitError(
             f"cannot open the tokenizer of {folder}.", why=str(error).splitlines()[0], fix="copy the folder again."

@@ -87,4 +87,5 @@ def test_code_is_trusted_only_where_that_is_typed(model: Path, cli: Cli, tmp_pat
     done = cli("sa2va-rl", "--config", tmp_path / "settings.toml", "--dry-run")
     assert done.exit_code == 2
     assert "counts only where it is typed" in done.stderr
+    assert "add to the command: --trust-remote-code\n" in done.stderr
     assert cli(*line(model, "--trust-remote-code", "--dry-run")).exit_code == 0
