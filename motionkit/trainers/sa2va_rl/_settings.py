@@ -106,6 +106,12 @@ class Sa2vaObjectiveSettings(Group):
     )
 
 
+class Sa2vaOptimSettings(OptimSettings):
+    """AdamW; the learning rate falls on a cosine."""
+
+    final: float = Field(0.1, ge=0, le=1, description="Learning rate at the end, as a share of the peak; 1: constant.")
+
+
 class PartnerSettings(Group):
     """Who closes the loops."""
 
@@ -156,7 +162,7 @@ class Sa2vaRlSettings(TrainerSettings):
     rollout: RolloutSettings = RolloutSettings()
     objective: Sa2vaObjectiveSettings = Sa2vaObjectiveSettings()
     partner: PartnerSettings = PartnerSettings()
-    optim: OptimSettings = OptimSettings(learning_rate=1e-3, warmup_steps=10)
+    optim: Sa2vaOptimSettings = Sa2vaOptimSettings(learning_rate=1e-3, warmup_steps=10)
     heldout: RegionEvalSettings = RegionEvalSettings()
     control: Sa2vaControlSettings = Sa2vaControlSettings()
     check: Annotated[bool, Cli("--check")] = Field(

@@ -20,7 +20,7 @@ from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
-from motionkit.trainers._learner import Learner, constant_rate
+from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
@@ -56,7 +56,7 @@ class Sa2vaRl:
 
     shape_keys: ClassVar[tuple[str, ...]] = (
         "dataset", "policy", "loop1", "loop2", "loop3", "loop1_reward", "loop2_reward", "loop3_reward", "loops",
-        "curriculum", "rollout", "objective", "partner", "optim",
+        "curriculum", "run.num_steps", "run.epochs", "rollout", "objective", "partner", "optim",
         "control", "heldout", "seed",
     )  # fmt: skip
 
@@ -150,7 +150,7 @@ class Sa2vaRl:
         if isinstance(self.data, Described):
             _logger.info("%s: %s", self.data.name, self.data.summary)
         optim = settings.optim
-        rate = constant_rate(optim.learning_rate, optim.warmup_steps)
+        rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, optim.final)
         learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
         start = EMA(self.named, 0.0)  # never updated: the weights as they are now
         partner = EMA(self.named, settings.partner.decay, warmup=True)
