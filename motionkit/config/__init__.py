@@ -6,7 +6,7 @@ from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
 from motionkit.config._interpolate import interpolate
 from motionkit.config._problems import Problem, SettingsError, suggest
-from motionkit.config._resolve import Draft, Preset, Resolved, Settings, choose_one, resolve
+from motionkit.config._resolve import Draft, Preset, Resolved, Settings, choose_from_file, choose_one, resolve
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,
@@ -60,6 +60,7 @@ __all__ = [
     "Space",
     "TrainerSettings",
     "cache_folder",
+    "choose_from_file",
     "choose_one",
     "dotted",
     "installed",

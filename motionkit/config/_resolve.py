@@ -327,6 +327,40 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
         raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
 
 
+def choose_from_file(kind: str, table: object) -> Chosen | None:
+    """Choose the plugin that a file names, such as the settings of a run; nothing that the file says may run code.
+
+    Args:
+        kind: Plugin kind.
+        table: Content of the file: ``name`` beside the options.
+
+    Returns:
+        The plugin; None where `table` names none.
+
+    Raises:
+        MotionkitError: It names a file of code, or an option makes code run; or as `choose_one`.
+    """
+    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+        return None
+    flag = "--" + plugins.KINDS[kind].singular
+    name = str(table["name"])
+    if plugins.is_file(name):
+        raise MotionkitError(
+            f"the file names {name}, which is code.",
+            why="a settings file or a run folder may come from anywhere.",
+            fix=f"if you trust it, add to the command: {flag} {name}",
+        )
+    chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
+    options = chosen.options
+    for option, why in (options.code() if isinstance(options, Group) else {}).items():
+        raise MotionkitError(
+            f"the file sets {option}, which counts only where it is typed.",
+            why=why,
+            fix=f"if you trust it, add to the command: {flag} {name} {flag}.{option.replace('_', '-')}",
+        )
+    return chosen
+
+
 def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
     """Return one finding of pydantic in words; an unknown option comes with the known one that is spelled alike."""
     key = ".".join(map(str, path))

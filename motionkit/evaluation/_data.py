@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from motionkit import runs
-from motionkit.config import Chosen, choose_one
+from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import STARTER, FoundModel, gives_of_model, open_model
 
@@ -29,8 +29,8 @@ def dataset_for(found: FoundModel, chosen: Chosen | None) -> Chosen:
     if found.path.partition(":")[0] == STARTER:
         return choose_one("datasets", STARTER, {})
     table = found.run.config.get("dataset") if found.run is not None else None
-    if isinstance(table, dict) and isinstance(table.get("name"), str):
-        return choose_one("datasets", table["name"], {key: value for key, value in table.items() if key != "name"})
+    if (named := choose_from_file("datasets", table)) is not None:
+        return named
     raise MotionkitError(
         f"{found.path} does not say what data it was trained on.",
         why="only a run of motionkit knows its dataset.",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from motionkit import runs
-from motionkit.config import Chosen, choose_one
+from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.datasets.base import RegionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import STARTER, FoundModel, gives_of_model, open_model
@@ -44,7 +42,7 @@ def open_region_data(model: str, chosen: Chosen | None) -> tuple[str, RegionData
     if chosen is None:
         info = None if model == STARTER else _found(model).run
         table = info.config.get("dataset") if info is not None else None
-        chosen = _from_table("datasets", table) or choose_one("datasets", _SHAPES, {})
+        chosen = choose_from_file("datasets", table) or choose_one("datasets", _SHAPES, {})
     return chosen.label, chosen.build()
 
 
@@ -71,7 +69,13 @@ def open_region_models(
     policy = _open(model, chosen, data, device)
     if base:
         return RegionModels(policy, _open(base, None, data, device), model, base, info)
-    begun = _from_table("policies", info.config.get("policy")) if info is not None else None
+    table = info.config.get("policy") if info is not None else None
+    if chosen is not None and isinstance(table, Mapping) and table.get("name") == chosen.name:
+        # What was typed counts, such as that code is trusted; where the run started from is the run's to say.
+        started = {**chosen.options.model_dump(mode="json"), "checkpoint": str(table.get("checkpoint", ""))}
+        begun: Chosen | None = choose_one("policies", chosen.name, started)
+    else:
+        begun = choose_from_file("policies", table)
     if begun is None:
         return RegionModels(policy, None, model, "", info)
     words = str(getattr(begun.options, "checkpoint", "") or begun.label)
@@ -82,7 +86,7 @@ def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.
     if chosen is None and model != STARTER:
         found = _found(model)
         table = found.run.config.get("policy") if found.run is not None else None
-        chosen = _from_table("policies", table) or choose_one("policies", found.plugin, {})
+        chosen = choose_from_file("policies", table) or choose_one("policies", found.plugin, {})
     if chosen is None:
         chosen = choose_one("policies", _OURS, {})
     named = choose_one("policies", chosen.name, {**chosen.options.model_dump(mode="json"), "checkpoint": model})
@@ -98,17 +102,3 @@ def _found(model: str) -> FoundModel:
             fix="give a run of sa2va-rl or pretrain regions, a folder of such a policy, or starter.",
         )
     return found
-
-
-def _from_table(kind: str, table: object) -> Chosen | None:
-    """Return the plugin of a table in a run's settings; None without one."""
-    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
-        return None
-    name = str(table["name"])
-    options: dict[str, Any] = {str(key): value for key, value in table.items() if key != "name"}
-    if Path(name.partition(":")[0]).suffix == ".py":
-        raise MotionkitError(
-            f"the run used {name}, a file of code, which no settings file may name.",
-            fix=f"if you trust it, name it yourself: --{kind.removesuffix('s').replace('policie', 'policy')} {name}",
-        )
-    return choose_one(kind, name, options)
