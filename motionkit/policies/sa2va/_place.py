@@ -65,10 +65,17 @@ def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str
 def config_at_hand(options: Sa2vaOptions) -> tuple[Path, dict[str, Any]] | None:
     """Return the folder and config.json of the model that a policy will open, if they are on this machine."""
     place = Path(options.checkpoint).expanduser()
-    source = options.base
+    source, revision = options.base, options.revision
     if not source and (saved := find_model(place, REGION_ARTIFACT, DOCUMENT)) is not None:
-        source = read_document(saved.document).base.place
-    folder = Path(source or options.checkpoint).expanduser()
+        base = read_document(saved.document).base
+        source, revision = base.place, revision or base.revision
+    source = source or options.checkpoint
+    folder = Path(source).expanduser()
+    if not folder.exists() and source.count("/") == 1:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(source, "config.json", revision=revision or None)
+        folder = Path(found).parent if isinstance(found, str) else folder
     if not (folder / "config.json").is_file():
         return None
     return folder, read_json(folder / "config.json", dict, fix="copy the folder again.")

@@ -103,6 +103,21 @@ def test_a_dry_run_shows_the_plan(composite: Path, cli: Any) -> None:
     assert done.stderr.index("memory plan") < done.stderr.index("loaded in")
 
 
+def test_a_model_of_the_hub_is_planned_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `hf download` lays it out: config.json in a folder named by the commit."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    model, commit = tmp_path / "models--some--model", "0" * 40
+    (model / "snapshots" / commit).mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs/main").write_text(commit)
+    (model / "snapshots" / commit / "config.json").write_text(json.dumps(SA2VA_4B))
+    lines = options(checkpoint="some/model").memory(regions=8, group=8, device="cuda")
+    assert lines[0].startswith("3.94 B parameters")
+    assert options(checkpoint="some/other").memory(regions=8, group=8, device="cuda") == []
+
+
 def test_a_config_that_lacks_a_size_is_refused() -> None:
     with pytest.raises(MotionkitError, match="describes no model"):
         dims_of({**SA2VA_4B, "llm_config": {}})

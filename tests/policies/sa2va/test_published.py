@@ -26,6 +26,7 @@ from motionkit.policies.sa2va._pixels import square_of, tiles_of
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 from motionkit.policies.sa2va._words import IMAGE
 from motionkit.policies.sa2va.api import open_sa2va
+from motionkit.rl import categorical
 
 from .conftest import write_tokenizer
 
@@ -198,6 +199,21 @@ def test_generate_draws_from_the_logits_that_are_scored(policy: Sa2vaPolicy) -> 
     gap = float((theirs - scores.log_prob[:, :length]).abs().max())
     _logger.info(f"log-probabilities of {length} words differ from generate()'s raw logits by {gap:.1e} at most")
     assert gap < 1e-5
+
+
+def test_a_padded_batch_says_what_single_rows_say(policy: Sa2vaPolicy) -> None:
+    """Two images of other numbers of tiles: words are drawn with a cache, and scored again together and alone."""
+    wide = np.random.default_rng(1).integers(0, 255, (60, 60, 3), dtype=np.uint8)
+    seen, masks = policy.see([picture(), wide]), region(policy).repeat(2, 1, 1)
+    noise = torch.rand(2, policy.longest, generator=torch.Generator().manual_seed(0))
+    said = policy.sample_captions(seen, masks, noise=noise)
+    scores = policy.score_words(seen, masks, said.ids, whole=True)
+    assert scores.whole is not None
+    again = categorical(scores.whole.flatten(0, 1), noise[:, : said.ids.shape[1]].flatten()).view_as(said.ids)
+    assert torch.equal(again[scores.mask], said.ids[scores.mask])
+    for row in range(2):
+        alone = policy.score_words(seen.select(torch.tensor([row])), masks[row : row + 1], said.ids[row : row + 1])
+        torch.testing.assert_close(alone.log_prob[0], scores.log_prob[row], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [(110, 60), (60, 110), (640, 480), (2000, 300), (448, 448), (900, 1000)])
