@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,22 +51,25 @@ def test_two_steps_of_each_format(tmp_path: Path, cli: Callable[..., Any], name:
 def test_a_run_goes_on_where_the_same_files_lie_and_not_with_others(tmp_path: Path, cli: Callable[..., Any]) -> None:
     folder, out = write_jsonl(tmp_path / "data"), tmp_path / "run"
     line = (
-        f"sa2va-rl --dataset regions-jsonl --num-steps 2 --batch-size 2 --group-size 2 --set heldout.regions=4 {QUICK}"
+        "sa2va-rl --dataset regions-jsonl --num-steps 4 --batch-size 2 --group-size 2 --set heldout.regions=4 "
+        f"--set checkpoint.every=2 {QUICK}"
     )
-    assert cli(*line.split(), "--dataset.path", folder, "--out", tmp_path / "whole", "--num-steps", 4).exit_code == 0
-    assert cli(*line.split(), "--dataset.path", folder, "--out", out).exit_code == 0
+    assert cli(*line.split(), "--dataset.path", folder, "--out", tmp_path / "whole").exit_code == 0
+    shutil.copytree(tmp_path / "whole", out)
+    half = out / "checkpoints/step-00000002"
     lines = (folder / "regions.jsonl").read_text()
     (folder / "regions.jsonl").write_text(lines.replace('"a ', '"one '))
-    refused = cli("sa2va-rl", "--resume", out, "--num-steps", 4)
+    refused = cli("sa2va-rl", "--resume", half)
     assert refused.exit_code == 2
     assert f"what is named by dataset.path ({folder}) has changed since" in refused.stderr
     (tmp_path / "elsewhere").mkdir()
     moved = folder.rename(tmp_path / "elsewhere/moved")
-    go_on = ["sa2va-rl", "--resume", out, "--num-steps", 4, "--dataset.path", moved]
+    go_on = ["sa2va-rl", "--resume", half, "--dataset.path", moved]
     refused = cli(*go_on)
     assert refused.exit_code == 2
     assert "cannot resume" in refused.stderr
     (moved / "regions.jsonl").write_text(lines)
+    (out / "policy-last/model.safetensors").unlink()
     assert cli(*go_on).exit_code == 0
     one, two = ((place / "policy-last/model.safetensors").read_bytes() for place in (out, tmp_path / "whole"))
     assert one == two
