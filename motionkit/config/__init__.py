@@ -1,12 +1,13 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
-from motionkit.config._choose import installed, owners_of, typed_flags
+from motionkit.config._choose import installed, owners_of
 from motionkit.config._foreign import Foreign, renamed
 from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
 from motionkit.config._interpolate import interpolate
+from motionkit.config._one import choose_from_file, choose_one, typed_flags
 from motionkit.config._problems import Problem, SettingsError, suggest
-from motionkit.config._resolve import Draft, Preset, Resolved, Settings, choose_from_file, choose_one, resolve
+from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
     CheckpointSettings,

@@ -186,28 +186,13 @@ def _refuse_code(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[
                 f"{pick.origin}: {name} names {pick.name}, which is code.",
                 why="a Python file runs only when its name has been typed, not because a settings file or a run "
                 "names it.",
-                fix=f"if you trust that file, add to the command: {_typed_again(name, words)}",
+                fix=f"if you trust that file, add to the command: {typed_again(name, words)}",
             )
 
 
-def _typed_again(name: str, words: Iterable[str]) -> str:
+def typed_again(name: str, words: Iterable[str]) -> str:
+    """Return the flags that name plugins for a slot."""
     return shlex.join(part for word in words for part in (dotted((name,)), word))
-
-
-def typed_flags(snapshot: Mapping[str, Any]) -> str:
-    """Return the flags that must be typed again to use settings whose plugins are Python files; empty for all others.
-
-    Args:
-        snapshot: Settings as `Resolved.snapshot` returns them; what has another form is passed over.
-    """
-    found = []
-    for name, value in snapshot.items():
-        table = value if isinstance(value, Mapping) else {"name": value}
-        one = table.get("name")
-        words = [one] if isinstance(one, str) else [word for word, inner in table.items() if isinstance(inner, Mapping)]
-        if any(plugins.is_file(word) for word in words):
-            found.append(_typed_again(name, words))
-    return " ".join(found)
 
 
 def _decide(slot: Slot, found: Picks, own: Sequence[Pick], layers: Sequence[Layer], typed: Iterable[str]) -> None:

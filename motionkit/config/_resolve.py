@@ -7,17 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from motionkit import plugins
 from motionkit.config._choose import choose, owners_of, split_choice
 from motionkit.config._concrete import belongs, concrete, idle, own_table, settings_of
 from motionkit.config._foreign import Translated
 from motionkit.config._given import Given, read_layers
-from motionkit.config._group import Cli, Group
+from motionkit.config._group import Group
+from motionkit.config._one import code_words
 from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
 from motionkit.config._slots import Chosen, slots_of
 from motionkit.config._sources import Layer, nested
@@ -236,15 +235,12 @@ class Draft(Generic[S]):
 
     def _refuse_code(self, group: Group, prefix: str) -> None:
         """Refuse values that make code run and come from a file: data execute nothing."""
-        for option, why in group.code().items():
+        for option, why, words in code_words(group, prefix):
             origin = self._origins.get(f"{prefix}.{option}", "default")
             if origin != "command line" and not origin.startswith("environment "):
-                value = getattr(group, option)
-                marks = (mark.flag for mark in type(group).model_fields[option].metadata if isinstance(mark, Cli))
-                flag = next(marks, "") or f"--{prefix}.{option.replace('_', '-')}"
-                fix = f"if you trust it, add to the command: {flag if value is True else f'{flag} {value}'}"
+                fix = f"if you trust it, add to the command: {words}"
                 said = f"counts only where it is typed: {why.rstrip('.')}"
-                self._problems.append(Problem(f"{prefix}.{option}", said, origin, repr(value), fix))
+                self._problems.append(Problem(f"{prefix}.{option}", said, origin, repr(getattr(group, option)), fix))
 
     def _lay(
         self,
@@ -305,69 +301,6 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
     """
     given = given or Given()
     return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
-
-
-def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
-    """Choose a plugin from Python; ``./file.py:attribute`` runs, since the caller wrote it.
-
-    Logs a warning when another package brings a plugin of the same name as a built-in.
-
-    Raises:
-        MotionkitError: There is no such plugin, or an option is wrong.
-    """
-    plugins.warn_hidden(kind, name)
-    # A path is a path, whether the option holds one or a word such as "starter" as well.
-    plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    model = plugins.get(kind, name).options
-    try:
-        return Chosen(kind, name, model.model_validate(plain))
-    except ValidationError as error:
-        known = [leaf.key for leaf in leaves(model)]
-        problems = "; ".join(_problem(item["loc"], item["type"], item["msg"], known) for item in error.errors())
-        raise MotionkitError(f"{name}: {problems}", fix=f"motionkit plugins show {kind} {name}") from error
-
-
-def choose_from_file(kind: str, table: object) -> Chosen | None:
-    """Choose the plugin that a file names, such as the settings of a run; nothing that the file says may run code.
-
-    Args:
-        kind: Plugin kind.
-        table: Content of the file: ``name`` beside the options.
-
-    Returns:
-        The plugin; None where `table` names none.
-
-    Raises:
-        MotionkitError: It names a file of code, or an option makes code run; or as `choose_one`.
-    """
-    if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
-        return None
-    flag = "--" + plugins.KINDS[kind].singular
-    name = str(table["name"])
-    if plugins.is_file(name):
-        raise MotionkitError(
-            f"the file names {name}, which is code.",
-            why="a settings file or a run folder may come from anywhere.",
-            fix=f"if you trust it, add to the command: {flag} {name}",
-        )
-    chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
-    options = chosen.options
-    for option, why in (options.code() if isinstance(options, Group) else {}).items():
-        raise MotionkitError(
-            f"the file sets {option}, which counts only where it is typed.",
-            why=why,
-            fix=f"if you trust it, add to the command: {flag} {name} {flag}.{option.replace('_', '-')}",
-        )
-    return chosen
-
-
-def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence[str]) -> str:
-    """Return one finding of pydantic in words; an unknown option comes with the known one that is spelled alike."""
-    key = ".".join(map(str, path))
-    if kind != "extra_forbidden":
-        return f"{key}: {message}"
-    hint = suggest(key, known)
-    return f"there is no option {key!r}" + (f"; {hint}" if hint else "")
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

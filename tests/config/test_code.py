@@ -123,6 +123,9 @@ def test_flags_to_type_again(sample: Any) -> None:
     assert typed_flags({"seed": 1, "policy": {"name": "mdm"}, "reward": {"near": {}, "far": {}}, "optim": {}}) == ""
     snapshot = {"policy": {"name": "my dir/p.py:x"}, "reward": {"near": {"weight": 1}, "./e.py:y": {"weight": 2}}}
     assert typed_flags(snapshot) == "--policy 'my dir/p.py:x' --reward near --reward ./e.py:y"
+    trusted = {"policy": {"name": "sa2va", "checkpoint": "model", "trust_remote_code": True}, "loop1": {"name": "x"}}
+    assert typed_flags(trusted) == "--trust-remote-code"
+    assert typed_flags({"policy": {"name": "gone", "trust_remote_code": True}}) == ""
 
 
 def test_python_passes_code_by_hand(sample: Any, evil: Evil) -> None:

@@ -1,7 +1,8 @@
 """Sa2VA's published code, small and with random weights: it opens, and says and draws what its own loops do.
 
-Needs a checkout of the repository: ``MOTIONKIT_SA2VA_CODE=DIR``. Its image encoder is made small and its device CPU by
-changing those words in a copy; nothing else of it is changed. ``--log-cli-level=INFO`` shows what was measured.
+Needs a checkout of bytedance/Sa2VA at 9832e1a (24 October 2025): ``MOTIONKIT_SA2VA_CODE=DIR``. Its image encoder is
+made small and its device CPU by changing those words in a copy; nothing else of it is changed.
+``--log-cli-level=INFO`` shows what was measured.
 """
 
 from __future__ import annotations
