@@ -11,7 +11,7 @@ PATIENCE = 20
 """Steps that are looked at together; an epoch where that is shorter."""
 
 _COLLAPSE = 0.4
-"""Share of the distinct captions of the first steps, below which they are few."""
+"""Share of the distinct captions of the first steps, below which they are few; fewer are fine where rewards rise."""
 
 _DRIFT = 1.0
 """KL to the start, nats per word, from which a policy is another one."""
@@ -57,17 +57,19 @@ class SelfPlayAlarms:
         said = (
             f"all samples of a region have had the same reward in {loop} for {self._patience} steps (mean {reward:.3g})"
         )
-        fix = "a higher rollout.temperature" if loop == "loop1" else "a larger --loop2.sigma"
+        fix = "a larger --loop2.sigma" if loop == "loop2" else "a higher rollout.temperature"
         return {f"{loop}/flat": f"{said}: nothing is learned there; try {fix}, more --group-size, or another reward"}
 
     def _collapse(self, loop: str) -> dict[str, str]:
-        now = self._mean(name := f"{loop}/distinct")
-        if now is None:
+        now, paid = (self._mean(f"{loop}/{name}") for name in ("distinct", "reward_mean"))
+        if now is None or paid is None:
             return {}
-        first = self._first.setdefault(name, now)
-        if now >= _COLLAPSE * first:
+        first = self._first.setdefault(f"{loop}/distinct", now)
+        if paid > self._first.setdefault(f"{loop}/reward_mean", paid) or now >= _COLLAPSE * first:
             return {}
-        said = f"the distinct captions of {loop} fell from {first:.0%} to {now:.0%} of a step"
+        said = (
+            f"the distinct captions of {loop} fell from {first:.0%} to {now:.0%} of a step and its reward did not rise"
+        )
         return {f"{loop}/collapse": f"{said}: the policy collapses; raise --kl-coef, or lower --learning-rate"}
 
     def _drift(self, loop: str) -> dict[str, str]:

@@ -36,8 +36,9 @@ def test_collapse_is_measured_against_the_first_steps() -> None:
     alarms = SelfPlayAlarms(5)
     look(alarms, 5)
     assert look(alarms, 10, distinct=0.4) == []  # half
+    assert look(alarms, 10, distinct=0.1, reward_mean=0.8) == []  # the policy has made up its mind, and is paid for it
     (text,) = look(alarms, 10, distinct=0.1)
-    assert "fell from 80% to" in text
+    assert "fell from 80% to 10% of a step and its reward did not rise" in text
 
 
 def test_drift() -> None:
