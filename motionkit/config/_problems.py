@@ -83,6 +83,8 @@ def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: 
         key = ".".join(path)
         message = str(item["msg"]).removeprefix("Value error, ")
         value = "" if item["type"] in ("missing", "value_error") and not _plain(item["input"]) else _show(item["input"])
+        if item["type"] == "missing":
+            message = f"it has no default; give --{key.replace('_', '-')}"
         found.append(Problem(key, message, _origin(path, origins), value))
     return found
 

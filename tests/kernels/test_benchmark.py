@@ -13,6 +13,7 @@ pytestmark = [mark for mark in test_kernels.pytestmark if mark.name == "filterwa
 LENGTHS = torch.tensor([20, 20])
 
 
+@pytest.mark.slow  # inductor compiles for 20 s
 def test_its_baseline_compiles_with_inductor(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # nothing that an earlier run has left
     torch._dynamo.reset()

@@ -40,7 +40,7 @@ def test_check_fails_with_one_and_names_every_problem(cli: Cli, site: Any, sampl
     assert listed.exit_code == 0
     assert listed.stderr.count("broken-plugins") >= 1
     assert "near" in listed.stdout
-    checked = cli("plugins", "list", "--check")
+    checked = cli("plugins", "list", "rewards", "--check")
     assert checked.exit_code == 1
     assert "broken-plugins" in checked.stderr
     assert "ZeroDivisionError" in checked.stderr

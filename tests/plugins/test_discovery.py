@@ -132,7 +132,7 @@ def test_the_name_of_a_builtin_means_the_builtin(
     shown = cli("plugins", "show", "rewards", "physics", "--json")
     assert json.loads(shown.stdout)["package"].startswith("motionkit ")
     assert shown.stderr.count(said) == 1
-    checked = json.loads(cli("plugins", "list", "--check", "--json").stdout)
+    checked = json.loads(cli("plugins", "list", "rewards", "--check", "--json").stdout)
     assert any(said in text for text in checked["warnings"])
     assert not any(said in text for text in checked["problems"]), "odd, and nothing is broken"
 
