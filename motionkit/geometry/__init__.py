@@ -1,6 +1,12 @@
 """Rotations, headings and kinematic trees, all batched and differentiable."""
 
-from motionkit.geometry._kinematics import accumulate_rotations, ancestors, bones_from_positions, positions_from_bones
+from motionkit.geometry._kinematics import (
+    accumulate_rotations,
+    ancestors,
+    bones_from_positions,
+    positions_from_bones,
+    rotations_above,
+)
 from motionkit.geometry._rotations import (
     matrix_from_6d,
     matrix_from_quaternion,
@@ -22,6 +28,7 @@ __all__ = [
     "positions_from_bones",
     "rotate_yaw",
     "rotation_between",
+    "rotations_above",
     "unwrap",
     "yaw_matrix",
 ]

@@ -30,6 +30,21 @@ def accumulate_rotations(local: Tensor, parents: Sequence[int]) -> Tensor:
     return torch.cat(done, dim=-3)[..., list(order), :, :]
 
 
+def rotations_above(local: Tensor, parents: Sequence[int]) -> Tensor:
+    """Return the accumulated rotation of the parent of each joint but joint 0, ``[..., J - 1, 3, 3]``.
+
+    Joints without children are not computed; they are about half of a body with fingers.
+
+    Args:
+        local: ``[..., J, 3, 3]``.
+        parents: Parent of each joint, -1 for joint 0 alone.
+    """
+    inner = sorted(set(parents[1:]))
+    place = {joint: index for index, joint in enumerate(inner)}
+    world = accumulate_rotations(local[..., inner, :, :], [place.get(parents[joint], -1) for joint in inner])
+    return world[..., [place[parent] for parent in parents[1:]], :, :]
+
+
 def positions_from_bones(bones: Tensor, parents: Sequence[int]) -> Tensor:
     """Add bone vectors along the path from the root: ``position[j] = position[parent(j)] + bone[j]``.
 

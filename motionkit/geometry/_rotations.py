@@ -23,8 +23,7 @@ def matrix_from_6d(six: Tensor) -> Tensor:
     """
     import roma
 
-    columns = torch.stack([six[..., :3], six[..., 3:]], dim=-1)
-    matrix: Tensor = roma.special_gramschmidt(columns)
+    matrix: Tensor = roma.special_gramschmidt(six.unflatten(-1, (2, 3)).mT)
     return matrix
 
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -24,11 +23,8 @@ class UnrolledLinear(nn.Linear):
         """Return ``[..., out]`` of ``[..., in]``."""
         if self._steps is None:
             return super().forward(input)
-        tap = self._steps.tap(input)
-        if tap is None:
-            return super().forward(input)
-        bias = None if self.bias is None else self.bias.detach()
-        return F.linear(input, self.weight.detach(), bias) + tap
+        found = self._steps.next(input)
+        return super().forward(input) if found is None else found
 
 
 @contextmanager
@@ -54,38 +50,41 @@ def unrolled(module: nn.Module, steps: int) -> Iterator[None]:
 
 
 class _Steps:
-    """The taps of one layer: zeros that are added to its outputs, whose gradient is that of the outputs."""
+    """The taps of one layer: its bias once for each step, added to its outputs, with the gradient of the outputs."""
 
     def __init__(self, layer: nn.Linear, steps: int) -> None:
         self._layer, self._count = layer, steps
+        self._weight = layer.weight.detach().T
         self._inputs: list[Tensor] = []
         self._taps: tuple[Tensor, ...] = ()
+        self._shape: torch.Size | None = None
 
-    def tap(self, rows: Tensor) -> Tensor | None:
-        """Return the zeros of the next step; None where it does not fit those before."""
-        if len(self._inputs) == self._count:
+    def next(self, input: Tensor) -> Tensor | None:
+        """Return the outputs of the next step; None where it does not fit those before."""
+        if len(self._inputs) == self._count or self._shape not in (None, input.shape):
             return None
-        if not self._inputs:
-            zeros: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
-                self._layer.weight, self._layer.bias, self._inputs, (self._count, *rows.shape[:-1])
+        rows = input.flatten(0, -2)
+        if self._shape is None:
+            self._shape = input.shape
+            taps: Tensor = _Gather.apply(  # type: ignore[no-untyped-call]
+                self._layer.weight, self._layer.bias, self._inputs, (self._count, len(rows))
             )
-            self._taps = zeros.unbind(0)
-        elif self._inputs[0].shape != rows.shape:
-            return None
+            self._taps = taps.unbind(0)
         self._inputs.append(rows.detach())
-        return self._taps[len(self._inputs) - 1]
+        found = torch.addmm(self._taps[len(self._inputs) - 1], rows, self._weight)
+        return found.view(*input.shape[:-1], -1)
 
 
 class _Gather(torch.autograd.Function):
-    """Gives the zeros of all steps; their gradient becomes that of weight and bias."""
+    """Gives the bias of all steps; its gradient becomes that of weight and bias."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, inputs: list[Tensor], shape: tuple[int, ...]) -> Tensor:
         ctx.inputs, ctx.biased = inputs, bias is not None  # the list grows during the roll-out
-        return weight.new_zeros(*shape, len(weight))
+        return weight.new_zeros(*shape, len(weight)) if bias is None else bias.repeat(*shape, 1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gradient = grads[0][: len(ctx.inputs)].flatten(0, -2)
-        rows = torch.stack(ctx.inputs).flatten(0, -2)
+        gradient = grads[0][: len(ctx.inputs)].flatten(0, 1)
+        rows = torch.cat(ctx.inputs)
         return gradient.T @ rows, gradient.sum(0) if ctx.biased else None, None, None

@@ -121,7 +121,7 @@ def test_an_update(benchmark, ratios: Ratios, way: str) -> None:
         loss.backward()
         return float(loss.detach())
 
-    value = benchmark.pedantic(update, rounds=5, warmup_rounds=1)
+    value = benchmark.pedantic(update, rounds=15, warmup_rounds=2)
     ratios.add(GROUP, way, benchmark.stats.stats.min)
     if way == "motionkit":
         assert value == pytest.approx(float(plain(model, known, truth, offsets).detach()), rel=1e-4)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones
+from motionkit.geometry import accumulate_rotations, bones_from_positions, positions_from_bones, rotations_above
 from motionkit.motion import HUMANML
 
 from .test_rotations import random_rotations
@@ -40,3 +40,10 @@ def test_bones_and_positions_are_inverse(joints, rng):
     positions = torch.tensor([[rng.uniform(-2, 2) for _ in range(3)] for _ in range(joints)], dtype=torch.float64)
     back = positions_from_bones(bones_from_positions(positions, parents), parents)
     np.testing.assert_allclose(back, positions, atol=1e-12)
+
+
+@pytest.mark.parametrize("parents", [HUMANML.parents, (-1, 2, 0, 1, 2), (-1, 0)])
+def test_rotations_above_are_those_of_the_parents(parents):
+    local = random_rotations(5 * len(parents)).reshape(5, len(parents), 3, 3)
+    world = accumulate_rotations(local, parents)
+    torch.testing.assert_close(rotations_above(local, parents), world[:, list(parents[1:])])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit.geometry import accumulate_rotations, positions_from_bones, rotate_yaw, yaw_matrix
+from motionkit.geometry import positions_from_bones, rotate_yaw, rotations_above, yaw_matrix
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,6 @@ def state_positions(state: MotionState, offsets: Tensor, parents: Sequence[int],
         place, yaw = follow(state.steps)
         root = yaw_matrix(yaw)[..., None, :, :] @ root
         start = torch.stack([place[..., 0], state.heights, place[..., 1]], dim=-1)[..., None, :]
-    world = accumulate_rotations(torch.cat([root, rotations[..., 1:, :, :]], dim=-3), parents)
-    above = world[..., [parents[joint] for joint in range(1, len(parents))], :, :]
+    above = rotations_above(torch.cat([root, rotations[..., 1:, :, :]], dim=-3), parents)
     bones = (above @ offsets[..., None, 1:, :, None]).squeeze(-1)
     return positions_from_bones(torch.cat([start, bones], dim=-2), parents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.geometry import matrix_from_6d
 from motionkit.motion.prediction import MotionState, follow
 from motionkit.nn import unrolled
 from motionkit.policies.mpl._course import Course
@@ -120,7 +120,7 @@ def _moved(network: Delta, rotations: Tensor, now: Tensor, output: Output) -> Pr
 
 def turn_of(residual: Tensor) -> Tensor:
     """Return rotations ``[..., 3, 3]`` of what a network adds to the 6D identity, ``[..., 6]``."""
-    return matrix_from_6d(matrix_to_6d(torch.eye(3).to(residual)) + residual)
+    return matrix_from_6d(residual.new_tensor([1.0, 0, 0, 0, 1, 0]) + residual)
 
 
 def _replaced(state: MotionState, truth: MotionState, forced: Tensor) -> MotionState:
