@@ -170,7 +170,7 @@ def refuse_changes(
     if changed:
         raise MotionkitError(
             f"cannot resume {directory} with other settings: {'; '.join(changed)}.",
-            why="the checkpoint was made with them, and its tensors or data order depend on them.",
+            why="the checkpoint was made with them, and its tensors, data order or schedules depend on them.",
             fix="leave them out to continue, or start a new run without --resume",
         )
 
