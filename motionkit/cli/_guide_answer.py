@@ -75,14 +75,12 @@ def translate(command: str, words: Sequence[str], options: Mapping[str, bool], *
     return draft
 
 
-def answer_script(
-    words: Sequence[str], options_of: Callable[[str], Mapping[str, bool] | None]
-) -> MotionkitError | None:
+def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str, bool]]) -> MotionkitError | None:
     """Return the answer to a whole line of a guide, such as ``python -m train.train_grpo --model_path ...``.
 
     Args:
         words: The line.
-        options_of: Returns the options of a command, as in `refuse_old_options`; None when it is not built yet.
+        options_of: Returns the options of a command, as in `refuse_old_options`.
 
     Returns:
         The error that says what to type instead; None when no script of the guides is in the line.
@@ -92,12 +90,7 @@ def answer_script(
         return None
     name = words[place].rpartition("/")[2]
     message = f"{name} is a script of the training guides; nothing was started."
-    options = options_of(command)
-    if options is None:
-        return MotionkitError(
-            message, why=f"not built yet: motionkit {command}.", fix="motionkit --help lists the commands that work."
-        )
-    draft = translate(command, words[place + 1 :], options, script=True)
+    draft = translate(command, words[place + 1 :], options_of(command), script=True)
     draft.before = tuple(word for word in words[:place] if _VARIABLE.match(word))
     return _error(draft, message)
 

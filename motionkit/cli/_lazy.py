@@ -231,11 +231,7 @@ def built_in(name: str) -> Any:
 def _answer_script(args: Sequence[str]) -> MotionkitError | None:
     from motionkit.cli._guide_answer import answer_script
 
-    def options(name: str) -> dict[str, bool] | None:
-        command = built_in(name)
-        return options_of(command) if command is not None else None
-
-    return answer_script(args, options)
+    return answer_script(args, lambda name: options_of(built_in(name)))
 
 
 def load_register(target: str) -> Register:
