@@ -120,3 +120,16 @@ def rows_of(rows: Tensor, world: World) -> tuple[int, slice]:
     """Return how many rows all processes have, and which of them are this process's ``[N, ...]``."""
     count = len(rows)
     return count * world.size, slice(world.rank * count, (world.rank + 1) * count)
+
+
+def joined(rows: Tensor, world: World) -> Tensor:
+    """Return the rows of all processes, ``[size * N, ...]`` from ``[N, ...]``, for a loss that compares them.
+
+    Every process computes the same loss of all rows and takes 1 / size of it as its share. The gradient reaches its own
+    rows alone, times `size`: what the processes' gradients add up to is that of the loss.
+    """
+    if world.size == 1:
+        return rows
+    parts = list(world.gather(rows.detach()).split(len(rows)))
+    parts[world.rank] = rows.detach() + world.size * (rows - rows.detach())
+    return torch.cat(parts)

@@ -15,7 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.runs import FollowingRun, Run
 from motionkit.trainers._following import asked_to_stop, open_together
 from motionkit.trainers._learner import Learner, constant_rate
-from motionkit.trainers._world import OneProcess, of_main, rows_of, share_of
+from motionkit.trainers._world import OneProcess, joined, of_main, rows_of, share_of
 from motionkit.trainers.launch import Launch, launch_of, require_launch
 from motionkit.trainers.together import own_device
 
@@ -125,6 +125,26 @@ def test_shares_of_a_batch_are_equal_or_refused() -> None:
     assert [rows_of(torch.zeros(2, 5), one) for one in members][2] == (6, slice(4, 6))
     with pytest.raises(MotionkitError, match="4 rows per step cannot be shared by 3 processes"):
         share_of(4, members[0], what="rows", flag="--batch-size")
+
+
+def test_shares_of_a_loss_that_compares_rows_add_up_to_it_and_to_its_gradient() -> None:
+    torch.manual_seed(0)
+    start, rows = torch.randn(4, 3, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
+
+    def work(world: Member | OneProcess) -> tuple[Tensor, Tensor]:
+        weight = start.clone().requires_grad_()
+        own = share_of(6, world, what="rows", flag="--batch-size")
+        made = joined(rows[own] @ weight, world)
+        loss = (made @ made.T).softmax(-1).diagonal().log().mean() / world.size
+        loss.backward()
+        assert weight.grad is not None
+        return loss.detach(), weight.grad
+
+    found = in_threads(3, work)
+    loss, gradient = work(OneProcess())
+    assert torch.allclose(sum(one[0] for one in found), loss, rtol=1e-12)
+    assert torch.allclose(sum(one[1] for one in found), gradient, rtol=1e-12)
+    assert not torch.allclose(3 * found[0][1], gradient)  # each has its own rows' part
 
 
 class Model:

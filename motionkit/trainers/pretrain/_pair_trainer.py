@@ -18,6 +18,7 @@ from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
+from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pair_settings import PairSettings
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
@@ -43,12 +44,12 @@ class PairTrainer(ABC, Generic[Settings]):
         renamed: Names of losses in metrics, where they differ from those in the settings.
     """
 
-    unshared: ClassVar[str] = "its losses compare every text with every motion of a batch"
     stream: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Settings = settings
+        self.world: World = OneProcess()
 
     @property
     @abstractmethod
@@ -65,7 +66,10 @@ class PairTrainer(ABC, Generic[Settings]):
 
     @abstractmethod
     def losses(self, batch: PairBatch) -> dict[str, Tensor]:
-        """Return the unweighted losses by their names in the settings."""
+        """Return the unweighted losses by their names in the settings, of several processes this one's share.
+
+        A process encodes the rows `share` of the batch.
+        """
 
     def open_clips(self) -> tuple[TextMotionDataset, Tensor, Tensor]:
         """Open the dataset and choose its clips; returns it with mean and std ``[F]`` of the training clips.
@@ -79,6 +83,8 @@ class PairTrainer(ABC, Generic[Settings]):
         label = settings.dataset.label
         clips = usable_clips(dataset, "train", label, least=4)
         self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
+        size = min(train.batch_size, len(self.train_clips))
+        self.share = share_of(size, self.world, what="clips", flag="--batch-size")
         held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
         self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
@@ -100,7 +106,7 @@ class PairTrainer(ABC, Generic[Settings]):
         settings, optim = self.settings, self.settings.optim
         batches = self.batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
-        learner = Learner(WithStatistics(self.model), optim, rate)
+        learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
         start = Kept()
         parts = {**learner.parts(), "before": start}
         if (checkpoint := run.checkpoint()) is not None:
@@ -119,10 +125,11 @@ class PairTrainer(ABC, Generic[Settings]):
                 metrics |= after
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
         after = after or self.validate()  # empty when resumed after the last step
-        self.save(run, self._provenance(after))
+        if self.world.main:
+            self.save(run, self._provenance(after))
         table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
         return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
 
@@ -153,8 +160,10 @@ class PairTrainer(ABC, Generic[Settings]):
         total = torch.stack([value * float(getattr(weights, name)) for name, value in parts.items()]).sum()
         total.backward()
         moved = learner.descend(step - 1)
-        named = {f"loss/{self.renamed.get(name, name)}": float(value.detach()) for name, value in parts.items()}
-        return {"loss/total": float(total.detach())} | moved | named
+        shares = {"loss/total": total} | {
+            f"loss/{self.renamed.get(name, name)}": value for name, value in parts.items()
+        }
+        return moved | sum_over({name: float(value.detach()) for name, value in shares.items()}, self.world)
 
     def _heldout(self, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, object]:
         name = _HEADLINE if _HEADLINE in after else "retrieval/t2m/r3"

@@ -19,6 +19,7 @@ from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
+from motionkit.trainers._world import OneProcess, World, joined, of_main, share_of
 from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
 from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
 from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
@@ -57,13 +58,13 @@ class PretrainEncoder:
         settings: All settings.
     """
 
-    unshared: ClassVar[str] = "its losses are weighted by what the whole batch holds"
     shape_keys: ClassVar[tuple[str, ...]] = (
         "data", "fps", "model", "train", "loss", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
 
     def __init__(self, settings: PretrainEncoderSettings) -> None:
         self.settings = settings
+        self.world: World = OneProcess()
 
     def prepare(self) -> None:
         """Read the clips and build the encoder.
@@ -96,8 +97,10 @@ class PretrainEncoder:
         rotations = [clip.state.rotations for clip in chosen]
         scales = Scales.of([frames.features], rotations, ahead)
         self.encoder = MotionEncoder(sizes, clips.names, clips.fps, scales).to(self.device)
+        size = min(train.batch_size * train.stretch, len(frames))
+        self.share = share_of(size, self.world, what="frames", flag="--batch-size")
         self.batches = FrameBatches(
-            len(frames), train.batch_size * train.stretch, self.encoder.inputs,
+            len(frames), size, self.encoder.inputs,
             noise=train.noise_std, hide=train.hide_contacts, seed=settings.seed,
         )  # fmt: skip
         steps = settings.run.num_steps or settings.run.epochs * self.batches.per_epoch
@@ -126,7 +129,7 @@ class PretrainEncoder:
         total, every = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
-        learner = Learner(_Model(encoder), optim, rate)
+        learner = Learner(_Model(encoder), optim, rate, world=self.world)
         self.baseline = Baseline.of(self.frames)
         self.gait_weights = gait_weights(self.frames.gait)
         best, start = Best(), Kept()
@@ -135,7 +138,8 @@ class PretrainEncoder:
             restore(parts, checkpoint)
         else:
             start.values = self._probe()
-        save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+        if self.world.main:
+            save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:
             metrics = self._step(learner, step)
@@ -143,18 +147,20 @@ class PretrainEncoder:
             if self.held_out is not None and (step == total or (every and not place and epoch % every == 0)):
                 found = self._probe()
                 metrics |= found
-                if best.offer(found["encoder/skill"], step, encoder.state_dict()):
+                if best.offer(of_main(found["encoder/skill"], self.world), step, encoder.state_dict()):
                     _logger.info("step %d: skill %.3f, the best so far", step, best.value)
             return metrics
 
-        if not run_steps(run, settings, step_fn, parts):
+        if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
-        save_encoder(run.artifact(LAST), encoder, extra={"step": total})
+        if self.world.main:
+            save_encoder(run.artifact(LAST), encoder, extra={"step": total})
         if best.tensors:
             encoder.load_state_dict(best.tensors)
         found = self._probe()
         kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
-        save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
+        if self.world.main:
+            save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
         return self._finish(start.values, found, best.step or total)
 
     def _probe(self) -> dict[str, float]:
@@ -169,17 +175,19 @@ class PretrainEncoder:
         index = draw.index.to(self.device)
         inputs = frames.inputs(index)
         inputs[:, :FEET] = inputs[:, :FEET].masked_fill(draw.hidden.to(self.device)[:, None], _UNKNOWN)
-        noise = None if draw.noise is None else draw.noise.to(self.device)
+        noise = None if draw.noise is None else draw.noise[self.share].to(self.device)
         with autocast(self.device, self.settings.precision):
-            hidden = encoder(inputs, noise=noise)
-            period, gait, turns = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+            hidden = encoder(inputs[self.share], noise=noise)
+            said = encoder.period(hidden), encoder.gait(hidden), encoder.turns(hidden)
+        # The losses are weighed by what the whole batch holds.
+        period, gait, turns = (joined(one.float(), self.world) for one in said)
         parts = {
-            "period": period_loss(period.float(), frames.period[index], frames.confidence[index]),
-            "gait": gait_loss(gait.float(), frames.gait[index], self.gait_weights),
-            "pose": pose_loss(turns.float(), frames.turns[index], encoder.turn_std, frames.has_pose[index]),
+            "period": period_loss(period, frames.period[index], frames.confidence[index]),
+            "gait": gait_loss(gait, frames.gait[index], self.gait_weights),
+            "pose": pose_loss(turns, frames.turns[index], encoder.turn_std, frames.has_pose[index]),
         }
         total = torch.stack([value * float(getattr(loss, name)) for name, value in parts.items()]).sum()
-        total.backward()
+        (total / self.world.size).backward()
         moved = learner.descend(step - 1)
         named = {f"loss/{name}": float(value.detach()) for name, value in parts.items()}
         return {

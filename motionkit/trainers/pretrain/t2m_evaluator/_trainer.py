@@ -23,6 +23,7 @@ from motionkit.encoders.t2m import (
 from motionkit.metrics import distances as all_distances
 from motionkit.runs import Run
 from motionkit.trainers._device import autocast
+from motionkit.trainers._world import joined
 from motionkit.trainers.pretrain._pair_trainer import PairTrainer
 from motionkit.trainers.pretrain._pairs import PairBatch, below
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
@@ -115,16 +116,17 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
         tokens = [self._tokens[caption] for caption in batch.captions]
+        sentences = Sentences(*(part[self.share] for part in self._disturbed(tokens, batch.generator)))
         with autocast(device, self.settings.precision):
-            text = evaluator.encode_sentences(self._disturbed(tokens, batch.generator).to(device))
-            motion = evaluator.encode_normalized(x, lengths)
-        distance = distances(text.float(), motion.float())
+            text = evaluator.encode_sentences(sentences.to(device))
+            motion = evaluator.encode_normalized(x[self.share], lengths[self.share])
+        distance = distances(joined(text.float(), self.world), joined(motion.float(), self.world))
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
         parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
         if loss.nce:
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same)
-        return parts
+        return {name: value / self.world.size for name, value in parts.items()}
 
     def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
         """Return captions with words left out and noise on the rest, so that other wordings are near."""

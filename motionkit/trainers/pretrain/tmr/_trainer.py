@@ -21,6 +21,7 @@ from motionkit.rewards.tmr.opening import text_table
 from motionkit.runs import Run
 from motionkit.text import TextFeatures, proof
 from motionkit.trainers._device import autocast
+from motionkit.trainers._world import joined
 from motionkit.trainers.pretrain._pair_trainer import PairTrainer
 from motionkit.trainers.pretrain._pairs import PairBatch
 from motionkit.trainers.pretrain.tmr._data import text_scale
@@ -116,40 +117,45 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         seen = target
         if self.settings.train.noise:
             seen = self.noisy(target, batch.generator)
-        texts = self._encode_captions(batch.captions)
+        elements, count = target.numel(), len(target)
+        own, size = self.share, self.world.size
+        seen, target, mask = seen[own], target[own], mask[own]
+        texts = self._encode_captions(batch.captions[own])
         # Clips of similar length are encoded together: the same numbers for half the padding.
-        groups = [group.to(device) for group in torch.argsort(batch.lengths, stable=True).chunk(_GROUPS)]
-        sizes = [int(batch.lengths[group.cpu()].max()) for group in groups]
+        groups = [group.to(device) for group in torch.argsort(batch.lengths[own], stable=True).chunk(_GROUPS)]
+        sizes = [int(batch.lengths[own][group.cpu()].max()) for group in groups]
         with autocast(device, self.settings.precision):
             encoded = [tmr.encode_normalized(seen[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
             text = _single(tmr.encode_tokens(texts))
         back = torch.argsort(torch.cat(groups))
         motion = _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
-        motion_z, text_z = (self._sample(latent, batch.generator) for latent in (motion, text))
-        sentences = sentence_embeddings(texts)
+        motion_z, text_z = (self._sample(latent, count, batch.generator) for latent in (motion, text))
+        sentences = self.world.gather(sentence_embeddings(texts))
+        all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
+        found = contrastive(
+            all_texts, all_motions, temperature=loss.temperature, sentences=sentences, threshold=loss.threshold
+        )
         parts = {
-            "contrastive": contrastive(
-                text_z, motion_z, temperature=loss.temperature, sentences=sentences, threshold=loss.threshold
-            ),
-            "latent": torch.nn.functional.smooth_l1_loss(text_z, motion_z),
+            "contrastive": found / size,
+            "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size,
         }
         if self.settings.model.variational:
-            parts["kl"] = kl_latents(text, motion)
+            parts["kl"] = kl_latents(text, motion) / size
         if tmr.motion_decoder is not None:
             recons = []
             for g, t in zip(groups, sizes, strict=True):
                 with autocast(device, self.settings.precision):
                     decoded = tmr.decode(text_z[g], mask[g, :t]), tmr.decode(motion_z[g], mask[g, :t])
-                recons.append(
-                    reconstruction(decoded[0].float(), decoded[1].float(), target[g, :t], elements=target.numel())
-                )
+                recons.append(reconstruction(decoded[0].float(), decoded[1].float(), target[g, :t], elements=elements))
             parts["recons"] = torch.stack(recons).sum()
         return parts
 
-    def _sample(self, latent: Latent, generator: torch.Generator) -> Tensor:
+    def _sample(self, latent: Latent, count: int, generator: torch.Generator) -> Tensor:
+        """Sample this process's latents ``[b, D]``; the noise is drawn for all `count` rows of the batch."""
         if not self.settings.model.variational:
             return latent.mu
-        return latent.mu + _normal(latent.mu, generator) * torch.exp(latent.logvar / 2)
+        noise = torch.randn((count, latent.mu.shape[1]), generator=generator)[self.share].to(latent.mu.device)
+        return latent.mu + noise * torch.exp(latent.logvar / 2)
 
     def _encode_captions(self, captions: Sequence[str]) -> TextFeatures:
         assert self.tmr.text_model is not None
@@ -158,7 +164,3 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
 
 def _single(latent: Latent) -> Latent:
     return Latent(latent.mu.float(), latent.logvar.float())
-
-
-def _normal(like: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.randn(like.shape, generator=generator).to(like.device)
