@@ -88,8 +88,9 @@ def typed_flags(snapshot: Mapping[str, Any]) -> str:
             found.append(typed_again(name, words))
         elif isinstance(one, str) and name in kinds:
             options = {key: inner for key, inner in table.items() if key != "name"}
-            with suppress(MotionkitError):  # a plugin may be gone
-                found += [words for *_, words in code_words(choose_one(kinds[name], one, options).options, name)]
+            with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version
+                model = plugins.get(kinds[name], one).options
+                found += [words for *_, words in code_words(model.model_validate(options), name)]
     return " ".join(found)
 
 
