@@ -8,7 +8,7 @@ from motionkit.evaluation._alarms import (
     judge_ratio,
 )
 from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
-from motionkit.evaluation._data import dataset_for, open_test_split, protocol_of
+from motionkit.evaluation._data import dataset_for, protocol_of
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._folder import RECORD, claim, write_record
 from motionkit.evaluation._generate import generate
@@ -65,7 +65,6 @@ __all__ = [
     "open_model",
     "open_retrieval",
     "open_reward",
-    "open_test_split",
     "protocol_of",
     "read_nsim",
     "real_motions",

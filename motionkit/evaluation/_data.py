@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from motionkit import runs
 from motionkit.config import Chosen, choose_from_file, choose_one
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import STARTER, FoundModel, gives_of_model, open_model
@@ -60,17 +59,3 @@ def protocol_of(path: str, names: Sequence[str]) -> str:
     if protocol:
         return protocol
     return "retrieval" if found.kind == "rewards" and "evaluator" not in found.what else "text-to-motion"
-
-
-def open_test_split(split: str, found: FoundModel, command: str) -> str:
-    """Note in the run of a model that its test split was opened; nothing for other splits and models without a run.
-
-    Returns:
-        What the user should know; empty where there is nothing.
-    """
-    if split != "test" or found.run is None:
-        return ""
-    problem = runs.note_test_split(found.run.directory, command)
-    if problem:
-        return f"the test split is opened, which could not be noted in the run: {problem}"
-    return f"the test split is opened; noted in {found.run.directory / 'run.json'}"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.cli._stop import working
-from motionkit.cli.commands._eval_run import tell_test_split
 from motionkit.cli.commands._eval_settings import MplSettings
+from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim
 from motionkit.evaluation.mpl import (
@@ -54,7 +54,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         joints=() if predictor is None else predictor.names,
     )
     if found is not None:
-        tell_test_split(settings.split, [found])
+        tell_test_split(settings.split, [found.run])
     rows = _ROWS + (predictor is not None)
     title = (
         f"GeoDeg in degrees, {settings.split} split of {data.clips.name}: {len(data.windows)} windows at {fps:g} fps"

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import torch
 
-from motionkit.cli import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import CompareSettings, MotionSettings, TextToMotionSettings
-from motionkit.cli.output import say, warn
+from motionkit.cli.commands._test_split import tell_test_split
+from motionkit.cli.output import say
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, dataset_for, open_reward, open_test_split
+from motionkit.evaluation import FoundModel, dataset_for, open_reward
 from motionkit.evaluation.text_to_motion import (
     COLUMNS,
     PUBLISHED,
@@ -71,7 +71,7 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     how = how_sampled(settings, found, policy, starter=starter, guidance=settings.sampler.guidance_scale)
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
     say(f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}; {how.words}")
-    tell_test_split(settings.split, [found])
+    tell_test_split(settings.split, [found.run])
     total = amount.motions * amount.replications
     with working("eval text-to-motion", total, after=f"the same command with --out {out} goes on from there") as step:
         outcome = evaluate(
@@ -118,7 +118,7 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         "debug", settings.protocol, starter=starter, available=opened.questions.count, replications=1,
         limit=settings.prompts.limit,
     )  # fmt: skip
-    tell_test_split(settings.split, models)
+    tell_test_split(settings.split, [found.run for found in models])
     judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
     measurement = opened.measurement(
         amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
@@ -218,14 +218,6 @@ def open_data(settings: MotionSettings, found: FoundModel) -> tuple[str, TextMot
 def is_starter(label: str, dataset: TextMotionDataset) -> bool:
     """Whether data are the starter's, composites of its clips included."""
     return _STARTER in (label, getattr(dataset, "source_name", label))
-
-
-def tell_test_split(split: str, models: list[FoundModel]) -> None:
-    """Note in the runs of models that the test split is opened, and say so."""
-    command = shlex.join(["motionkit", *command_line.get()])
-    for found in models:
-        if note := open_test_split(split, found, command):
-            (say if "noted in " in note else warn)(note)
 
 
 def next_lines(found: FoundModel) -> list[str]:

@@ -92,7 +92,7 @@ def register(app: typer.Typer) -> None:
         ] = _STARTER,
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
-        from motionkit.cli.commands._eval_run import tell_test_split
+        from motionkit.cli.commands._test_split import tell_test_split
         from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim
         from motionkit.policies.device import resolve_device
 
@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
         )
         chosen = dataset_for(found, settings.dataset)
         dataset = chosen.build()
-        tell_test_split(settings.split, [found])
+        tell_test_split(settings.split, [found.run])
         clips = dataset.clips(settings.split)
         with working("eval retrieval", len(clips)) as step:
             result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
