@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 from typing import Any
 
 
@@ -55,6 +56,11 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+def signal_of(error: KeyboardInterrupt) -> int:
+    """Return the number of the signal behind an interruption; a plain one is taken for Ctrl-C."""
+    return error.number if isinstance(error, Interrupted) else int(signal.SIGINT)
 
 
 def _open(text: str) -> str:

@@ -28,7 +28,7 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
 
 
 def bug(error: BaseException) -> MotionkitError:
-    """Return the message for what nobody foresaw."""
+    """Return the error that is shown for an exception that is no `MotionkitError`."""
     return MotionkitError(
         in_words(error),
         why=f"this is a bug in {', or in '.join(['motionkit', *in_use()])}.",

@@ -12,7 +12,7 @@ from types import FrameType
 from motionkit.cli import _streams, leave
 from motionkit.cli._errors import print_json
 from motionkit.cli.progress import bar
-from motionkit.errors import Interrupted
+from motionkit.errors import Interrupted, signal_of
 
 GOES_ON = "the same command goes on from there"
 NOTHING = "nothing was written"
@@ -87,7 +87,7 @@ def report_stop(error: KeyboardInterrupt, line: Sequence[str]) -> int:
         print_json({"command": name, "status": "interrupted", **counts})
     where = "stopped." if work is None else f"stopped after {work.done} of {work.total}; {work.after}."
     _streams.tell(where)
-    return 128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
+    return 128 + signal_of(error)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -13,7 +13,7 @@ import typer
 from motionkit.cli import _streams, command_line
 from motionkit.cli._errors import as_motionkit_error, bug, report
 from motionkit.cli._stop import report_stop
-from motionkit.errors import Interrupted, MotionkitError
+from motionkit.errors import MotionkitError, signal_of
 from motionkit.trainers.launch import Launch, launch_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def ending_together(launch: Launch, *, as_json: bool) -> Iterator[Callable[[str]
 def _leave(words: Words, error: BaseException) -> tuple[bool, int]:
     """Tell the others why this process ends; returns whether it is the first that does, and its exit code."""
     if isinstance(error, KeyboardInterrupt):
-        return words.leave(error, "stopped."), 128 + (error.number if isinstance(error, Interrupted) else 2)
+        return words.leave(error, "stopped."), 128 + signal_of(error)
     known = as_motionkit_error(error) or bug(error)
     first = words.leave(error, known.message, why=known.why, fix=known.fix, code=known.code)
     return first, known.code if known.code in (1, 2) else 1

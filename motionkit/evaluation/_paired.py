@@ -34,13 +34,16 @@ class Paired:
         return {"before": self.before, "after": self.after, "delta": self.delta, "ci95": list(self.ci95), "n": self.n}
 
 
-def compare(before: NDArray[np.float64], after: NDArray[np.float64], *, seed: int = 0) -> Paired:
+def compare(
+    before: NDArray[np.float64], after: NDArray[np.float64], *, seed: int = 0, resamples: int = RESAMPLES
+) -> Paired:
     """Compare ``[P, S]`` measurements (P prompts, S samples with common noise); NaN pairs are left out.
 
     Args:
         before: First measurement.
         after: Second measurement, same shape and order.
         seed: Seed of the bootstrap.
+        resamples: Of the bootstrap.
     """
     valid = np.isfinite(before) & np.isfinite(after)
     rows = valid.any(axis=1)
@@ -52,6 +55,6 @@ def compare(before: NDArray[np.float64], after: NDArray[np.float64], *, seed: in
     if n == 0:
         nan = float("nan")
         return Paired(nan, nan, nan, (nan, nan), 0)
-    draws = np.random.default_rng(seed).integers(0, n, size=(RESAMPLES, n))
+    draws = np.random.default_rng(seed).integers(0, n, size=(resamples, n))
     low, high = np.quantile(delta[draws].mean(axis=1), [0.025, 0.975])
     return Paired(float(first.mean()), float(second.mean()), float(delta.mean()), (float(low), float(high)), n)

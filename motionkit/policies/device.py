@@ -1,10 +1,14 @@
-"""Resolves a device name."""
+"""Resolves a device name, and sets the threads of the CPU."""
 
 from __future__ import annotations
+
+import os
 
 import torch
 
 from motionkit.errors import MotionkitError
+
+_FEW_CORES = 4
 
 
 def resolve_device(device: str, *, flag: str = "--device") -> torch.device:
@@ -37,3 +41,18 @@ def resolve_device(device: str, *, flag: str = "--device") -> torch.device:
     raise MotionkitError(
         f"{flag} {device} is not on this machine.", why=f"available devices: {', '.join(here)}.", fix=f"{flag} auto"
     )
+
+
+def set_threads(wanted: int, device: torch.device, *, small: bool) -> None:
+    """Set torch's CPU threads.
+
+    Args:
+        wanted: How many; 0 for the default.
+        device: What is computed on.
+        small: The networks are so small that on few cores a second thread costs more than it brings: many times as much
+            where another process computes as well. One thread is the default then, and torch's choice otherwise.
+    """
+    if wanted:
+        torch.set_num_threads(wanted)
+    elif small and device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES:
+        torch.set_num_threads(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -13,6 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation.regions import GALLERY, INDEX
 from motionkit.page import note, sort_script, sorter
 from motionkit.report._source import Source
+from motionkit.report._stored import stored_picture
 
 _MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
@@ -69,7 +69,7 @@ def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
     sides = ("before", "after") if compared else ("after",)
     cells = []
     for name in ("image", "region", *sides):
-        address = _picture(folder, files.get(name))
+        address = stored_picture(folder, files.get(name), most=_BYTES)
         if not address:
             return ""
         head = {"image": "image", "region": "the data say"}.get(name, name if compared else "the policy says")
@@ -88,13 +88,6 @@ def _row(folder: Path, one: Mapping[str, Any], compared: bool) -> str:
     why = _WHY[compared].get(str(one.get("why")), "")
     mark = f'<p class="why">{escape(why)}</p>' if why else ""
     return f'<div class="strip wide" {marks}>{mark}{"".join(cells)}</div>'
-
-
-def _picture(folder: Path, name: object) -> str:
-    path = folder / Path(str(name)).name
-    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > _BYTES:
-        return ""
-    return f"data:image/webp;base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _told(found: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from html import escape
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.page import note
 from motionkit.report._source import Source
+from motionkit.report._stored import stored_picture
 
 _FOLDER, _INDEX = "films", "films.json"
 _MOST, _BYTES = 12, 4 << 20
@@ -36,18 +36,14 @@ def success(source: Source) -> str:
 
 
 def _film(folder: Path, one: dict[str, object]) -> str:
-    path = folder / Path(str(one.get("file"))).name
-    if path.suffix != ".webp" or not path.is_file() or path.stat().st_size > _BYTES:
+    address = stored_picture(folder, one.get("file"), most=_BYTES)
+    if not address:
         return ""
     words = _word(one.get("success"))
     if one.get("predicted") is not None:
         words += f"; reward: {_word(one.get('predicted'))}"
     kind = "" if one.get("success") else ' class="wrong"'
-    data = base64.b64encode(path.read_bytes()).decode()
-    return (
-        f'<figure{kind}><img src="data:image/webp;base64,{data}" alt="{escape(words)}">'
-        f"<figcaption>{escape(words)}</figcaption></figure>"
-    )
+    return f'<figure{kind}><img src="{address}" alt="{escape(words)}"><figcaption>{escape(words)}</figcaption></figure>'
 
 
 def _word(value: object) -> str:

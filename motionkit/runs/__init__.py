@@ -9,7 +9,7 @@ from motionkit.runs._listing import RunInfo, find, find_one, load, peek
 from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._mapped import MappedPages
-from motionkit.runs._model import TENSORS, SavedModel, find_model
+from motionkit.runs._model import TENSORS, SavedModel, find_model, write_model
 from motionkit.runs._next import next_commands
 from motionkit.runs._open import open_run
 from motionkit.runs._opened import note_test_split
@@ -55,4 +55,5 @@ __all__ = [
     "restore_random",
     "still_holds",
     "write_bytes_atomic",
+    "write_model",
 ]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
+from motionkit.runs._atomic import write_bytes
 from motionkit.runs._checkpoint import last_checkpoint
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TENSORS = "model.safetensors"
 _STEP = re.compile(r"step-\d{1,12}")
@@ -28,6 +35,26 @@ class SavedModel:
     tensors: Path
     run: Path | None = None
     step: int = 0
+
+
+def write_model(
+    folder: Path, document: str, content: Mapping[str, object], tensors: Mapping[str, Tensor] | None
+) -> None:
+    """Write a model's two files, each renamed into place; `find_model` finds them.
+
+    Args:
+        folder: Made when it is missing.
+        document: Name of the document.
+        content: The document.
+        tensors: The weights; with None only the document is written, for a run whose checkpoints hold them.
+    """
+    from safetensors.torch import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_bytes(folder / document, (json.dumps(content, indent=2) + "\n").encode())
+    if tensors is not None:
+        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        write_bytes(folder / TENSORS, save(cpu))
 
 
 def find_model(path: Path, artifact: str, document: str) -> SavedModel | None:

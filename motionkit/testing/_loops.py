@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from motionkit.config import choose_one
-from motionkit.evaluation.regions import Task, masks_at
+from motionkit.evaluation.regions import Task, open_task
 from motionkit.policies.base import RegionPolicy
 from motionkit.rl import RowNoise
 from motionkit.testing._component import check_component
@@ -75,7 +75,4 @@ def check_loop(name: str, *, options: Mapping[str, Any] | None = None) -> None:
 
 def _task(policy: RegionPolicy) -> Task:
     data = choose_one("datasets", "shapes", {}).build()
-    regions = data.regions("train", np.arange(_REGIONS))
-    with torch.no_grad():
-        seen = policy.see(regions.images)
-    return Task(seen, masks_at(regions.masks, policy.mask_size), regions.captions).repeated(_GROUP)
+    return open_task(policy, data.regions("train", np.arange(_REGIONS))).repeated(_GROUP)

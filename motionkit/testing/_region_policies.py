@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +15,7 @@ from motionkit.datasets.shapes import ShapesOptions
 from motionkit.evaluation.regions import masks_at
 from motionkit.plugins import Component
 from motionkit.policies.base import RegionPolicy
+from motionkit.policies.groups import names_by_group
 from motionkit.testing._report import Findings
 
 TOLERANCE = 1e-4
@@ -134,8 +134,7 @@ def _check_groups(
 ) -> None:
     named = dict(policy.network.named_parameters())
     kept = {name: one.requires_grad for name, one in named.items()}
-    for group, patterns in policy.groups.items():
-        own = [name for name in named if any(fnmatch(name, pattern) for pattern in patterns)]
+    for group, own in names_by_group(policy.groups, named).items():
         if not found.expect(bool(own), f"groups[{group!r}] matches no parameter of its network."):
             continue
         for one in named.values():

@@ -10,10 +10,8 @@ import numpy as np
 import torch
 
 from motionkit.config import TrainerSettings
-from motionkit.policies.device import resolve_device
+from motionkit.policies.device import resolve_device, set_threads
 from motionkit.trainers._matmul import matmul_in_use, set_up_matmul
-
-_FEW_CORES = 4
 
 
 def describe_device(device: torch.device) -> str:
@@ -38,17 +36,13 @@ def set_up(settings: TrainerSettings, *, small: bool = False) -> torch.device:
 
     Args:
         settings: The trainer's.
-        small: The networks are so small that on few cores a second thread costs more than it brings: many times as much
-            where another process computes as well. One thread is the default then.
+        small: The networks are small; see `set_threads`.
 
     Raises:
         MotionkitError: The device is not on this machine, or `cpu_matmul` has no use; see `set_up_matmul`.
     """
     device = resolve_device(settings.device)
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    elif small and device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES:
-        torch.set_num_threads(1)
+    set_threads(settings.threads, device, small=small)
     set_up_matmul(settings, device)
     if device.type == "cuda":
         # cuBLAS needs it for bit-repeatable products; it is read when the first handle is made.

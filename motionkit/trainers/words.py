@@ -11,7 +11,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from motionkit.errors import Interrupted, MotionkitError
+from motionkit.errors import Interrupted, MotionkitError, signal_of
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _END, _TELLER, _GONE = "end", "teller", "gone"
 _LOOK, _PAUSE = 3.0, 0.05  # seconds
 _ANSWER = 20.0
-"""Seconds in which the main process hears of a failure, before another one tells the user."""
+"""Seconds that the other processes wait until the main one has heard of a failure; then one of them tells the user."""
 
 _LAST = 2.0
 """Seconds a process lets the teller finish: a launcher stops all others once one has ended."""
@@ -41,7 +41,7 @@ class Words:
 
     def leave(self, error: BaseException, message: str, *, why: str = "", fix: str = "", code: int = 1) -> bool:
         """Say why this process ends early; the first one that does is believed. Returns whether this one is."""
-        number = error.number if isinstance(error, Interrupted) else 2 if isinstance(error, KeyboardInterrupt) else 0
+        number = signal_of(error) if isinstance(error, KeyboardInterrupt) else 0
         said = {
             "rank": self._launch.rank, "signal": number, "message": message, "why": why, "fix": fix, "code": code,
         }  # fmt: skip
@@ -104,7 +104,7 @@ class Words:
             while gone < self._launch.size and time.monotonic() < until:
                 time.sleep(_PAUSE)
                 gone = self._store.add(_GONE, 0)
-        except RuntimeError:  # whoever held the store is gone
+        except RuntimeError:  # the process that held the store is gone
             return
 
     def _end(self, seconds: float) -> dict[str, Any] | None:

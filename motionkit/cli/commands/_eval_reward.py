@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from motionkit.cli._stop import working
@@ -17,11 +15,9 @@ from motionkit.encoders.success import SuccessClassifier, load_classifier, newes
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim
 from motionkit.evaluation.reward import measure_classifier, refuse_one_class
-from motionkit.policies.device import resolve_device
+from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_reward_evaluation
 from motionkit.trainers.reward_train.api import Source, held_out, open_places, run_of
-
-_FEW_CORES = 4
 
 
 def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Mapping[str, Any]:
@@ -29,8 +25,7 @@ def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Map
     if settings.out is not None:
         claim(settings.out, "reward", overwrite=settings.overwrite)
     device = resolve_device(settings.device)
-    if settings.threads or (device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES):
-        torch.set_num_threads(settings.threads or 1)
+    set_threads(settings.threads, device, small=True)
     place = Path(model) if model else _newest()
     classifier = load_classifier(place, device=device)
     if settings.threshold is not None:

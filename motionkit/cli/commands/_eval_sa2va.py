@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
-from motionkit.cli import command_line
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import Sa2vaSettings
-from motionkit.cli.output import say, warn
+from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim
 from motionkit.evaluation.regions import (
-    RegionModels,
     absent_captions,
     explained,
     measure_split,
@@ -27,13 +22,11 @@ from motionkit.evaluation.regions import (
     tables,
     verdict,
 )
-from motionkit.policies.device import resolve_device
+from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_region_evaluation
-from motionkit.runs import note_test_split
 
 PROTOCOL = "sa2va"
 _STARTER = "starter"
-_FEW_CORES = 4
 
 
 def explained_figures() -> Mapping[str, Any]:
@@ -47,8 +40,7 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
     if settings.out is not None:
         claim(settings.out, PROTOCOL, overwrite=settings.overwrite)
     device = resolve_device(settings.device)
-    if settings.threads or (device.type == "cpu" and (os.cpu_count() or 1) <= _FEW_CORES):
-        torch.set_num_threads(settings.threads or 1)
+    set_threads(settings.threads, device, small=True)
     model = model or (_STARTER if settings.policy is None else "")
     label, data = open_region_data(model or _STARTER, settings.dataset)
     count = data.count(settings.split)
@@ -58,7 +50,7 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
             fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
         )
     models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
-    _tell_test_split(settings.split, models)
+    tell_test_split(settings.split, [models.run])
     index = np.arange(min(settings.regions or count, count))
     absent, certain = absent_captions(data, settings.split, index)
     policies = [models.policy, *([] if models.start is None else [models.start])]
@@ -109,14 +101,3 @@ def _notes(settings: Sa2vaSettings, label: str, number: int, count: int, certain
             "are asked for, which may fit by chance."
         )
     return notes
-
-
-def _tell_test_split(split: str, models: RegionModels) -> None:
-    """Note in the run that the test split is opened, and say so."""
-    if split != "test" or models.run is None:
-        return
-    problem = note_test_split(models.run.directory, shlex.join(["motionkit", *command_line.get()]))
-    if problem:
-        warn(f"the test split is opened, which could not be noted in the run: {problem}")
-    else:
-        say(f"the test split is opened; noted in {models.run.directory / 'run.json'}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from motionkit.datasets.regions._places import fingerprint, picture_folder
+from motionkit.datasets.regions._places import fingerprint, picture_folder, require_keys
 from motionkit.datasets.regions._rows import BAD_ROW, NO_IMAGE, NO_MASK, Part, Record, UnusableError, split_of
 from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
 
 _LIMIT = 2 << 30
 WANTED = ("image", "mask", "text")
@@ -31,13 +30,7 @@ class Finetune:
         self.place = str(path)
         self._rows = read_json(path, list, limit=_LIMIT, bulk=True)
         rows = [row for row in self._rows if isinstance(row, Mapping)]
-        found = {str(key) for row in rows for key in row}
-        if missing := [key for key in WANTED if key not in found]:
-            raise MotionkitError(
-                f"no row of {path} has {' or '.join(missing)}.",
-                why=f"found were {', '.join(sorted(found)[:8]) or 'no objects'}; wanted are {', '.join(WANTED)}.",
-                fix="docs/region-data.md shows a row.",
-            )
+        require_keys(rows, WANTED, path, row="row", none="no objects")
         names = [row["image"] for row in rows if isinstance(row.get("image"), str) and row["image"]]
         self._folder = picture_folder(path.parent, images, names[0] if names else "")
         self.mark = fingerprint([path], [self._folder / name for name in names], self._folder)

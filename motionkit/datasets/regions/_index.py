@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from motionkit.config import cache_folder
 from motionkit.datasets.regions._images import Facts, look, mark_of, read_picture
 from motionkit.datasets.regions._masks import area_of
 from motionkit.datasets.regions._rows import BY_DESIGN, Record, Source, UnusableError, caption_of
+from motionkit.runs import write_bytes_atomic
 
 _log = logging.getLogger("motionkit.datasets.regions")
 _VERSION = 1
@@ -182,9 +182,6 @@ def _into_cache(path: Path, index: Index) -> None:
     )  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".regions-", suffix=".part", delete=False) as file:
-            partial = Path(file.name)
-            file.write(data.getbuffer())
-        partial.replace(path)
+        write_bytes_atomic(path, data.getvalue())
     except OSError as error:
         _log.info("the list of regions was not kept: %s", error)

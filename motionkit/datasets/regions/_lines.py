@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.datasets.regions._places import fingerprint
+from motionkit.datasets.regions._places import fingerprint, require_keys
 from motionkit.datasets.regions._rows import BAD_ROW, NO_IMAGE, Part, Record, UnusableError, split_of
 from motionkit.documents import open_file, parse_json
 from motionkit.errors import MotionkitError
@@ -39,13 +39,7 @@ class Lines:
         if not self._lines:
             raise MotionkitError(f"{path} is empty.", fix='a line is {"image": ..., "mask": ..., "caption": ...}.')
         rows = [self._try(number) for number in range(len(self._lines))]
-        found = {str(key) for row in rows for key in row}
-        if missing := [key for key in WANTED if key not in found]:
-            raise MotionkitError(
-                f"no line of {path} has {' or '.join(missing)}.",
-                why=f"found were {', '.join(sorted(found)[:8]) or 'no JSON objects'}; wanted are {', '.join(WANTED)}.",
-                fix="docs/region-data.md shows a line.",
-            )
+        require_keys(rows, WANTED, path, row="line", none="no JSON objects")
         names = [row[key] for row in rows for key in ("image", "mask") if isinstance(row.get(key), str)]
         self.mark = fingerprint([path], [self._root / name for name in names], self._root)
 

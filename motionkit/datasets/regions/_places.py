@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from motionkit.errors import MotionkitError
 
@@ -51,6 +52,28 @@ def one_file(path: Path, patterns: Sequence[str], wanted: str, *, part: str = ""
         f"{path} has no {wanted}.", why=f"it holds {_some(one.name for one in sorted(path.iterdir())) or 'nothing'}.",
         fix="docs/region-data.md shows the layout.",
     )  # fmt: skip
+
+
+def require_keys(rows: Iterable[Mapping[Any, Any]], wanted: Sequence[str], path: Path, *, row: str, none: str) -> None:
+    """Refuse a file in which a key is found nowhere.
+
+    Args:
+        rows: Its rows.
+        wanted: Keys that some row must have.
+        path: The file.
+        row: What it calls a row.
+        none: What was found where there are no keys at all.
+
+    Raises:
+        MotionkitError: Names the keys that are missing, and those that were found.
+    """
+    found = {str(key) for one in rows for key in one}
+    if missing := [key for key in wanted if key not in found]:
+        raise MotionkitError(
+            f"no {row} of {path} has {' or '.join(missing)}.",
+            why=f"found were {', '.join(sorted(found)[:8]) or none}; wanted are {', '.join(wanted)}.",
+            fix=f"docs/region-data.md shows a {row}.",
+        )
 
 
 def picture_folder(folder: Path, own: Path | None, first: str) -> Path:

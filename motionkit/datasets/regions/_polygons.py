@@ -62,8 +62,12 @@ def _fill(found: NDArray[np.bool_], points: NDArray[np.float64]) -> None:
 
 
 def _points(ring: object) -> NDArray[np.float64]:
-    plain = isinstance(ring, (list, tuple)) and all(type(one) in (int, float) for one in ring)
-    if not plain or not 6 <= len(ring) <= 2 * _MOST or len(ring) % 2:  # type: ignore[arg-type]
+    if (
+        not isinstance(ring, (list, tuple))
+        or not all(type(one) in (int, float) for one in ring)
+        or not 6 <= len(ring) <= 2 * _MOST
+        or len(ring) % 2
+    ):
         raise UnusableError(BAD_MASK, "a polygon needs three points x, y or more")
     try:
         values = np.array(ring, np.float64)

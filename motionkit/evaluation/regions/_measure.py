@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from motionkit.evaluation._paired import compare
 from motionkit.evaluation.regions._task import Task, Weights, iou_of, overlap
 from motionkit.metrics.meteor import Meteor
 from motionkit.policies.base import RegionPolicy
@@ -98,13 +99,7 @@ def drawn(policy: RegionPolicy, task: Task, texts: Sequence[str]) -> Tensor:
 
 def change_of(before: NDArray[np.float64], after: NDArray[np.float64], seed: int = 0) -> dict[str, object]:
     """Return a score before and after on the same regions, with the 95 % bootstrap interval of the change."""
-    gains = after - before
-    draws = np.random.default_rng(seed).integers(len(gains), size=(_RESAMPLES, len(gains)))
-    low, high = np.quantile(gains[draws].mean(1), (0.025, 0.975))
-    return {
-        "before": float(before.mean()), "after": float(after.mean()), "delta": float(gains.mean()),
-        "ci95": [float(low), float(high)], "n": len(gains),
-    }  # fmt: skip
+    return compare(before[:, None], after[:, None], seed=seed, resamples=_RESAMPLES).document()
 
 
 def as_it_is() -> nullcontext[None]:

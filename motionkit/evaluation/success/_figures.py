@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motionkit.environments.base import Flags
+from motionkit.evaluation._paired import compare
 
 _Z = 1.959964
 _RESAMPLES = 2000
@@ -41,14 +41,6 @@ def change_of(before: Flags, after: Flags, seed: int = 0) -> dict[str, object]:
     Returns:
         ``before``, ``after``, ``delta``, ``ci95`` of the delta (bootstrap over starts), ``after_ci95`` and ``n``.
     """
-    gains: NDArray[np.float64] = after.astype(np.float64) - before.astype(np.float64)
-    draws = np.random.default_rng(seed).integers(len(gains), size=(_RESAMPLES, len(gains)))
-    low, high = np.quantile(gains[draws].mean(axis=1), (0.025, 0.975))
-    return {
-        "before": float(before.mean()),
-        "after": float(after.mean()),
-        "delta": float(gains.mean()),
-        "ci95": [float(low), float(high)],
-        "after_ci95": list(rate_interval(int(after.sum()), len(after))),
-        "n": len(after),
-    }
+    rates = [flags[:, None].astype(np.float64) for flags in (before, after)]
+    found = compare(*rates, seed=seed, resamples=_RESAMPLES).document()
+    return {**found, "after_ci95": list(rate_interval(int(after.sum()), len(after)))}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -17,7 +15,7 @@ from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton
 from motionkit.nn import add_adapters, merged_state
 from motionkit.policies.mdm._document import PolicyDocument, read_document
 from motionkit.policies.mdm._network import MDMNetwork
-from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs import write_model
 
 DOCUMENT = "policy.json"
 STATS = "normalizer."
@@ -36,11 +34,7 @@ def write_policy(folder: Path, document: Mapping[str, Any], tensors: Mapping[str
     Returns:
         `folder`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
-    if tensors is not None:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
+    write_model(folder, DOCUMENT, document, tensors)
     return folder
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import safetensors.torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
 
 from motionkit.documents import read_model
 from motionkit.encoders.mpl import SizesRecord
 from motionkit.policies.mpl._settings import PredictorSettings
-from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs import write_model
 
 KIND, ARTIFACT, DOCUMENT = "mpl", "policy", "policy.json"
 
@@ -45,11 +43,7 @@ class PredictorDocument(BaseModel):
 
 def write_predictor(folder: Path, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None) -> Path:
     """Write a predictor; with tensors None only policy.json, for a run whose checkpoints hold them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
-    if tensors is not None:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
+    write_model(folder, DOCUMENT, document, tensors)
     return folder
 
 

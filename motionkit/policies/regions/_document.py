@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import safetensors.torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from motionkit.documents import read_model
 from motionkit.policies.regions._settings import RegionSettings
-from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs import write_model
 
 DOCUMENT, KIND = "policy.json", "regions"
 
@@ -43,9 +41,5 @@ def write_regions(
     folder: Path, settings: RegionSettings, words: Sequence[str], tensors: Mapping[str, Tensor] | None
 ) -> None:
     """Write the folder; with `tensors` None only policy.json."""
-    folder.mkdir(parents=True, exist_ok=True)
     document = {"kind": KIND, "settings": settings.model_dump(mode="json"), "words": list(words)}
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
-    if tensors is not None:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
+    write_model(folder, DOCUMENT, document, tensors)

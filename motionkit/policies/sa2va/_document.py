@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import safetensors.torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
-from motionkit.documents import read_json
+from motionkit.documents import read_model
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va import Sa2vaOptions
-from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs import write_model
 
 DOCUMENT, KIND = "policy.json", "sa2va"
 _KEPT = ("lora_rank", "lora_alpha", "max_tiles", "max_words", "question", "seed")
@@ -51,13 +49,9 @@ class Sa2vaDocument(BaseModel):
 
 def write_document(folder: Path, base: Base, options: Sa2vaOptions, tensors: Mapping[str, Tensor] | None) -> None:
     """Write the folder; with `tensors` None only policy.json."""
-    folder.mkdir(parents=True, exist_ok=True)
     kept = {name: getattr(options, name) for name in _KEPT}
     document = {"kind": KIND, "base": asdict(base), "options": kept}
-    write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
-    if tensors is not None:
-        cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        write_bytes_atomic(folder / TENSORS, safetensors.torch.save(cpu))
+    write_model(folder, DOCUMENT, document, tensors)
 
 
 def read_document(path: Path) -> Sa2vaDocument:
@@ -66,11 +60,8 @@ def read_document(path: Path) -> Sa2vaDocument:
     Raises:
         MotionkitError: It is missing, damaged, or describes another kind of policy.
     """
-    content = read_json(path, dict, fix="copy the folder again.")
-    if content.get("kind") != KIND:
-        raise MotionkitError(f"{path} describes a {str(content.get('kind'))[:40]!r} policy, not {KIND}.")
+    found = read_model(path, Sa2vaDocument, KIND, f" policy, not {KIND}")
     try:
-        found = Sa2vaDocument.model_validate(content)
         Sa2vaOptions.model_validate({"checkpoint": found.base.place, **found.options})
         if wrong := found.options.keys() - set(_KEPT):
             raise MotionkitError(f"{path} is damaged.", why=f"options.{min(wrong)} is unknown.")

@@ -15,7 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.policies.base import REGION_ARTIFACT
 from motionkit.policies.sa2va import Sa2vaOptions
 from motionkit.policies.sa2va._document import DOCUMENT, read_document
-from motionkit.policies.sa2va._place import find_base, mark_of
+from motionkit.policies.sa2va._place import find_base, mark_of, refuse_other
 from motionkit.runs import OutputFolder, find_model
 
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
@@ -38,12 +38,7 @@ def export_hf(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tupl
     document = read_document(saved.document)
     moved = f"set base.place in {saved.document} to where it is now."
     base, _ = find_base(document.base.place, document.base.revision, moved=moved)
-    if (mark := mark_of(base)) != document.base.mark:
-        raise MotionkitError(
-            f"{base} is not the model that {checkpoint} was trained on.",
-            why=f"its files have the mark {mark}, and that model's was {document.base.mark}.",
-            fix=moved,
-        )
+    refuse_other(base, mark_of(base), document.base.mark, checkpoint, fix=moved)
     options = Sa2vaOptions.model_validate({"checkpoint": checkpoint, **document.options})
     scale = options.lora_alpha / max(1, options.lora_rank)
     changes = Changes(weights.read(saved.tensors), scale)

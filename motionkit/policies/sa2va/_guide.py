@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
+from motionkit.policies.groups import names_by_group
 from motionkit.policies.sa2va import Sa2vaOptions
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 
@@ -66,7 +67,7 @@ def load_guide(policy: Sa2vaPolicy, path: Path) -> None:
             )
     policy.load_tensors({**own, **taken})
     missing = {}
-    for group, names in policy.groups_of(own).items():
+    for group, names in names_by_group(policy.groups, own).items():
         if absent := sum(name not in taken for name in names):
             missing[group] = f"{absent} of {len(names)} of the {group}"
     left = f"; not found: {', '.join(missing.values())}; these are as in the base" if missing else ""

@@ -18,7 +18,7 @@ from motionkit.policies.sa2va._composite import MODEL_TYPE, open_composite
 from motionkit.policies.sa2va._document import DOCUMENT, Base, Sa2vaDocument, read_document
 from motionkit.policies.sa2va._guide import guide_file, load_guide
 from motionkit.policies.sa2va._parts import Parts
-from motionkit.policies.sa2va._place import find_base, mark_of
+from motionkit.policies.sa2va._place import find_base, mark_of, refuse_other
 from motionkit.policies.sa2va._policy import Sa2vaPolicy
 from motionkit.policies.sa2va._published import PublishedParts, code_of, open_published
 from motionkit.policies.sa2va._shims import shims
@@ -50,17 +50,14 @@ def open_sa2va(options: Sa2vaOptions, *, device: torch.device | str = "cpu", dat
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         parts = _open_parts(folder, dtype, options)
-    code = code_of(folder) if isinstance(parts, PublishedParts) else ""
+    published = isinstance(parts, PublishedParts)
+    code = code_of(folder) if published else ""
     base = Base(source if commit else str(folder.resolve()), commit, mark_of(folder), code)
-    if document is not None and document.base.mark != base.mark:
-        raise MotionkitError(
-            f"{source} is not the model that {options.checkpoint} was trained on.",
-            why=f"its files have the mark {base.mark}, and that model's was {document.base.mark}.",
-            fix=_MOVED,
-        )
+    if document is not None:
+        refuse_other(source, base.mark, document.base.mark, options.checkpoint, fix=_MOVED)
     _adapt(parts.network, options)
     parts.network.to(device).eval()
-    policy = Sa2vaPolicy(parts, _tokenizer(folder, options), options, base, device=device)
+    policy = Sa2vaPolicy(parts, _tokenizer(folder, options, published=published), options, base, device=device)
     _as_float32(policy)
     if saved is not None:
         _load(policy, saved)
@@ -87,14 +84,13 @@ def _open_parts(folder: Path, dtype: torch.dtype, options: Sa2vaOptions) -> Part
     return open_published(folder, dtype, trusted=options.trust_remote_code)
 
 
-def _tokenizer(folder: Path, options: Sa2vaOptions) -> Any:
+def _tokenizer(folder: Path, options: Sa2vaOptions, *, published: bool) -> Any:
     import transformers
 
-    own = read_json(folder / "config.json", dict, fix="copy the folder again.").get("model_type") == MODEL_TYPE
-    kind = transformers.PreTrainedTokenizerFast if own else transformers.AutoTokenizer
-    code = {} if own else {"trust_remote_code": options.trust_remote_code}
+    kind = transformers.AutoTokenizer if published else transformers.PreTrainedTokenizerFast
+    code = {"trust_remote_code": options.trust_remote_code} if published else {}
     try:
-        with nullcontext() if own else shims():  # the tokenizer of a published folder asks for its configuration
+        with shims() if published else nullcontext():  # the tokenizer of a published folder asks for its configuration
             return kind.from_pretrained(str(folder), local_files_only=True, **code)
     except (OSError, ValueError, KeyError) as error:
         raise MotionkitError(

@@ -28,6 +28,27 @@ def mark_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def refuse_other(source: object, mark: str, wanted: str, checkpoint: str, *, fix: str) -> None:
+    """Refuse a base that is not the one that a policy was trained on.
+
+    Args:
+        source: The base.
+        mark: Its mark; see `mark_of`.
+        wanted: The mark of the other one.
+        checkpoint: The policy.
+        fix: What to do.
+
+    Raises:
+        MotionkitError: The marks differ.
+    """
+    if mark != wanted:
+        raise MotionkitError(
+            f"{source} is not the model that {checkpoint} was trained on.",
+            why=f"its files have the mark {mark}, and that model's was {wanted}.",
+            fix=fix,
+        )
+
+
 def find_base(source: str, revision: str, *, moved: str = "") -> tuple[Path, str]:
     """Return the folder of a model, and its commit where it is on the hub.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from motionkit.policies.base import Candidates, Captions, WordScores
+from motionkit.policies.groups import names_by_group
 from motionkit.policies.sa2va import Sa2vaOptions
 from motionkit.policies.sa2va._document import Base, write_document
 from motionkit.policies.sa2va._language import Language
@@ -226,20 +226,9 @@ class Sa2vaPolicy:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights of the parts in `groups`."""
-        patterns = [one for own in self.groups.values() for one in own]
-        return {
-            name: tensor
-            for name, tensor in self.network.state_dict().items()
-            if any(fnmatchcase(name, one) for one in patterns)
-        }
-
-    def groups_of(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the names that belong to each group."""
-        names = list(names)
-        return {
-            group: [name for name in names if any(fnmatchcase(name, one) for one in own)]
-            for group, own in self.groups.items()
-        }
+        tensors = self.network.state_dict()
+        chosen = {name for own in names_by_group(self.groups, tensors).values() for name in own}
+        return {name: tensor for name, tensor in tensors.items() if name in chosen}
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Put those weights back; strict."""

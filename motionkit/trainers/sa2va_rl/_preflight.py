@@ -155,8 +155,7 @@ class Preflight:
 
     def _gradients(self, name: str) -> tuple[Checked, set[str]]:
         """Send a gradient through a loop, and list the parts that it reaches."""
-        task = Task(*(self._first(2)))
-        rows = task.repeated(2)
+        rows = self._first(2).repeated(2)
         named = [pair for own in self._groups.values() for pair in own]
         for _, parameter in named:
             parameter.grad = None
@@ -181,10 +180,10 @@ class Preflight:
         return Checked(f"gradient of {name}", bool(reached) and not missing and finite,
                        said if finite else f"{said}; it is not finite"), reached  # fmt: skip
 
-    def _first(self, count: int) -> tuple[object, Tensor, tuple[str, ...]]:
+    def _first(self, count: int) -> Task:
         task = self._task
         index = torch.arange(min(count, len(task.captions)), device=task.masks.device)
-        return task.seen.select(index), task.masks[index], task.captions[:count]
+        return Task(task.seen.select(index), task.masks[index], task.captions[:count])
 
     def _turn(self, name: str, rows: int) -> Turn:
         with torch.no_grad():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from torch import nn
 
 from motionkit.errors import MotionkitError
 from motionkit.policies.base import RegionPolicy
+from motionkit.policies.groups import names_by_group
 
 
 def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]:
@@ -16,12 +15,12 @@ def trainable(policy: RegionPolicy) -> dict[str, list[tuple[str, nn.Parameter]]]
     Raises:
         MotionkitError: A part has no parameter: the policy is not what it says.
     """
-    found: dict[str, list[tuple[str, nn.Parameter]]] = {group: [] for group in policy.groups}
-    for name, parameter in policy.network.named_parameters():
-        own = [group for group, all_of in policy.groups.items() if any(fnmatchcase(name, one) for one in all_of)]
-        parameter.requires_grad_(bool(own))
-        for group in own:
-            found[group].append((name, parameter))
+    parameters = dict(policy.network.named_parameters())
+    groups = names_by_group(policy.groups, parameters)
+    chosen = {name for own in groups.values() for name in own}
+    for name, parameter in parameters.items():
+        parameter.requires_grad_(name in chosen)
+    found = {group: [(name, parameters[name]) for name in own] for group, own in groups.items()}
     if empty := [group for group, named in found.items() if not named]:
         raise MotionkitError(f"the policy has no parameters in its {empty[0]}.", why="its `groups` name none.")
     return found

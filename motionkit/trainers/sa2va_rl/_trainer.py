@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit.datasets.base import Described, RegionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, write_gallery
+from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, open_task, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.base import PlansMemory, RegionPolicy
@@ -33,7 +33,7 @@ from motionkit.trainers.sa2va_rl._play import Scored, loss_of, means_of, roll_ou
 from motionkit.trainers.sa2va_rl._preflight import REGIONS, Preflight
 from motionkit.trainers.sa2va_rl._rewards import LoopRewards
 from motionkit.trainers.sa2va_rl._schedule import linear
-from motionkit.trainers.sa2va_rl._settings import CurriculumSettings, Sa2vaRlSettings
+from motionkit.trainers.sa2va_rl._settings import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._summary import figures_of, keep_figures, summary_of
 from motionkit.trainers.sa2va_rl._trainable import trainable
 from motionkit.trainers.sa2va_rl.loops.base import Loop, Turn
@@ -138,10 +138,7 @@ class Sa2vaRl:
     def check(self) -> Iterator[Checked]:
         """See `motionkit.trainers.base.Checks`."""
         count = min(REGIONS, self.data.count("train"))
-        order = RegionOrder(
-            self.data, self.policy, count, self.settings.seed, CurriculumSettings(), 1, as_it_is
-        )  # fmt: skip
-        task = order.open("train", np.arange(count))
+        task = open_task(self.policy, self.data.regions("train", np.arange(count)))
         return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
 
     def train(self, run: Run) -> Mapping[str, object]:
