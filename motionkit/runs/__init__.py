@@ -3,6 +3,7 @@
 from motionkit.runs._atomic import disk_errors
 from motionkit.runs._atomic import write_bytes as write_bytes_atomic
 from motionkit.runs._checkpoint import Checkpoint
+from motionkit.runs._content import fingerprint, fingerprint_files, fingerprint_tensors
 from motionkit.runs._folder import PAGE, folder_of
 from motionkit.runs._following import FollowingRun
 from motionkit.runs._listing import RunInfo, find, find_one, load, peek
@@ -19,6 +20,7 @@ from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command, resume_line
 from motionkit.runs._run import Run
+from motionkit.runs._trained_on import Kept, TrainedOn
 from motionkit.runs._writable import require_writable
 
 __all__ = [
@@ -27,17 +29,22 @@ __all__ = [
     "TENSORS",
     "Checkpoint",
     "FollowingRun",
+    "Kept",
     "MappedPages",
     "OutputFolder",
     "Run",
     "RunInfo",
     "RunRecord",
     "SavedModel",
+    "TrainedOn",
     "capture_random",
     "disk_errors",
     "find",
     "find_model",
     "find_one",
+    "fingerprint",
+    "fingerprint_files",
+    "fingerprint_tensors",
     "flatten_optimizer",
     "folder_of",
     "hold",

@@ -189,16 +189,21 @@ def refuse_other_files(record: RunRecord, inputs: Mapping[str, str], new: Mappin
     """
     values = _leaves(without_place(new))
     changed = [
-        f"{key} ({values[key]})" if values.get(key) else key
+        f"{key} ({_place(values[key])})" if values.get(key) else key
         for key, mark in sorted(inputs.items())
         if record.inputs.get(key, mark) != mark
     ]
     if changed:
+        what = f"the content of {changed[0]} has" if len(changed) == 1 else f"the contents of {', '.join(changed)} have"
         raise MotionkitError(
-            f"cannot resume {directory}: what is named by {', '.join(changed)} has changed since.",
-            why="the run would go on with other data than it began with.",
-            fix="put the files back, or start a new run without --resume",
+            f"cannot resume {directory}: {what} changed since the run began.",
+            why="the run would go on with something else than it began with.",
+            fix="put the old content back, or name the place where it is now, or start a new run without --resume",
         )
+
+
+def _place(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _leaves(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from motionkit._version import __version__
 from motionkit.config import choose_one
@@ -28,6 +26,7 @@ from motionkit.evaluation.text_to_motion._summary import summarise, table, verdi
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.rewards.mix import RewardMix
+from motionkit.runs import fingerprint_tensors
 
 
 @dataclass(frozen=True)
@@ -182,8 +181,8 @@ def evaluate(
     measurement = opened.measurement(amount, seed=seed, batch=batch)
     key = {
         "policy": found.path,
-        "policy weights": fingerprint(policy.tensors()),
-        "evaluator": fingerprint(opened.evaluator.state_dict()),
+        "policy weights": fingerprint_tensors(policy.tensors()),
+        "evaluator": fingerprint_tensors(opened.evaluator.state_dict()),
         "dataset": opened.dataset,
         "split": opened.split,
         "protocol": protocol,
@@ -279,13 +278,3 @@ def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
             "MDM's figures compare 1,024 motions with the whole split; others of the field generate all of it."
         )
     return notes
-
-
-def fingerprint(tensors: Mapping[str, Tensor]) -> str:
-    """Return a short hash of names, shapes and values."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        value = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name} {value.dtype} {list(value.shape)}".encode())
-        digest.update(value.flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -61,7 +61,7 @@ def test_a_run_goes_on_where_the_same_files_lie_and_not_with_others(tmp_path: Pa
     (folder / "regions.jsonl").write_text(lines.replace('"a ', '"one '))
     refused = cli("sa2va-rl", "--resume", half)
     assert refused.exit_code == 2
-    assert f"what is named by dataset.path ({folder}) has changed since" in refused.stderr
+    assert f"the content of dataset.path ({folder}) has changed since the run began" in refused.stderr
     (tmp_path / "elsewhere").mkdir()
     moved = folder.rename(tmp_path / "elsewhere/moved")
     go_on = ["sa2va-rl", "--resume", half, "--dataset.path", moved]

@@ -1,0 +1,119 @@
+"""Fingerprints of content, and what a model was trained on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.errors import MotionkitError
+from motionkit.runs import TrainedOn, fingerprint, fingerprint_files, fingerprint_tensors
+
+A, B, C = ("0a" * 16, "0b" * 16, "0c" * 16)
+
+
+def test_a_fingerprint_is_that_of_type_shape_and_bytes() -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    digest = blake2b(b"float32 [2, 3]\n" + values.tobytes(), digest_size=16)
+    assert fingerprint(values) == digest.hexdigest()
+    assert fingerprint(values.T.copy().T) == fingerprint(values)  # the order in memory does not count
+    others = [values.reshape(3, 2), values.astype(np.float64), values + 1, values[:1]]
+    assert len({fingerprint(one) for one in [values, *others]}) == 5
+
+
+def test_parts_do_not_run_into_each_other() -> None:
+    assert fingerprint("ab", "c") != fingerprint("a", "bc") != fingerprint("abc")
+    assert fingerprint(np.zeros(2), np.zeros(1)) != fingerprint(np.zeros(1), np.zeros(2))
+    assert fingerprint("\udce9 is no UTF-8") != fingerprint("")
+
+
+def test_tensors_count_by_name_and_every_bit() -> None:
+    state = {"b": torch.ones(2, dtype=torch.bfloat16), "a": torch.zeros(()), "c": torch.empty(0, 3)}
+    assert fingerprint_tensors(state) == fingerprint_tensors(dict(reversed(state.items())))
+    assert fingerprint_tensors(state) == fingerprint_tensors({**state, "a": torch.zeros(1)[0].requires_grad_()})
+    assert fingerprint_tensors(state) != fingerprint_tensors({**state, "a": torch.tensor(-0.0)})
+    swapped = {"a": state["b"], "b": state["a"], "c": state["c"]}
+    assert fingerprint_tensors(state) != fingerprint_tensors(swapped)
+
+
+def test_files_count_by_name_and_bytes_not_by_place(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    (folder / "in").mkdir(parents=True)
+    (folder / "in/one.bvh").write_bytes(bytes(range(256)) * 9000)  # several pieces
+    (folder / "two.bvh").write_bytes(b"")
+    shutil.copytree(folder, tmp_path / "b")
+
+    def of(name: str) -> str:
+        return fingerprint_files(tmp_path / name, [p for p in (tmp_path / name).rglob("*") if p.is_file()])
+
+    assert of("a") == of("b")
+    data = bytearray((tmp_path / "b/in/one.bvh").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "b/in/one.bvh").write_bytes(data)
+    assert of("a") != of("b")
+    shutil.copy(folder / "in/one.bvh", tmp_path / "b/in/one.bvh")
+    assert of("a") == of("b")
+    (tmp_path / "b/two.bvh").rename(tmp_path / "b/three.bvh")
+    assert of("a") != of("b")
+    with pytest.raises(MotionkitError, match="cannot be read"):
+        fingerprint_files(folder, [folder / "gone"])
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(MotionkitError, match="no plain file"):
+        fingerprint_files(folder, [folder / "pipe"])
+
+
+def test_what_a_model_was_trained_on_is_left_out(tmp_path: Path) -> None:
+    TrainedOn.of([B, A, A]).write(tmp_path / "policy")
+    read = TrainedOn.read(tmp_path / "policy")
+    assert read == TrainedOn(frozenset([A, B]), complete=True)
+    kept = read.leave_out([A, C, B, C])
+    assert (kept.places, kept.left_out, kept.total) == ((1, 3), 2, 4)
+    assert kept.sentence("clips") == "left out 2 of 4 clips that the model was trained on."
+    assert kept.require("clips", "--data x", "") is kept
+    assert read.leave_out([C]).sentence("clips") == ""
+    with pytest.raises(MotionkitError, match=r"trained on all 2 clips of --data x\.") as told:
+        read.leave_out([A, B]).require("clips", "--data x", "give other clips.")
+    assert told.value.code == 2
+    assert told.value.fix == "give other clips."
+    read.leave_out([]).require("clips", "--data x", "")  # nothing was asked for: another error's business
+
+
+def test_a_model_without_the_file_says_so_once(tmp_path: Path) -> None:
+    kept = TrainedOn.read(tmp_path).leave_out([A, B])
+    assert kept.places == (0, 1)
+    assert kept.sentence("clips").startswith("it is not known what the model was trained on (it was saved before")
+    both = TrainedOn.of([A]) | TrainedOn.read(None)
+    told = both.leave_out([A, B]).sentence("clips")
+    assert told.startswith("left out 1 of 2 clips that the model was trained on. It is not known what else the model")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", '{"kind": "motionkit-trained-on", "complete": 1, "items": []}',
+     '{"kind": "motionkit-trained-on", "complete": true, "items": ["../../x"]}',
+     '{"kind": "motionkit-trained-on", "complete": true, "items": [7]}'],
+)  # fmt: skip
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "trained-on.json").write_text(content)
+    with pytest.raises(MotionkitError, match=r"trained-on\.json") as told:
+        TrainedOn.read(tmp_path)
+    assert "copy the model's folder again" in told.value.fix
+
+
+def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "trained-on.json").open("wb") as file:
+        file.truncate(65 << 20)
+    with pytest.raises(MotionkitError, match="too large"):
+        TrainedOn.read(tmp_path)
+
+
+def test_unknown_keys_of_later_versions_are_ignored(tmp_path: Path) -> None:
+    document = {"kind": "motionkit-trained-on", "complete": True, "items": [A], "later": {"x": 1}}
+    (tmp_path / "trained-on.json").write_text(json.dumps(document))
+    assert TrainedOn.read(tmp_path) == TrainedOn.of([A])
