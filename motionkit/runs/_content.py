@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-_SIZE = 16
-"""Bytes of a fingerprint."""
+_SIZE = 32
+"""Hexadecimal digits of a fingerprint."""
 
 _PIECE = 1 << 20
 
@@ -24,13 +24,13 @@ _PIECE = 1 << 20
 def fingerprint(*parts: str | Tensor | NDArray[Any]) -> str:
     """Return the fingerprint of texts and arrays in this order: 32 hexadecimal digits.
 
-    Of an array type, shape and values count, about 1 ms per MB. Other fingerprints are texts.
+    Of an array type, shape and values count, about 1.5 GB/s. Other fingerprints are texts.
 
     Example:
         >>> fingerprint("walk", "run") == fingerprint("walkrun")
         False
     """
-    digest = blake2b(digest_size=_SIZE)
+    digest = sha256()
     for part in parts:
         if isinstance(part, str):
             data = part.encode(errors="surrogatepass")
@@ -40,7 +40,7 @@ def fingerprint(*parts: str | Tensor | NDArray[Any]) -> str:
             values = _as_bytes(part)
             digest.update(f"{part.dtype} {list(part.shape)}\n".encode())
             digest.update(values.data)
-    return digest.hexdigest()
+    return digest.hexdigest()[:_SIZE]
 
 
 def fingerprint_tensors(tensors: Mapping[str, Tensor]) -> str:
@@ -58,7 +58,7 @@ def fingerprint_files(folder: Path, files: Iterable[Path]) -> str:
     Raises:
         MotionkitError: A file is missing or cannot be read.
     """
-    digest = blake2b(digest_size=_SIZE)
+    digest = sha256()
     for path in sorted(files):
         try:
             inside = path.relative_to(folder) if path.is_relative_to(folder) else Path(path.name)
@@ -71,7 +71,7 @@ def fingerprint_files(folder: Path, files: Iterable[Path]) -> str:
                 digest.update(f"\n{size}\n".encode())
         except OSError as error:
             raise MotionkitError(f"{path} cannot be read.", why=error.strerror or str(error)) from error
-    return digest.hexdigest()
+    return digest.hexdigest()[:_SIZE]
 
 
 def _as_bytes(values: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
