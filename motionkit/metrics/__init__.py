@@ -22,7 +22,7 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._matching import distances, match_ranks, matching_score, r_precision
+from motionkit.metrics._matching import distances, match_hits, matching_score, r_precision
 from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
 from motionkit.metrics._regions import box_iou, cumulative_iou, region_iou
 from motionkit.metrics._reliability import (
@@ -77,7 +77,7 @@ __all__ = [
     "joint_jerk",
     "joint_speed",
     "kid",
-    "match_ranks",
+    "match_hits",
     "matching_score",
     "moments",
     "multimodality",

@@ -30,26 +30,35 @@ def r_precision(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATC
         batch: Candidates per text.
 
     Returns:
-        ``[top]`` float64 for k = 1 ... top. Ties count half a position each, so that a constant model is not right.
+        ``[top]`` float64 for k = 1 ... top. A tie counts by its expectation: of e motions at the own one's distance,
+        each order is as likely, so that a hit at rank k counts ``(k - nearer) / e``, within 0 and 1. A motion that is
+        twice in its batch is found at rank 1 half of the time, and a constant model has k / batch, chance.
 
     Example:
         >>> r_precision(torch.eye(32), torch.eye(32))
         tensor([1., 1., 1.], dtype=torch.float64)
     """
-    rank = match_ranks(text, motion, batch=batch)
-    return torch.stack([(rank < k).double().mean() for k in range(1, top + 1)])
+    return match_hits(text, motion, top=top, batch=batch).mean(1)
 
 
-def match_ranks(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tensor:
-    """Return the 0-based rank of each text's own motion in its batch, ``[n]`` float64; see `r_precision`.
+def match_hits(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH) -> Tensor:
+    """Return for each text whether its own motion is among the k nearest of its batch; `r_precision` is the mean.
 
-    n is the number of rows in whole batches.
+    Args:
+        text: See `r_precision`.
+        motion: See `r_precision`.
+        top: Largest k.
+        batch: Candidates per text.
+
+    Returns:
+        ``[top, n]`` float64 within 0 and 1 for k = 1 ... top and the n rows in whole batches; fractions are ties.
     """
     # [batches, 32, 32] distances, texts in rows; the right motion is on the diagonal.
     table = _batches(text, motion, batch)
     own = table.diagonal(dim1=1, dim2=2)[..., None]
-    rank = (table < own).sum(-1).double() + ((table == own).sum(-1).double() - 1) / 2
-    return rank.flatten()
+    nearer = (table < own).sum(-1).double().flatten()
+    tied = (table == own).sum(-1).double().flatten()  # the own one included
+    return torch.stack([((k - nearer) / tied).clamp(0.0, 1.0) for k in range(1, top + 1)])
 
 
 def matching_score(text: Tensor, motion: Tensor, *, batch: int = BATCH) -> Tensor:

@@ -2,6 +2,7 @@
 
 from motionkit.motion._batch import MotionBatch
 from motionkit.motion._clip import Clip, ClipSource, ReadOptions
+from motionkit.motion._data_record import DataRecord
 from motionkit.motion._joint_map import read_joint_map
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
@@ -24,6 +25,7 @@ __all__ = [
     "CaptionTable",
     "Clip",
     "ClipSource",
+    "DataRecord",
     "FeatureLayout",
     "JointMotion",
     "Motion",

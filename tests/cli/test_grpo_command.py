@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -313,6 +314,27 @@ def test_a_dry_run_makes_nothing(tiny: Any, cli: Cli) -> None:
     text = cli(*tiny.grpo("run", "--dry-run")).stdout
     assert "sampler.eta = 1.0 (default)" in " ".join(text.split())
     assert not list(Path().iterdir())
+
+
+def test_a_reward_of_other_data_is_named(tiny: Any, cli: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A TMR of one's own clips beside the starter's prompts, which passed without a word."""
+    copy = tmp_path / "tmr"
+    shutil.copytree(tiny.tmr / "tmr", copy)
+    assert cli(*tiny.grpo("run", "--dry-run", "--json")).exit_code == 0
+    assert "was trained on" not in caplog.text  # the same data
+    config = json.loads((copy / "config.json").read_text())
+    assert config["trained_on"]["name"] == "starter"
+    config["trained_on"] = {"name": "humanml", "root": "/data/mocap", "statistics": "0123456789abcdef"}
+    (copy / "config.json").write_text(json.dumps(config))
+    result = cli(*tiny.grpo("run", "--dry-run", "--json", "--reward.weights", copy, "--judge.weights", copy))
+    assert result.exit_code == 0, result.stderr
+    assert "reward.tmr-dense was trained on humanml (/data/mocap), and the prompts are of starter" in caplog.text
+
+
+def test_the_policy_says_what_it_was_trained_on(straight: tuple[Path, Result], tiny: Any) -> None:
+    for folder in (tiny.mdm / "policy", straight[0] / "policy"):
+        assert json.loads((folder / "policy.json").read_text())["trained_on"]["name"] == "starter"
+    assert load_policy("starter").trained_on.name == "starter"
 
 
 def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:

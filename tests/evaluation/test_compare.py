@@ -22,7 +22,7 @@ from motionkit.evaluation.text_to_motion import (
     open_all,
     sampling_of,
 )
-from motionkit.metrics import match_ranks, r_precision
+from motionkit.metrics import match_hits, r_precision
 from motionkit.rewards.mix import RewardMix
 from tests.made import starter_evaluator
 
@@ -109,16 +109,15 @@ def test_direction_decides_what_is_better() -> None:
     assert verdict("fid", -0.1, 0.2) == verdict("fid", 0.0, 0.2) == "no difference"
 
 
-def test_ranks_are_what_r_precision_counts() -> None:
+def test_hits_are_what_r_precision_counts() -> None:
     text, motion = (torch.randn(70, 4, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
-    ranks = match_ranks(text, motion)
-    assert len(ranks) == 64
+    hits = match_hits(text, motion)
     plain = [
         sum(float((text[i] - motion[j]).norm()) < float((text[i] - motion[i]).norm()) for j in range(b, b + 32))
         for b in (0, 32)
         for i in range(b, b + 32)
     ]
-    assert ranks.tolist() == plain
+    assert hits.tolist() == [[float(rank < k) for rank in plain] for k in (1, 2, 3)]
     np.testing.assert_allclose(r_precision(text, motion).numpy(), [np.mean(np.array(plain) < k) for k in (1, 2, 3)])
 
 

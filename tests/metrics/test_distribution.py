@@ -41,6 +41,36 @@ def test_recorded_values(recorded):
     assert interval(r["rep_values"]) == pytest.approx((float(r["rep_mean"]), float(r["rep_ci"])), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("copies", "expected"), [(2, [1 / 2, 1, 1]), (3, [1 / 3, 2 / 3, 1]), (30, [1 / 30, 1 / 15, 1 / 10])]
+)
+def test_a_tie_counts_by_its_expectation(copies, expected):
+    """Motions that are several times in their batch, each nearest to its own text: one of the copies is the own one."""
+    points = 10 * torch.randn(32, 8, generator=torch.Generator().manual_seed(0))
+    points = points[torch.arange(30) // copies]
+    got = r_precision(points, points, batch=30)
+    torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_a_constant_model_has_chance():
+    got = r_precision(torch.ones(64, 4), torch.zeros(64, 4))
+    assert got.tolist() == [1 / 32, 2 / 32, 3 / 32]
+
+
+def test_ties_against_random_orders():
+    """Coarse distances with many partial ties, against the mean of orders that break each tie by chance."""
+    rng = np.random.default_rng(0)
+    text, motion = (torch.from_numpy(rng.integers(0, 3, (32, 2)).astype(np.float32)) for _ in range(2))
+    table = distances(text, motion).numpy()
+    draws, hits = 4000, np.zeros(3)
+    for _ in range(draws):
+        order = np.lexsort((rng.random((32, 32)), table))
+        place = (order == np.arange(32)[:, None]).argmax(1)
+        hits += [(place < k).mean() for k in (1, 2, 3)]
+    # 32 texts x 4000 draws: a standard error of at most 0.0014.
+    np.testing.assert_allclose(r_precision(text, motion).numpy(), hits / draws, atol=0.006)
+
+
 def test_frechet_of_axis_aligned_gaussians():
     """With exact moments diag(a) and diag(b) the distance is |m|^2 + sum (sqrt a - sqrt b)^2."""
 

@@ -127,6 +127,7 @@ def test_what_it_writes_opens(finished, data):
     out, trainer, _ = finished
     loaded = open_evaluator(out)
     assert loaded.tagger == "auto"
+    assert (loaded.trained_on.name, loaded.trained_on.root) == ("humanml", str(data.resolve()))
     clip = trainer.val_clips[0]
     tokens = [trainer._tokens[clip.captions[0]]]
     with torch.no_grad():

@@ -10,8 +10,10 @@ import torch
 
 from motionkit.config import Chosen, RunSettings
 from motionkit.datasets.humanml import HumanMLOptions
+from motionkit.datasets.humanml._dataset import HumanML
 from motionkit.encoders.tmr import Latent, load_tmr
 from motionkit.errors import MotionkitError
+from motionkit.motion import HUMANML, DataRecord
 from motionkit.text import write_table
 from motionkit.trainers.pretrain._pairs import PairBatches
 from motionkit.trainers.pretrain._statistics import statistics
@@ -101,6 +103,13 @@ def test_what_it_writes_loads_and_scores_the_same(finished, data):
         torch.testing.assert_close(
             loaded.encode_texts(["someone sits"]), trainer.tmr.encode_texts(["someone sits"]), rtol=0, atol=0
         )
+
+
+def test_the_folder_says_what_it_was_trained_on(finished, data):
+    out, _, _ = finished
+    record = load_tmr(out, text_model=str(data / "table.safetensors")).trained_on
+    assert (record.name, record.root) == ("humanml", str(data.resolve()))
+    assert not record.differs(DataRecord.of(HumanML(HumanMLOptions(root=data), skeleton=HUMANML, name="humanml")))
 
 
 def test_resume_gives_the_same_bits(data, tmp_path):

@@ -83,4 +83,5 @@ def _native(folder: Path, glove: Path | None, stats: Path | None) -> T2MEvaluato
         sizes=networks.sizes,
         tagger=stored.tagger,
         origin=str(folder),
+        trained_on=stored.trained_on,
     )

@@ -13,7 +13,7 @@ from motionkit.encoders._crops import Crop, CropLatents, encode_crops
 from motionkit.encoders.t2m._network import UNIT, EvaluatorSizes, MotionEncoder, MovementEncoder, TextEncoder
 from motionkit.encoders.t2m._words import MAX_WORDS, Sentences, WordTable
 from motionkit.errors import MotionkitError
-from motionkit.motion import tag_caption
+from motionkit.motion import DataRecord, tag_caption
 from motionkit.text import SEPARATOR, Prompt
 
 _logger = logging.getLogger("motionkit.evaluator")
@@ -39,6 +39,7 @@ class T2MEvaluator(nn.Module):
         tagger: What tags a caption without stored tokens: ``built-in``, the same on every machine, or ``auto``, the
             best that is installed (see `motionkit.motion.tag_caption`).
         origin: Where the weights came from, for messages.
+        trained_on: Dataset it was trained on; None where that is not known.
 
     Attributes:
         tokens: Stored ``word/POS`` tokens by caption; a caption without is tagged. See `use_tokens`.
@@ -59,6 +60,7 @@ class T2MEvaluator(nn.Module):
         sizes: EvaluatorSizes,
         tagger: Tagger = "auto",
         origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         for name, tensor in (("mean", mean), ("std", std)):
@@ -82,6 +84,7 @@ class T2MEvaluator(nn.Module):
         self.sizes = sizes
         self.tagger: Tagger = tagger
         self.origin = origin
+        self.trained_on = trained_on
         self.tokens: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, Tensor] = {}
         self._cut = False

@@ -15,6 +15,7 @@ from motionkit.encoders.t2m._layout import NETWORKS
 from motionkit.encoders.t2m._model import T2MEvaluator, Tagger
 from motionkit.encoders.t2m._words import WordTable
 from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
 from motionkit.runs import write_bytes_atomic
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -55,13 +56,14 @@ def save_evaluator(
 
 
 class Stored(NamedTuple):
-    """What a folder holds: tensors by network, statistics, vocabulary, tagger."""
+    """What a folder holds: tensors by network, statistics, vocabulary, tagger, the data it was trained on."""
 
     parts: dict[str, dict[str, Tensor]]
     mean: Tensor
     std: Tensor
     words: WordTable
     tagger: Tagger
+    trained_on: DataRecord | None
 
 
 def is_native(folder: Path) -> bool:
@@ -97,4 +99,5 @@ def read_native(folder: Path) -> Stored:
     if not isinstance(words, dict) or not all(type(row) is int for row in words.values()):
         raise MotionkitError(f"{folder / CONFIG} has no list of words with their rows.", fix=_AGAIN)
     tagger: Tagger = "built-in" if config.get("tagger") == "built-in" else "auto"
-    return Stored(parts, stats["mean"], stats["std"], WordTable(vectors["vectors"], words, str(folder)), tagger)
+    table = WordTable(vectors["vectors"], words, str(folder))
+    return Stored(parts, stats["mean"], stats["std"], table, tagger, DataRecord.read(config))

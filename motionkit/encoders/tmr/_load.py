@@ -26,6 +26,7 @@ from motionkit.encoders.tmr._native import CONFIG, WEIGHTS, is_native, read_conf
 from motionkit.encoders.tmr._stats import find_stats, read_stats
 from motionkit.encoders.tmr._text import open_text_model
 from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
 from motionkit.text import TextEncoder, TextRecord
 
 _logger = logging.getLogger("motionkit.tmr")
@@ -121,7 +122,15 @@ def load_tmr(
             origin=str(root / CONFIG) if root is not None else origin,
             option="--reward.text-model",
         )
-    model = TMR(motion, text, *mean_std, text_model=text_model, motion_decoder=decoder, origin=origin)
+    model = TMR(
+        motion,
+        text,
+        *mean_std,
+        text_model=text_model,
+        motion_decoder=decoder,
+        origin=origin,
+        trained_on=DataRecord.read(config),
+    )
     return model.to(device).eval()
 
 

@@ -11,6 +11,7 @@ from motionkit.encoders._crops import Crop, CropLatents, encode_crops
 from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, Latent
 from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
 from motionkit.text import SEPARATOR, Prompt, TextEncoder, TextFeatures
 
 _STD_EPS = 1e-12
@@ -28,6 +29,7 @@ class TMR(nn.Module):
         text_model: Turns texts into token features; None for a model that only gets features.
         motion_decoder: Needed for training only.
         origin: Where the weights came from, for messages.
+        trained_on: Dataset it was trained on; None where that is not known.
     """
 
     mean: Tensor
@@ -43,6 +45,7 @@ class TMR(nn.Module):
         text_model: TextEncoder | None = None,
         motion_decoder: ActorDecoder | None = None,
         origin: str = "new weights",
+        trained_on: DataRecord | None = None,
     ) -> None:
         super().__init__()
         width = motion_encoder.sizes.features
@@ -67,6 +70,7 @@ class TMR(nn.Module):
         self.register_buffer("std", std.detach().clone().float(), persistent=False)
         self.text_model = text_model
         self.origin = origin
+        self.trained_on = trained_on
         self._texts: dict[str, Tensor] = {}
 
     @property

@@ -16,7 +16,7 @@ from motionkit.evaluation.text_to_motion._figures import EMBEDDED, QUANTITIES, R
 from motionkit.evaluation.text_to_motion._how import Sampling
 from motionkit.evaluation.text_to_motion._measure import Embedded, Measurement
 from motionkit.evaluation.text_to_motion._summary import titled, tracked
-from motionkit.metrics import FrechetReference, distances, match_ranks
+from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.tracking import definition
 
@@ -166,10 +166,10 @@ def _per_prompt(text: Tensor, found: Embedded) -> dict[str, NDArray[np.float64]]
     count, whole = len(text), len(text) // _BATCH * _BATCH
     columns: dict[str, Tensor] = dict(found.columns)
     if whole:
-        ranks = match_ranks(text, found.motion)
+        hits = match_hits(text, found.motion)
         own = distances(text[:whole, None], found.motion[:whole, None])[:, 0, 0]
-        rest = ranks.new_full((count - whole,), torch.nan)
-        columns |= {f"r_precision_{k}": torch.cat([(ranks < k).double(), rest]) for k in (1, 2, 3)}
+        rest = hits.new_full((count - whole,), torch.nan)
+        columns |= {f"r_precision_{k}": torch.cat([row, rest]) for k, row in enumerate(hits, 1)}
         columns["mm_dist"] = torch.cat([own.double(), rest])
     return {name: values.double().cpu().numpy()[:, None] for name, values in columns.items()}
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from motionkit.config import LoraTarget
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.motion import DataRecord
 from motionkit.policies.mdm._settings import MDMSettings, Padding, first_problem
 from motionkit.text import TextRecord
 
@@ -38,6 +39,7 @@ class PolicyDocument(BaseModel):
     max_length: int = Field(ge=1, le=100_000)
     padding: Padding = "exact"
     text: TextRecord
+    trained_on: DataRecord | None = None
     lora: LoraRecord | None = None
 
     @model_validator(mode="after")

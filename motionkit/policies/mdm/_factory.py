@@ -12,7 +12,7 @@ import torch
 
 from motionkit import starter
 from motionkit.errors import MotionkitError
-from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm._dip import LONGEST, DiPPolicy
 from motionkit.policies.mdm._network import MDMNetwork
@@ -50,6 +50,7 @@ class _Parts:
     normalizer: Normalizer | None
     step: int
     origin: str
+    trained_on: DataRecord | None = None
 
 
 def open_policy(
@@ -104,6 +105,7 @@ def open_policy(
         "fps": parts.fps,
         "max_length": parts.max_length,
         "padding": options.padding,
+        "trained_on": parts.trained_on,
     }
     if not parts.settings.context_len:
         return MDMPolicy(parts.settings, parts.network, **common).to(device)
@@ -158,6 +160,7 @@ def new_policy(
         fps=dataset.fps,
         max_length=dataset.max_length,
         padding=padding,
+        trained_on=DataRecord.of(dataset),
     )
     return policy.to(device)
 
@@ -259,6 +262,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             normalizer,
             found.step,
             str(found.document),
+            document.trained_on or (DataRecord(name=STARTER) if checkpoint == STARTER else None),
         )
     settings, network = read_released(path, steps)
     skeleton = skeleton_of(settings.features, checkpoint)

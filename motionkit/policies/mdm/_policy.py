@@ -12,7 +12,7 @@ from torch import Tensor
 
 from motionkit import weights
 from motionkit.errors import MotionkitError
-from motionkit.motion import Normalizer, Skeleton
+from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.nn import add_adapters
 from motionkit.policies.base import Condition
 from motionkit.policies.generating import TextToMotionPolicy
@@ -38,6 +38,7 @@ class MDMPolicy(TextToMotionPolicy):
         max_length: Longest motion in frames.
         padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
             `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
+        trained_on: Dataset it was trained on; None where that is not known.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class MDMPolicy(TextToMotionPolicy):
         fps: float,
         max_length: int = 196,
         padding: Padding = "exact",
+        trained_on: DataRecord | None = None,
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -72,6 +74,7 @@ class MDMPolicy(TextToMotionPolicy):
         self.fps = fps
         self.max_length = max_length
         self.padding: Padding = "exact" if settings.mask_frames else padding
+        self.trained_on = trained_on
         self.autocast: torch.dtype | None = None
         self.lora: Mapping[str, object] | None = None
 
@@ -93,6 +96,7 @@ class MDMPolicy(TextToMotionPolicy):
             "max_length": self.max_length,
             "padding": self.padding,
             "text": TextRecord.of(self.encoder).model_dump(),
+            "trained_on": None if self.trained_on is None else self.trained_on.model_dump(),
             "lora": None if self.lora is None else dict(self.lora),
         }
 

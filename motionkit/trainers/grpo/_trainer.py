@@ -23,7 +23,9 @@ from motionkit.evaluation import (
     require_fit,
     shared_sources,
 )
+from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy
+from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
 from motionkit.runs import Run
@@ -74,6 +76,9 @@ class GrpoTrainer:
         device = self.device = set_up(settings)
         dataset: TextMotionDataset = settings.dataset.build()
         self.policy, reference = _open_policies(settings.policy, device=device, dataset=dataset)
+        data = DataRecord.of(dataset)
+        if hasattr(self.policy, "trained_on"):
+            self.policy.trained_on = data
         _require_steps(len(self.policy.schedule), settings)
         prompts = list(
             dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
@@ -85,6 +90,8 @@ class GrpoTrainer:
         named = {
             f"reward.{chosen.name}": reward for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
         }
+        for name, reward in named.items():
+            _warn_of_other_data(name, reward, data)
         self._try_rewards(dataset)
         self._real = None
         if settings.reward_mix.calibrate:
@@ -151,6 +158,8 @@ class GrpoTrainer:
                 _logger.info("no judge, so reward hacking cannot be detected: %s", why)
             elif why:
                 _logger.warning("%s", why)
+        if judge is not None:
+            _warn_of_other_data("judge", judge, DataRecord.of(dataset))
         # The questions are the same for every training seed, so that runs can be compared.
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.
@@ -287,6 +296,19 @@ def _open_policies(chosen: Chosen, **runtime: Any) -> tuple[DiffusionPolicy, Dif
     )
     reference.network.requires_grad_(False)
     return policy, reference
+
+
+def _warn_of_other_data(name: str, reward: Reward, data: DataRecord) -> None:
+    """Warn of a reward whose weights were trained on other data than those of the prompts, where it is known."""
+    known: DataRecord | None = getattr(getattr(reward, "space", None), "trained_on", None)
+    if known is not None and known.differs(data):
+        _logger.warning(
+            "%s was trained on %s, and the prompts are of %s: it may not know what they ask for "
+            "(--dataset NAME --dataset.root DIR names the data)",
+            name,
+            known,
+            data,
+        )
 
 
 def _require_steps(total: int, settings: GrpoSettings) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from motionkit.datasets.base import TextMotionDataset
+from motionkit.motion import DataRecord
 from motionkit.rl import stable_hash
 from motionkit.runs import Run
 from motionkit.tracking import retrieval_table
@@ -87,6 +88,7 @@ class PairTrainer(ABC, Generic[Settings]):
         self.share = share_of(size, self.world, what="clips", flag="--batch-size")
         held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
+        self._trained_on = DataRecord.of(dataset)
         self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
         mean, std = statistics(self.train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
         return dataset, mean, std
@@ -173,4 +175,8 @@ class PairTrainer(ABC, Generic[Settings]):
     def _provenance(self, metrics: Mapping[str, float]) -> dict[str, object]:
         shown = {"dataset", "model", "words", "loss", "train", "seed"} & type(self.settings).model_fields.keys()
         settings = self.settings.model_dump(mode="json", include=shown)
-        return {"training": settings, "retrieval": {name: round(value, 3) for name, value in metrics.items()}}
+        return {
+            "trained_on": self._trained_on.model_dump(),
+            "training": settings,
+            "retrieval": {name: round(value, 3) for name, value in metrics.items()},
+        }

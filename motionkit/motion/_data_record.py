@@ -1,0 +1,85 @@
+"""The record of a dataset in a trained model's file, which is compared with the data that the model is used on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motionkit.errors import MotionkitError
+
+_GENERATED = "starter"
+"""Made by code: its statistics depend on how many clips are made, what it shows does not."""
+
+
+class DataRecord(BaseModel):
+    """The dataset that a model was trained on.
+
+    Attributes:
+        name: Dataset that the clips come from, such as ``humanml``; of a composite set that of its single clips.
+        root: Its folder, absolute; empty for data without one.
+        statistics: Fingerprint of its Mean and Std; the same wherever the data lie. Empty where it has none.
+
+    Example:
+        >>> mine = DataRecord(name="humanml", root="/data/mocap", statistics="12ab")
+        >>> mine.differs(DataRecord(name="humanml", root="/copy/of/mocap", statistics="12ab"))
+        False
+        >>> mine.differs(DataRecord(name="starter"))
+        True
+        >>> str(mine)
+        'humanml (/data/mocap)'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str = Field("", max_length=200)
+    root: str = Field("", max_length=4096)
+    statistics: str = Field("", max_length=64)
+
+    @classmethod
+    def of(cls, dataset: object) -> Self:
+        """Describe a text-motion dataset."""
+        root = getattr(dataset, "root", None) or getattr(getattr(dataset, "source", None), "root", None)
+        return cls(
+            name=str(getattr(dataset, "source_name", getattr(dataset, "name", ""))),
+            root="" if root is None else str(Path(root).expanduser().resolve()),
+            statistics=_fingerprint(dataset),
+        )
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Self | None:
+        """Return the record in a model's config.json: ``trained_on``, else the ``dataset`` of its training settings.
+
+        None where it has neither, or something else under that name.
+        """
+        training = config.get("training")
+        older = training.get("dataset") if isinstance(training, Mapping) else None
+        try:
+            found = cls.model_validate(config.get("trained_on") or {"name": older["name"]})
+        except (ValidationError, KeyError, TypeError):
+            return None
+        return found if found.name else None
+
+    def differs(self, other: DataRecord) -> bool:
+        """Whether the two are different data, by statistics where both have them, else by name."""
+        if self.statistics and other.statistics and not self.name == other.name == _GENERATED:
+            return self.statistics != other.statistics
+        return self.name != other.name
+
+    def __str__(self) -> str:
+        """Return name and folder."""
+        return f"{self.name} ({self.root})" if self.root else self.name
+
+
+def _fingerprint(dataset: object) -> str:
+    try:
+        normalizer = getattr(dataset, "normalizer", None)
+    except MotionkitError:  # composite prompts of the original code have no statistics
+        return ""
+    if normalizer is None:
+        return ""
+    values = b"".join(part.detach().float().cpu().numpy().tobytes() for part in (normalizer.mean, normalizer.std))
+    return hashlib.sha256(values).hexdigest()[:16]
