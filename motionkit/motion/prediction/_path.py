@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.documents import read_text
+from motionkit.documents import read_csv
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw, unwrap
 
 _SLOW = 0.05
 """m/s below which a path without headings keeps the heading that it has."""
+
+_FAR = 1e6
+"""Metres and degrees that a path may have; an hour of running is 4e4 m."""
+
+_BYTES = 64 << 20
+"""Bytes of a file that are read; an hour at 100 points per second has 10 MB."""
+
+_NEEDED = "seconds", "x", "z"
 
 _FIX = "columns seconds, x, z and, if wanted, yaw: metres to the left and ahead of the start pose, degrees to the left."
 
@@ -27,25 +35,26 @@ def read_path(file: Path, fps: float) -> Tensor:
     Between the points the path is straight; without a column ``yaw`` it faces where it goes.
 
     Raises:
-        MotionkitError: It is missing, has other columns, values that are no numbers, or times that do not rise.
+        MotionkitError: It is missing, is not CSV, has other columns, a value that is not a number within `_FAR` (the
+            message names row and column; rows count from 1 below the names), or times that do not rise.
     """
-    rows = list(csv.DictReader(read_text(file).splitlines()))
-    columns = set(rows[0]) if rows else set()
-    if not {"seconds", "x", "z"} <= columns:
-        raise MotionkitError(
-            f"{file} is no path.", why=f"its columns are {', '.join(map(str, columns)) or 'none'}.", fix=_FIX
-        )
-    try:
-        table = {name: np.array([float(row[name]) for row in rows]) for name in ("seconds", "x", "z")}
-        yaws = np.radians([float(row["yaw"]) for row in rows]) if "yaw" in columns else None
-    except (TypeError, ValueError) as error:
-        raise MotionkitError(f"{file} holds a value that is no number.", why=str(error), fix=_FIX) from error
+    found: dict[str, list[float]] = {}
+    columns: Sequence[str] = ()
+    for number, row in enumerate(read_csv(file, limit=_BYTES), 1):
+        columns = tuple(row)
+        for name in (*_NEEDED, "yaw"):
+            if name in row:
+                found.setdefault(name, []).append(_value(row[name], f"{file}, row {number}, column {name}"))
+    if not set(_NEEDED) <= found.keys():
+        raise MotionkitError(f"{file} is not a path.", why=f"its columns are {', '.join(columns) or 'none'}.", fix=_FIX)
+    table = {name: np.array(values) for name, values in found.items()}
+    yaws = np.radians(table["yaw"]) if "yaw" in table else None
     times = np.concatenate([[0.0], table["seconds"]]) if table["seconds"][0] > 0 else table["seconds"]
-    if not all(np.isfinite(values).all() for values in table.values()) or (np.diff(times) <= 0).any() or times[0] < 0:
-        raise MotionkitError(f"{file}: seconds must rise from 0, and all values be finite.", fix=_FIX)
+    if (np.diff(times) <= 0).any() or times[0] < 0:
+        raise MotionkitError(f"{file}: seconds must rise from 0.", fix=_FIX)
     if times[-1] * fps < 1 or times[-1] > 3600:
         raise MotionkitError(f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.")
-    added = len(times) - len(rows)  # the origin, where the file begins later
+    added = len(times) - len(table["seconds"])  # the origin, where the file begins later
     frames = np.arange(math.floor(times[-1] * fps) + 1) / fps
     place = np.stack([np.interp(frames, times, np.concatenate([[0.0] * added, table[name]])) for name in "xz"], axis=-1)
     if yaws is not None:
@@ -53,6 +62,16 @@ def read_path(file: Path, fps: float) -> Tensor:
     else:
         yaw = _headings(place, fps)
     return steps_of(torch.from_numpy(place), torch.from_numpy(yaw))
+
+
+def _value(cell: str, where: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError as error:
+        raise MotionkitError(f"{where}: {cell[:40]!r} is not a number.", fix=_FIX) from error
+    if not abs(value) <= _FAR:
+        raise MotionkitError(f"{where}: {value:g} is not a number from -{_FAR:g} to {_FAR:g}.", fix=_FIX)
+    return value
 
 
 def steps_of(place: Tensor, yaw: Tensor) -> Tensor:
