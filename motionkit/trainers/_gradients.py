@@ -45,14 +45,25 @@ class FiniteGradients:
         if self.in_a_row < IN_A_ROW:
             _logger.warning("the gradient is not finite (norm %s): this update is left out", norm)
             return False
-        raise MotionkitError(
-            f"the gradient has not been finite for {IN_A_ROW} updates in a row.",
-            why=f"its norm is {norm}: the weights are out of range.",
-            fix=f"start again with a --learning-rate below {self._rate:.2g}.",
-            code=1,
+        raise out_of_range(
+            f"the gradient has not been finite for {IN_A_ROW} updates in a row.", f"its norm is {norm}", self._rate
         )
 
     def count(self) -> float:
         """Return how many updates were left out since the last call, for the metric ``grad/left_out``."""
         found, self.left_out = self.left_out, 0
         return float(found)
+
+
+def out_of_range(message: str, found: str, learning_rate: float) -> MotionkitError:
+    """Return the error for a run whose weights have left the range of numbers.
+
+    Args:
+        message: What is not finite.
+        found: Its value, or where it was met.
+        learning_rate: Peak learning rate of the run.
+    """
+    return MotionkitError(
+        message, why=f"{found}: the weights are out of range.",
+        fix=f"start again with a --learning-rate below {learning_rate:.2g}.", code=1,
+    )  # fmt: skip

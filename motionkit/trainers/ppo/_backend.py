@@ -12,7 +12,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
+from motionkit.errors import MotionkitError
 from motionkit.policies.actor.api import Actor, network_options
+from motionkit.trainers._gradients import out_of_range
 from motionkit.trainers._state import ModelState, OptimizerState, Parts, State
 from motionkit.trainers.ppo._settings import PpoSettings
 from motionkit.trainers.ppo._vec_env import ScoredEnv
@@ -23,6 +25,8 @@ _NAMES = {
     "train/entropy_loss": "ppo/negative_entropy", "train/approx_kl": "ppo/kl_nats",
     "train/clip_fraction": "ratio/clip_fraction", "train/explained_variance": "ppo/explained_variance",
 }  # fmt: skip
+_NO_NUMBERS = "Expected parameter "
+"""How torch's distributions begin when a mean, a scale or a logit is not finite."""
 
 
 class PolicyLearner(Protocol):
@@ -90,11 +94,26 @@ class Sb3Ppo:
         if ppo._last_obs is None:
             ppo._last_obs = self._env.reset()
             ppo._last_episode_starts = np.ones(self._env.num_envs, np.bool_)
-        ppo.collect_rollouts(self._env, self._callback, ppo.rollout_buffer, n_rollout_steps=ppo.n_steps)
-        ppo.train()
+        try:
+            ppo.collect_rollouts(self._env, self._callback, ppo.rollout_buffer, n_rollout_steps=ppo.n_steps)
+            ppo.train()
+        except ValueError as error:
+            if not str(error).startswith(_NO_NUMBERS):
+                raise
+            raise self._lost() from error
+        if not all(bool(values.isfinite().all()) for values in self.actor.network.state_dict().values()):
+            raise self._lost()
         found = {ours: float(ppo.logger.name_to_value[theirs]) for theirs, ours in _NAMES.items()}
         ppo.logger.name_to_value.clear()
         return {**found, "ppo/environment_steps": float(ppo.num_timesteps)}
+
+    def _lost(self) -> MotionkitError:
+        rate = self._ppo.learning_rate
+        return out_of_range(
+            "the policy's actions are not finite.",
+            "its network gives no number",
+            float(rate),  # type: ignore[arg-type]
+        )
 
     def parts(self) -> Parts:
         """Return what a checkpoint holds: weights, Adam, the running episodes, and counters."""

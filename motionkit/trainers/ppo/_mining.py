@@ -126,7 +126,10 @@ class Miner:
         said = self.classifier.calibrated(all_logits(seen, np.arange(len(joined))))
         paid = AtThreshold.of(said[parts.fresh], labels[parts.fresh], self.classifier.threshold)
         self._train(seen, labels, said, parts.train, step)
-        chosen = choose(all_logits(seen, parts.val), labels[parts.val], ThresholdSettings())
+        chosen = choose(
+            all_logits(seen, parts.val), labels[parts.val], ThresholdSettings(),
+            learning_rate=self._settings.learning_rate,
+        )  # fmt: skip
         calibration = chosen.calibration
         self.classifier.update(
             threshold=chosen.threshold, temperature=calibration.temperature, bias=calibration.bias, checks=(),

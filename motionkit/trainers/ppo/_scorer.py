@@ -90,7 +90,8 @@ class Scorer:
                 value = self._moved(term.reward, step)
             self._sums.setdefault(f"reward/{term.reward.name}/mean", []).append(float(value.mean()))
             total += np.float32(term.weight) * value
-        self._totals.append(total)
+        # A copy: stable-baselines3 adds the critic's value to what it is given, where an episode is cut.
+        self._totals.append(total.copy())
         return total, predicted
 
     def take_means(self) -> dict[str, float]:

@@ -138,6 +138,7 @@ class RewardTrain:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings, classifier = self.settings, self.classifier
         write_record(run.artifact(RECORD), self.source, self.split)
+        run.annotate(environment=dict(self.episodes.environment))
         total, every = settings.run.num_steps, settings.train.val_every
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
@@ -159,6 +160,8 @@ class RewardTrain:
 
         if not run_steps(run, settings, step_fn, parts, world=self.world):
             return {}
+        # The best offered may be older, and a run that is resumed after its last step validates no more.
+        classifier.update(step=total)
         save_classifier(run.artifact(LAST), classifier)
         classifier.load_tensors(best.tensors)
         choice = self._choose(seen)
@@ -204,7 +207,9 @@ class RewardTrain:
     def _choose(self, seen: Seen) -> Choice:
         self.classifier.network.eval()
         index = self.parts["val"]
-        return choose(all_logits(seen, index), self._labels(index), self.settings.threshold)
+        settings = self.settings
+        logits, labels = all_logits(seen, index), self._labels(index)
+        return choose(logits, labels, settings.threshold, learning_rate=settings.optim.learning_rate)
 
     def _validate(self, seen: Seen, best: Best, step: int) -> Choice:
         """Measure on the validation episodes; the weights of a checkpoint go with the threshold chosen here."""

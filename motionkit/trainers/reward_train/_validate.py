@@ -18,6 +18,7 @@ from motionkit.metrics import (
     threshold_for_f,
     threshold_for_precision,
 )
+from motionkit.trainers._gradients import out_of_range
 from motionkit.trainers.reward_train._settings import ThresholdSettings
 
 
@@ -38,14 +39,23 @@ class Choice:
     figures: dict[str, float]
 
 
-def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings) -> Choice:
+def choose(logits: Tensor, labels: Tensor, settings: ThresholdSettings, *, learning_rate: float) -> Choice:
     """Fit the calibration, choose the threshold, and measure.
 
     Args:
         logits: ``[N]``.
         labels: ``[N]``; both labels occur.
         settings: How the threshold is chosen.
+        learning_rate: Peak learning rate of the training, for the message.
+
+    Raises:
+        MotionkitError: A logit is not finite (exit code 1).
     """
+    if not bool(logits.isfinite().all()):
+        raise out_of_range(
+            "the classifier's output on the validation episodes is not finite.",
+            "its network gives no number", learning_rate,
+        )  # fmt: skip
     calibration = fit_calibration(logits, labels)
     p = calibration(logits)
     asked = settings.rule == "precision"

@@ -64,6 +64,7 @@ def test_it_learns_and_the_card_says_everything(data, tmp_path):
     made = load_classifier(tmp_path / "run")
     card = made.card
     assert card.cameras == {"camera": (24, 24)}
+    assert json.loads((tmp_path / "run/run.json").read_text())["environment"] == {"name": "disc"}
     assert (card.environment, card.label_rule) == ({"name": "disc"}, data["large"].label_rule)
     assert card.dataset == "made-240-0-False"
     assert (card.threshold, card.step) == (pytest.approx(found["threshold"], abs=1e-4), document["best_step"])
@@ -108,6 +109,25 @@ def test_a_resumed_run_has_the_bits_of_one_without_a_stop(data, tmp_path, frozen
         one, two = ((tmp_path / run / name / "model.safetensors").read_bytes() for run in ("whole", "parts"))
         assert one == two
     assert not (tmp_path / "parts/features").exists()
+
+
+def test_the_last_classifier_knows_its_step_after_a_resume_behind_the_last_step(data, tmp_path):
+    """A run that was killed between its last checkpoint and its end."""
+    train(tmp_path / "run", *SHORT, "run.num_steps=4")
+    before = (tmp_path / "run/classifier-last/classifier.json").read_bytes()
+    assert read_card(tmp_path / "run/classifier-last/classifier.json").step == 4
+    trainer, resolved = prepared(*SHORT, "run.num_steps=4", f"run.resume={tmp_path / 'run'}")
+    run_trainer("reward-train", trainer, resolved)
+    assert (tmp_path / "run/classifier-last/classifier.json").read_bytes() == before
+
+
+def test_a_learning_rate_out_of_range_is_a_sentence(data, tmp_path):
+    """Too few updates for the rule of three gradients in a row: the validation meets it first."""
+    wild = ("data.path=good", "run.num_steps=2", "optim.learning_rate=1e6", "optim.warmup_steps=0")
+    with pytest.raises(MotionkitError, match="not finite") as said:
+        train(tmp_path / "run", *wild)
+    assert said.value.fix == "start again with a --learning-rate below 1e+06."
+    assert said.value.code == 1
 
 
 def test_a_frozen_encoder_stays_and_its_features_are_those_of_the_images(data, tmp_path):
