@@ -106,6 +106,7 @@ def _train(
 ) -> None:
     from motionkit.cli._end import show_end
     from motionkit.report import run_page
+    from motionkit.trainers.base import figures_of
     from motionkit.trainers.execute import run_trainer
 
     try:
@@ -115,7 +116,7 @@ def _train(
             resolved,
             component=component,
             argv=sys.argv,
-            watch=None if launch_of().quiet else lambda run: follow(run, label),
+            watch=None if launch_of().quiet else lambda run: follow(run, label, figures_of(trainer)),
             page=run_page,
         )
     except OSError as error:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motionkit.cli import output
+
+if TYPE_CHECKING:
+    from motionkit.trainers.base import Figure
 
 PLAIN_EVERY = 15.0
 SMOOTH = 20
 """Steps that a shown number is the mean of: a single batch says little."""
 
-_SHOWN = {"reward/mean": "reward", "loss/total": "loss"}
-"""The one number of the steps that is shown, the first there is; a loss says little where there is a reward."""
+LONG = 60.0
+"""Seconds from which a command says at its start about how long it will take."""
 
-_POINTS = {"heldout/reward/delta": "held out", "retrieval/t2m/r3_32": "R@3", "val/loss/diffusion": "val"}
-"""The measurement on the way whose last value is shown, the first there is."""
+_SURE = 4.0
+"""Seconds of steps from which their rate is believed; a single step is believed from three times as many."""
 
 
 @contextmanager
 def bar(title: str, total: int | None = None, *, start: int = 0) -> Iterator[Callable[..., None]]:
-    """Show progress while the block runs.
+    """Show progress while the block runs, and say about how long it will take where that is over a minute.
 
     Args:
         title: What is going on.
@@ -34,7 +38,8 @@ def bar(title: str, total: int | None = None, *, start: int = 0) -> Iterator[Cal
         start: Steps done before.
 
     Yields:
-        ``step(count=1, note="")``, to be called after each step; with a count of 0 the clock of the rate starts again.
+        ``step(count=1, note="", total=None)``, to be called after each step; with a count of 0 the clock of the rate
+        starts again, and a total takes the place of the one before.
     """
     if is_terminal():
         with _rich_bar(title, total, start) as step:
@@ -43,32 +48,68 @@ def bar(title: str, total: int | None = None, *, start: int = 0) -> Iterator[Cal
         yield _plain(title, total, start, output.say)
 
 
+def tell_duration(title: str, seconds: float) -> None:
+    """Say about how long a command will take, where that is over a minute."""
+    if seconds > LONG:
+        output.say(f"{title}: about {about(seconds)}")
+
+
+def about(seconds: float) -> str:
+    """Return a duration that is an estimate, in round numbers.
+
+    Example:
+        >>> about(74), about(290), about(9000)
+        ('70 s', '5 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{round(seconds, -1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
-def follow(run: Any, title: str) -> Iterator[None]:
-    """Show the progress of a run: step, smoothed reward or loss, last measurement, steps per second, time left."""
+def follow(run: Any, title: str, figures: Sequence[Figure]) -> Iterator[None]:
+    """Show the progress of a run: step, the trainer's figures, steps per second, time left.
+
+    Args:
+        run: The open run.
+        title: The command.
+        figures: What is shown of the metrics; see `motionkit.trainers.base.Figure`.
+    """
     with bar(title, run.total_steps, start=run.start_step) as step:
         last = run.start_step
-        recent: deque[float] = deque(maxlen=SMOOTH)
-        point = ""
+        seen: dict[str, deque[float]] = {one.label: deque(maxlen=SMOOTH) for one in figures}
 
         def listen(at: int, metrics: Mapping[str, float]) -> None:
-            nonlocal last, point
-            name = next((key for key in _SHOWN if key in metrics), "")
-            if name and metrics[name] == metrics[name]:
-                recent.append(metrics[name])
-            found = next((key for key in _POINTS if key in metrics), "")
-            if found:
-                sign = "+" if found.endswith("/delta") else ""
-                point = f"{_POINTS[found]} {round(metrics[found], 3) + 0.0:{sign}.3f}"
-            shown = f"{_SHOWN[name]} {_four(sum(recent) / len(recent))}" if name and recent else ""
-            step(at - last, note="  ".join(part for part in (shown, point if at else "") if part))
+            nonlocal last
+            for one in figures:
+                found = [metrics[name] for name in one.metrics if math.isfinite(metrics.get(name, math.nan))]
+                if found:
+                    if not one.smooth:
+                        seen[one.label].clear()
+                    seen[one.label].append(sum(found) / len(found))
+            known = [one for one in figures if seen[one.label]]
+            covered = {label for one in known for label in one.instead_of}
+            shown = [_shown(one, seen[one.label]) for one in known if one.label not in covered]
+            step(at - last, note="  ".join(shown) if at else "", total=run.total_steps)
             last = at
 
+        def begin() -> None:
+            step(0, total=run.total_steps)
+
         run.listeners.append(listen)
+        run.beginning.append(begin)
         try:
             yield
         finally:
             run.listeners.remove(listen)
+            run.beginning.remove(begin)
+
+
+def _shown(figure: Figure, values: Collection[float]) -> str:
+    value = sum(values) / len(values)
+    if figure.change:
+        return f"{figure.label} {round(value, 3) + 0.0:+.3f}"
+    return f"{figure.label} {f'{value:.0f}' if figure.count else _four(value)}"
 
 
 def is_terminal() -> bool:
@@ -87,57 +128,89 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
         TextColumn("{task.fields[count]}  {task.fields[note]}{task.fields[rate]}", markup=False),
     )
     log = _plain(title, total, start, output.note)
-    clock = _Rate()
+    clock, said = _Rate(), _Said(title)
     with Progress(*columns, console=output.console(sys.stderr), transient=False) as progress:
         task = progress.add_task(title, total=total, completed=start, note="", rate="", count=_count(start, total))
-        at = start
+        at, all_steps = start, total
 
-        def step(count: int = 1, note: str = "") -> None:
-            nonlocal at
-            at += count
+        def step(count: int = 1, note: str = "", total: int | None = None) -> None:
+            nonlocal at, all_steps
+            at, all_steps = at + count, total or all_steps
             rate = clock.after(count)
             text = f"{output.printable(note)}  " if note else ""
-            shown = f"{rate:.2f}/s{_left(at, total, rate)}" if rate else ""
-            progress.update(task, advance=count, note=text, rate=shown, count=_count(at, total))
-            log(count, note=note)
+            shown = f"{rate:.2f}/s{_left(at, all_steps, rate)}" if rate else ""
+            said.look(at, all_steps, clock)
+            progress.update(task, total=all_steps, advance=count, note=text, rate=shown, count=_count(at, all_steps))
+            log(count, note=note, total=total)
 
         yield step
 
 
 def _plain(title: str, total: int | None, start: int, tell: Callable[[str], None]) -> Callable[..., None]:
     begun = printed = time.monotonic()
-    clock = _Rate()
-    at = start
+    # On a terminal the bar says it; this is its copy in the log.
+    clock, said = _Rate(), _Said(title) if tell is output.say else None
+    at, all_steps = start, total
 
-    def step(count: int = 1, note: str = "") -> None:
-        nonlocal at, printed
-        at += count
+    def step(count: int = 1, note: str = "", total: int | None = None) -> None:
+        nonlocal at, printed, all_steps
+        at, all_steps = at + count, total or all_steps
         rate = clock.after(count)
+        if said is not None:
+            said.look(at, all_steps, clock)
         now = time.monotonic()
-        if now - printed < PLAIN_EVERY and at != total:
+        if now - printed < PLAIN_EVERY and at != all_steps:
             return
-        if at == total and now - begun < 2:
+        if at == all_steps and now - begun < 2:
             return
         printed = now
-        parts = [f"{title} {_count(at, total)}", note, f"{rate:.2f}/s{_left(at, total, rate)}" if rate else ""]
+        speed = f"{rate:.2f}/s{_left(at, all_steps, rate)}" if rate else ""
+        parts = [f"{title} {_count(at, all_steps)}", note, speed]
         tell("  ".join(part for part in parts if part))
 
     return step
+
+
+class _Said:
+    """Says once, as soon as the steps tell, about how long a command will take."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._done = False
+
+    def look(self, at: int, total: int | None, clock: _Rate) -> None:
+        """Say it after this step, if it is known and long."""
+        if self._done or not total or (pace := clock.pace()) is None:
+            return
+        if (left := (total - at) * pace) > LONG:
+            self._done = True
+            tell_duration(self._title, left)
 
 
 class _Rate:
     """Steps per second since the first one, or since the clock was started again."""
 
     def __init__(self) -> None:
-        self._begun = time.monotonic()
-        self._done = 0
+        self._begun = self._first = time.monotonic()
+        self._done = self._early = 0
 
     def after(self, count: int) -> float:
         """Return the rate after `count` more steps; 0 where there were none yet."""
+        now = time.monotonic()
         if count == 0:
-            self._begun, self._done = time.monotonic(), 0
+            self._begun, self._done, self._early = now, 0, 0
+        if count and not self._done:
+            self._first, self._early = now, count
         self._done += count
-        return self._done / max(time.monotonic() - self._begun, 1e-9)
+        return self._done / max(now - self._begun, 1e-9)
+
+    def pace(self) -> float | None:
+        """Return the seconds of a step, without the first, which is often slow; None while that is a guess."""
+        now = time.monotonic()
+        later = self._done - self._early
+        if later > 0 and now - self._begun >= _SURE:
+            return (now - self._first) / later
+        return (now - self._begun) / self._done if self._done and now - self._begun >= 3 * _SURE else None
 
 
 def _count(at: int, total: int | None) -> str:

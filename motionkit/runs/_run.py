@@ -53,6 +53,7 @@ class Run:
         command: The command, such as ``grpo`` or ``pretrain mdm``.
         start_step: Steps completed before this attempt; the first step to do is one more.
         listeners: Called for every logged line.
+        beginning: Called without arguments when the steps of an attempt begin.
         total_steps: Planned steps, if the trainer has set them; for progress.
         status: ``running``, then ``done``, ``failed`` or ``interrupted``.
 
@@ -77,6 +78,7 @@ class Run:
         self.command = command
         self.start_step = checkpoint.step if checkpoint else 0
         self.listeners: list[Listener] = []
+        self.beginning: list[Callable[[], None]] = []
         self.total_steps: int | None = None
         self.status = "running"
         self._record = record
@@ -225,6 +227,16 @@ class Run:
     def checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint that this attempt continues from, or None for a fresh start."""
         return self._checkpoint
+
+    def begin_steps(self, total: int) -> None:
+        """Say that the steps begin now: what was measured before counts for no rate.
+
+        Args:
+            total: Steps planned, including those before a resume.
+        """
+        self.total_steps = total
+        for begin in self.beginning:
+            begin()
 
     def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Append one line to metrics.jsonl and send it to trackers and listeners.

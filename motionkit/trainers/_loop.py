@@ -49,7 +49,7 @@ def run_steps(
     """
     world = world or OneProcess()
     total = settings.run.num_steps
-    run.total_steps = total
+    run.begin_steps(total)
     step, saved = run.start_step, -1
     if (checkpoint := run.checkpoint()) is not None:
         checkpoint.restore_random()

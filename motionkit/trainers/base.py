@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from motionkit.config import TrainerSettings
 from motionkit.runs import Run
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a trainer's progress line shows of its metrics.
+
+    Attributes:
+        label: The word in front of it.
+        metrics: Names of metrics; of those that a line of metrics.jsonl has, the mean is taken.
+        smooth: Show the mean over the newest 20 lines; otherwise the newest value is shown.
+        change: It is a difference, shown with its sign.
+        count: It is a whole number.
+        instead_of: Labels of figures that are shown only until this one has a value.
+    """
+
+    label: str
+    metrics: tuple[str, ...]
+    smooth: bool = False
+    change: bool = False
+    count: bool = False
+    instead_of: tuple[str, ...] = ()
+
+
+REWARD = Figure("reward", ("reward/mean",), smooth=True, instead_of=("loss",))
+LOSS = Figure("loss", ("loss/total",), smooth=True)
 
 
 class Trainer(Protocol):
@@ -24,6 +49,9 @@ class Trainer(Protocol):
     After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
     as ``policy.text_model``, a fingerprint of what was found there. ``--resume`` takes another place with the same
     fingerprint. See `inputs_of`.
+
+    A trainer may have ``figures: tuple[Figure, ...]``, what its progress line shows; others show the reward, else the
+    loss. Its length comes from ``settings.run.num_steps`` as `prepare` leaves it.
 
     A trainer that several processes may share has ``world: World``, a `OneProcess` by itself, which is set before
     `prepare`: it takes its share of each batch, gives ``world`` to `Learner` and `run_steps`, and lets all processes
@@ -75,6 +103,12 @@ class Checks(Protocol):
     def check(self) -> Iterable[Checked]:
         """Yield one finding after the other; called after `prepare`."""
         ...
+
+
+def figures_of(trainer: object) -> Sequence[Figure]:
+    """Return what the progress line of a trainer shows."""
+    found: Sequence[Figure] = getattr(trainer, "figures", (REWARD, LOSS))
+    return found
 
 
 def inputs_of(parts: Mapping[str, object]) -> dict[str, str]:

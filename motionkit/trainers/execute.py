@@ -83,7 +83,7 @@ def run_trainer(
         )
 
     run = open_together(command, snapshot, opened, world)
-    run.total_steps = run.total_steps or resolved.settings.run.num_steps
+    run.total_steps = run.total_steps or trainer.settings.run.num_steps  # as `prepare` settled it
     log = str(run.directory / "log.txt")
     with run, watch(run) if watch is not None else nullcontext(), plugins.catching(code=1, log=log):
         run.annotate(cpu_matmul=matmul_in_use(), processes=world.size)

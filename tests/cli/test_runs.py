@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from motionkit.cli import progress
 from motionkit.runs import open_run
+from motionkit.trainers.base import LOSS, REWARD, Figure
 
 Cli = Callable[..., Result]
 
@@ -82,6 +83,7 @@ class Listened:
 
     def __init__(self) -> None:
         self.listeners: list[Any] = []
+        self.beginning: list[Any] = []
 
 
 def test_progress_shows_smoothed_numbers_and_times_steps_alone(
@@ -93,7 +95,7 @@ def test_progress_shows_smoothed_numbers_and_times_steps_alone(
     monkeypatch.setattr(progress, "is_terminal", lambda: False)
     monkeypatch.setattr(progress.output, "say", told.append)
     run = Listened()
-    with progress.follow(run, "grpo"):
+    with progress.follow(run, "grpo", (REWARD, LOSS, Figure("held out", ("heldout/reward/delta",), change=True))):
         now[0] = 500.0  # measured before training
         run.listeners[0](0, {"heldout/reward/delta": 0.0})
         assert told == ["grpo   0/100"]

@@ -34,7 +34,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import restore
 from motionkit.trainers._world import OneProcess, World
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import LOSS, REWARD, Figure, inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
 from motionkit.trainers.grpo._measurements import Measurements
@@ -59,6 +59,8 @@ class GrpoTrainer:
         "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
         "lora", "ema", "heldout", "control", "seed", "precision", "reward_mix.normalize",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (REWARD, LOSS, Figure("held out", ("heldout/reward/delta",), change=True))
 
     def __init__(self, settings: GrpoSettings) -> None:
         self.settings = settings

@@ -24,7 +24,7 @@ from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import REWARD, Figure, inputs_of
 from motionkit.trainers.ppo._alarm import SuccessAlarm
 from motionkit.trainers.ppo._backend import PolicyLearner, Sb3Ppo
 from motionkit.trainers.ppo._films import write_films
@@ -57,6 +57,8 @@ class PpoTrainer:
         "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
         "alarm", "heldout", "mine", "seed",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (Figure("success", ("success/true",), instead_of=("reward",)), REWARD)
 
     def __init__(self, settings: PpoSettings) -> None:
         self.settings = settings
@@ -144,6 +146,7 @@ class PpoTrainer:
             if not self.env.resumes:
                 _logger.info("the environment keeps no state: its running episodes begin anew.")
         else:
+            _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
             start.values = _kept(self._held_out("eval", settings.heldout.episodes))
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
@@ -176,6 +179,7 @@ class PpoTrainer:
         if best.tensors:
             self.actor.load_tensors(best.tensors)
         mined = self.miner.finish() if self.miner is not None else {}
+        _logger.info("running %d held-out episodes after training", settings.heldout.episodes)
         after = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
         kept = {"step": best.step or settings.run.num_steps, "success": round(float(after.success.mean()), 4)}
         save_actor(run.artifact(ARTIFACT), self.actor, extra=kept)

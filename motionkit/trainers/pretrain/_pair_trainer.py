@@ -20,6 +20,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
+from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain._pair_settings import PairSettings
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
@@ -45,6 +46,7 @@ class PairTrainer(ABC, Generic[Settings]):
         renamed: Names of losses in metrics, where they differ from those in the settings.
     """
 
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
     stream: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
 

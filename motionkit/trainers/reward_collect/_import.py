@@ -12,7 +12,8 @@ from motionkit.runs import Run
 from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
-from motionkit.trainers.reward_collect._kept import kept_of, quota_of, result_of
+from motionkit.trainers.base import Figure
+from motionkit.trainers.reward_collect._kept import KEPT, kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import RewardCollectSettings
 
 _IDLE = ("env", "policy", "episodes", "actor", "objective", "optim")
@@ -29,6 +30,8 @@ class ImportEpisodes:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = ("import_from", "quota")
+
+    figures: ClassVar[tuple[Figure, ...]] = KEPT
 
     def __init__(self, settings: RewardCollectSettings) -> None:
         self.settings = settings

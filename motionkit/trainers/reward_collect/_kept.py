@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from motionkit.datasets.episodes import Collector, Quota
+from motionkit.trainers.base import Figure
 from motionkit.trainers.reward_collect._settings import QuotaSettings
+
+KEPT = (
+    Figure("with success", ("episodes/positive",), count=True),
+    Figure("without", ("episodes/negative",), count=True),
+)
+"""What the progress line of a run that collects shows."""
 
 _logger = logging.getLogger("motionkit.reward_collect")
 

@@ -24,10 +24,11 @@ from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
+from motionkit.trainers.base import Figure
 from motionkit.trainers.ppo import PpoSettings
 from motionkit.trainers.ppo.api import PolicyLearner, Sb3Ppo, ScoredEnv, Scorer, Term
 from motionkit.trainers.reward_collect._acting import Acting, actor_actions, random_actions, scripted_actions
-from motionkit.trainers.reward_collect._kept import kept_of, quota_of, result_of
+from motionkit.trainers.reward_collect._kept import KEPT, kept_of, quota_of, result_of
 from motionkit.trainers.reward_collect._settings import POLICIES, RewardCollectSettings
 
 
@@ -44,6 +45,8 @@ class RewardCollect:
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "policy", "quota", "episodes.num_envs", "episodes.steps", "actor", "objective", "optim", "seed",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = KEPT
 
     def __init__(self, settings: RewardCollectSettings) -> None:
         self.settings = settings

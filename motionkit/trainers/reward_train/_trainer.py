@@ -30,6 +30,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers._world import OneProcess, World, of_main, share_of, sum_over
+from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.reward_train._batches import Augmentation, FrameBatches
 from motionkit.trainers.reward_train._frames import Images, Seen, all_logits, cache_features
 from motionkit.trainers.reward_train._open import (
@@ -60,6 +61,8 @@ class RewardTrain:
     shape_keys: ClassVar[tuple[str, ...]] = (
         "data", "model", "train", "augment", "threshold", "control", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (Figure("AUROC", ("classifier/auroc",), instead_of=("loss",)), LOSS)
 
     def __init__(self, settings: RewardTrainSettings) -> None:
         self.settings = settings
@@ -171,6 +174,7 @@ class RewardTrain:
                 "with a precision of %.3f",
                 settings.threshold.precision, choice.threshold, choice.figures["classifier/precision"],
             )  # fmt: skip
+        _logger.info("measuring %s frames of held-out episodes", f"{len(self.parts['test']):,}")
         report = measure_classifier(classifier, self.episodes, self.parts["test"], seed=settings.seed)
         classifier.update(checks=report.checks, heldout=dict(report.heldout), step=best.step)
         save_classifier(run.artifact(ARTIFACT), classifier)

@@ -25,7 +25,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import AverageState, Kept, Parts, restore
 from motionkit.trainers._world import OneProcess, World, of_main, rows_of, share_of, sum_over
-from motionkit.trainers.base import Checked, inputs_of
+from motionkit.trainers.base import Checked, Figure, inputs_of
 from motionkit.trainers.sa2va_rl._alarms import PATIENCE, SelfPlayAlarms
 from motionkit.trainers.sa2va_rl._balance import Balance
 from motionkit.trainers.sa2va_rl._order import ENDLESS, RegionOrder
@@ -59,6 +59,11 @@ class Sa2vaRl:
         "curriculum", "run.num_steps", "run.epochs", "rollout", "objective", "partner", "optim",
         "control", "heldout", "seed",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("reward", tuple(f"loop{place}/reward_mean" for place in (1, 2, 3)), smooth=True),
+        Figure("judge IoU", ("regions/judge_iou",)),
+    )
 
     def __init__(self, settings: Sa2vaRlSettings) -> None:
         self.settings = settings
@@ -174,6 +179,7 @@ class Sa2vaRl:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
+            _logger.info("measuring %d held-out regions before training", len(held))
             found = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
             with torch.no_grad():
                 drawn = order.open("train", np.arange(min(_DRAWS, self.data.count("train"))))
@@ -235,6 +241,7 @@ class Sa2vaRl:
             self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
         if best.tensors:
             self.policy.load_tensors(best.tensors)
+        _logger.info("measuring %d held-out regions after training", len(held))
         after = measure(self.policy, held, start.applied, temperature=settings.rollout.temperature)
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())

@@ -17,6 +17,7 @@ from motionkit.trainers._learner import Learner, Rate, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers._world import OneProcess, World, of_main, sum_over
+from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
@@ -49,6 +50,12 @@ class TrainMpl:
         "data", "fps", "encoder", "init", "bundle", "model", "train", "teacher", "freerun", "stages", "loss",
         "adaptive", "augmentation", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (
+        Figure("skill", ("mpl/skill",), instead_of=("loss",)),
+        LOSS,
+        Figure("horizon", ("freerun/horizon",), count=True),  # as it grows, so does the loss
+    )
 
     def __init__(self, settings: TrainMplSettings) -> None:
         self.settings = settings
@@ -128,6 +135,10 @@ class TrainMpl:
             restore(parts, checkpoint)
             cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
         elif validation is not None:
+            _logger.info(
+                "measuring %d validation windows before training, %d frames ahead",
+                len(validation.windows), validation.windows.future,
+            )  # fmt: skip
             start.values = dict(logged(self._measure(validation, learner)))
         if self.world.main:
             self.predictor.save(run.artifact(ARTIFACT), tensors=False)
@@ -218,6 +229,7 @@ class TrainMpl:
         windows = self.data.val
         if windows is None:
             return {"table": []}
+        _logger.info("measuring the best weights and the baselines on %d validation windows", len(windows))
         self.predictor.network.eval()
         # Baselines look as far ahead as the validation does, which may be further than training windows reach.
         fitting = cut_windows(

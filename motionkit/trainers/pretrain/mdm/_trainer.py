@@ -26,6 +26,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
+from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.pretrain._clips import usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
@@ -55,6 +56,8 @@ class PretrainMDM:
         "seed",
         "run.num_steps",
     )
+
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("val", ("val/loss/diffusion",)))
 
     def __init__(self, settings: PretrainMDMSettings) -> None:
         self.settings = settings

@@ -20,6 +20,7 @@ from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, Parts, restore
 from motionkit.trainers._world import OneProcess, World, joined, of_main, share_of
+from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
 from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
 from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
@@ -61,6 +62,8 @@ class PretrainEncoder:
     shape_keys: ClassVar[tuple[str, ...]] = (
         "data", "fps", "model", "train", "loss", "optim", "seed", "run.epochs", "run.num_steps",
     )  # fmt: skip
+
+    figures: ClassVar[tuple[Figure, ...]] = (Figure("skill", ("encoder/skill",), instead_of=("loss",)), LOSS)
 
     def __init__(self, settings: PretrainEncoderSettings) -> None:
         self.settings = settings
@@ -136,7 +139,8 @@ class PretrainEncoder:
         parts: Parts = {**learner.parts(), "best": best, "before": start}
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
-        else:
+        elif self.held_out is not None:
+            _logger.info("measuring %d validation frames before training", len(self.held_out))
             start.values = self._probe()
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)

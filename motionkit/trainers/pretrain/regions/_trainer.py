@@ -22,7 +22,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._regions import supervised_loss
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
-from motionkit.trainers.base import inputs_of
+from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
 
 
@@ -34,6 +34,8 @@ class PretrainRegions:
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = ("dataset", "model", "train", "optim", "seed", "run.num_steps")
+
+    figures: ClassVar[tuple[Figure, ...]] = (LOSS,)
 
     def __init__(self, settings: PretrainRegionsSettings) -> None:
         self.settings = settings

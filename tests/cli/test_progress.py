@@ -1,0 +1,162 @@
+"""What is said of how far a command is, and of how long it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from motionkit import plugins
+from motionkit.cli import progress
+from motionkit.tracking import definition
+from motionkit.trainers.base import LOSS, REWARD, Figure, figures_of
+
+Cli = Callable[..., Result]
+
+
+class Clock:
+    """A clock that a test sets, and what was said."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.said: list[str] = []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: found.now)
+    monkeypatch.setattr(progress, "is_terminal", lambda: False)
+    monkeypatch.setattr(progress.output, "say", found.said.append)
+    return found
+
+
+class Heard:
+    """A run as `follow` sees it."""
+
+    total_steps, start_step = 300, 0
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.beginning: list[Any] = []
+
+
+def test_a_long_command_says_so_once_and_early(clock: Clock) -> None:
+    with progress.bar("eval", total=100) as step:
+        clock.now = 5.0  # the first step compiles, reads, warms up
+        step()
+        clock.now = 6.0
+        step()
+        assert clock.said[-1] == "eval: about 2 min"
+        for _ in range(20):
+            clock.now += 1.0
+            step()
+    assert sum("about" in line for line in clock.said) == 1
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.5, []), (3.0, ["about 5 min"])])
+def test_only_what_takes_over_a_minute_is_told(clock: Clock, seconds: float, words: list[str]) -> None:
+    with progress.bar("eval", total=100) as step:
+        for _ in range(20):
+            clock.now += seconds
+            step()
+    assert [line.removeprefix("eval: ") for line in clock.said if "about" in line] == words
+    first = next((line for line in clock.said if "about" in line), "")
+    assert not first or clock.said[0] == first  # before any other line
+
+
+def test_one_slow_step_is_believed_when_it_is_long(clock: Clock) -> None:
+    with progress.bar("eval", total=10) as step:
+        clock.now = 40.0
+        step()
+    assert clock.said[0] == "eval: about 6 min"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(64, "60 s"), (89, "90 s"), (91, "2 min"), (3000, "50 min"), (5400, "1.5 h")]
+)
+def test_estimates_are_round(seconds: float, words: str) -> None:
+    assert progress.about(seconds) == words
+
+
+def test_one_figure_takes_the_place_of_another(clock: Clock) -> None:
+    shown = (
+        Figure("skill", ("mpl/skill",), instead_of=("loss",)), LOSS,
+        Figure("horizon", ("freerun/horizon",), count=True),
+    )  # fmt: skip
+    run = Heard()
+    with progress.follow(run, "train-mpl", shown):
+        run.beginning[0]()
+        for at in range(1, 7):
+            clock.now += 16.0
+            skill = {"mpl/skill": 0.25 + 0.001 * at} if at in (3, 5) else {}
+            run.listeners[0](at, {"loss/total": 0.2 + 0.01 * at, "freerun/horizon": 2.0 * at, **skill})
+    lines = [line for line in clock.said if "about" not in line]
+    assert lines[1] == "train-mpl   2/300  loss 0.215  horizon 4  0.06/s  eta 1:19:28"
+    assert lines[2] == "train-mpl   3/300  skill 0.253  horizon 6  0.06/s  eta 1:19:12"
+    assert lines[5].split("  ")[1] == " 6/300"
+    assert "skill 0.255" in lines[5]
+    assert "loss" not in lines[5]
+
+
+def test_figures_of_several_metrics_are_their_mean(clock: Clock) -> None:
+    run = Heard()
+    with progress.follow(run, "x", (Figure("reward", ("loop1/reward_mean", "loop2/reward_mean"), smooth=True),)):
+        clock.now = 16.0
+        run.listeners[0](1, {"loop1/reward_mean": 0.4, "loop2/reward_mean": 0.6})
+        clock.now = 32.0
+        run.listeners[0](2, {"loop1/reward_mean": 1.0, "loop2/reward_mean": float("nan")})
+    told = [line for line in clock.said if "about" not in line]
+    assert "reward 0.500" in told[0]
+    assert "reward 0.750" in told[1]
+
+
+def test_the_time_before_the_first_step_counts_for_no_rate(clock: Clock) -> None:
+    run = Heard()
+    with progress.follow(run, "ppo", (REWARD,)):
+        clock.now = 500.0  # held-out episodes before training
+        run.beginning[0]()
+        for at in range(1, 41):
+            clock.now += 0.5
+            run.listeners[0](at, {"reward/mean": 1.0})
+    assert "2.00/s" in clock.said[-1]
+
+
+def test_a_total_that_is_known_late_is_shown(clock: Clock) -> None:
+    """A trainer that says its steps in `train`, and one that settles them in `prepare`, as ours do."""
+    run = Heard()
+    run.total_steps = 0  # type: ignore[misc]
+    with progress.follow(run, "other", (LOSS,)):
+        clock.now = 16.0
+        run.total_steps = 8  # type: ignore[misc]
+        run.listeners[0](1, {"loss/total": 1.0})
+    assert clock.said[-1].startswith("other 1/8  loss 1.000")
+
+
+def test_steps_that_prepare_settles_are_the_total(
+    cli: Cli, trainer: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepare(self: Any) -> None:
+        self.settings = self.settings.model_copy(update={"run": self.settings.run.model_copy(update={"num_steps": 7})})
+
+    monkeypatch.setattr(trainer.CountTrainer, "prepare", prepare)
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
+    found = cli("count", "--out", "run")
+    assert found.exit_code == 0, found.stderr
+    assert "count 3/7  loss" in found.stderr
+    assert "3/7" in Path("run/log.txt").read_text()
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in plugins.available("trainers") if entry.builtin])
+def test_what_trainers_show_are_metrics(name: str) -> None:
+    component = plugins.get("trainers", name)
+    figures = figures_of(component.build(component.options()))
+    assert figures
+    assert all(definition(metric) for one in figures for metric in one.metrics)
+    labels = [one.label for one in figures]
+    assert len(set(labels)) == len(labels)
+    assert all(label in labels for one in figures if one is not REWARD for label in one.instead_of)
