@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
 
 from motionkit.cli import _streams
+from motionkit.cli._help import EXAMPLES
+from motionkit.cli._table import ELSEWHERE
 from motionkit.cli.output import as_json, marked, printable, wrapped
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, nearest
 from motionkit.plugins import PluginError, in_use, in_words
 
 
@@ -99,15 +101,36 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     if option and type(error).__name__ == "NoSuchOption":
         if other := _of_another_choice(option, path.removeprefix("motionkit ")):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
-        possible = sorted(getattr(error, "possibilities", None) or ())
-        group = option.partition(".")[0] + "."
-        near = ", ".join([name for name in possible if "." not in option or name.startswith(group)])
-        fix = f"did you mean {near}? " if near else ""
-        others = getattr(error, "others", ())
-        why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it." if others else ""
-        return MotionkitError(f"{path}: no such option: {option}", why=why, fix=f"{fix}{path} --help")
+        return _no_option(option, path, context, getattr(error, "others", ()))
+    if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
+        example = EXAMPLES.get(path.removeprefix("motionkit").strip(), "motionkit grpo --dry-run")
+        return MotionkitError(f"{path}: no command was given.", fix=f"name one of the commands above: {example}")
     text = " ".join(message.split())
     return MotionkitError(f"{path}: {text[:1].lower()}{text[1:]}", fix=f"{path} --help", code=error.exit_code)
+
+
+def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> MotionkitError:
+    """Return the error for an option that a command does not have: the one that was meant, or where its options are."""
+    own = [item for item in context.command.params if item.param_type_name == "option"] if context is not None else []
+    hidden = {name for item in own if item.hidden for name in item.opts}
+    names = [name for item in own for name in (*item.opts, *item.secondary_opts) if name.startswith("--")]
+    group = option.partition(".")[0]
+    near = nearest(option, [name for name in names if name not in hidden or "." in option])
+    if "." in option:
+        near = [name for name in near if name.startswith(f"{group}.")]
+    if near:
+        fix = f"did you mean {near[0]}? {path} --help"
+    else:
+        panels = list(dict.fromkeys(item.rich_help_panel for item in own if item.rich_help_panel and not item.hidden))
+        of_group = [panel for panel in panels if "." in option and f"--{panel.split()[0].lower()}" == group]
+        where = ", ".join(of_group or panels)
+        fix = f"options of {path.removeprefix('motionkit ')}: {path} --help"
+        fix += f", panel{'s' if ',' in where else ''} {where}" if where else ""
+    why = ELSEWHERE.get(option.lstrip("-").replace("_", "-"), "")
+    if others:
+        why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
+    shown = [name for name in names if name not in hidden]
+    return MotionkitError(f"{path}: no such option: {option}", why=f"{why}." if why else "", fix=fix, choices=shown)
 
 
 def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:

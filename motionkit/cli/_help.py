@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -84,8 +85,9 @@ def show_whole_names() -> None:
                 names = [part for part in (name, negative) if str(part)]
                 joined = type(name)("\n").join(names) if names else name
                 shorts = [part for part in (short, short_negative) if str(part)]
-                if (plain := str(kind).strip()) in _TYPES:
-                    kind = type(kind)(_TYPES[plain])
+                plain = _TYPES.get(str(kind).strip(), str(kind).strip())
+                if plain != str(kind):  # an argument's name may be its type
+                    kind = type(kind)("" if plain in (str(name), str(short)) else plain)
                 cells = (*star, joined, type(short)("\n").join(shorts) if shorts else short, kind, words)
             super().add_row(*cells, **more)
             for column in self.columns:
@@ -119,6 +121,13 @@ def put_example(command: Any, path: str, *, settings: bool) -> None:
     command.epilog = "\n\n".join(lines)
 
 
+def _usage(argument: Any, ctx: Any) -> list[str]:
+    """Return an argument as the usage line shows it: ``OUT``, ``[TEXT...]``; Typer writes ``{IN... OUT}...``."""
+    name = argument.metavar or argument.name.upper()
+    many = "..." if argument.nargs != 1 and "..." not in name else ""
+    return [f"{name}{many}" if argument.required else f"[{name}{many}]"]
+
+
 def one_style(parameter: Any, *, panel: str | None) -> None:
     """Show an option or argument as options of settings are shown: its default in round brackets, in a panel of theirs.
 
@@ -128,6 +137,8 @@ def one_style(parameter: Any, *, panel: str | None) -> None:
     """
     if parameter.param_type_name == "option" and parameter.rich_help_panel is None:
         parameter.rich_help_panel = panel
+    if parameter.param_type_name == "argument":
+        parameter.get_usage_pieces = partial(_usage, parameter)
     default = parameter.default
     if parameter.show_default and default not in (None, "", False) and not callable(default):
         parameter.help = f"{parameter.help or ''} (default: {default})".strip()

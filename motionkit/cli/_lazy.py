@@ -10,7 +10,6 @@ A command module exposes ``register(app: typer.Typer) -> None``. It decorates on
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +25,9 @@ from motionkit import plugins
 from motionkit.cli import raw_arguments
 from motionkit.cli._help import import_rich_utils, one_style, put_example, show_whole_names
 from motionkit.cli._streams import aside
-from motionkit.cli._table import DEFAULTS, TRAIN, TRAINER_SUMMARIES, module_exists, rows
+from motionkit.cli._table import DEFAULTS, ELSEWHERE, TRAIN, TRAINER_SUMMARIES, module_exists, rows
 from motionkit.cli._together import refuse_copies
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 Register = Callable[[typer.Typer], None]
 
@@ -36,8 +35,11 @@ Register = Callable[[typer.Typer], None]
 class LazyCommand(TyperCommand):
     """Stands for a command in listings and turns into it when it runs."""
 
-    def __init__(self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "") -> None:
+    def __init__(
+        self, name: str, summary: str, panel: str, load: Callable[[], Register], path: str = "", *, hidden: bool = False
+    ) -> None:
         super().__init__(name=name, help=summary, short_help=summary, rich_help_panel=panel, add_help_option=False)
+        self.hidden = hidden
         self._load = load
         self._path = path or name
 
@@ -85,9 +87,6 @@ class LazyCommand(TyperCommand):
         for part in (command, *getattr(command, "commands", {}).values()):
             if part.callback is not None:
                 part.callback = aside()(part.callback)
-        for parameter in command.params:
-            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-                parameter.metavar = ""  # Typer writes <bool> after a switch, which takes no value
         return command
 
     def _describe(self, command: Any) -> None:
@@ -139,6 +138,7 @@ class CommandTree(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the list of commands."""
         import_rich_utils()
+        show_whole_names()
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -151,7 +151,9 @@ class CommandTree(TyperGroup):
         if not self.prefix:
             for row in rows():
                 if row.name == cmd_name:
-                    return LazyCommand(row.name, row.summary, row.panel, partial(load_register, row.target))
+                    return LazyCommand(
+                        row.name, row.summary, row.panel, partial(load_register, row.target), hidden=row.hidden
+                    )
         full = f"{self.prefix}{cmd_name}"
         names = self._trainers()
         if full.partition(":")[2] or cmd_name in names:
@@ -178,10 +180,12 @@ class CommandTree(TyperGroup):
         if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
             plugins.available("trainers")  # raises when motionkit runs from a checkout that is not installed
             names = self.list_commands(ctx)
-            close = difflib.get_close_matches(args[0], names, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            why, hint = ELSEWHERE.get(args[0], ""), did_you_mean(args[0], names)
             raise MotionkitError(
-                f"there is no command '{ctx.command_path} {args[0]}'.", fix=f"{hint}{ctx.command_path} --help"
+                f"there is no command '{ctx.command_path} {args[0]}'.",
+                why=f"{why}." if why else "",
+                fix=f"{hint} {ctx.command_path} --help".strip(),
+                choices=names,
             )
         if command is None:
             return super().resolve_command(ctx, args)

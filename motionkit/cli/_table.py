@@ -19,21 +19,23 @@ class CommandRow:
         target: ``module:register``; ``register(app)`` adds the command to a Typer app of its own.
         summary: One line for the list of commands.
         panel: Heading it stands under.
+        hidden: Keep it out of the list, because another command does the same.
     """
 
     name: str
     target: str
     summary: str
     panel: str
+    hidden: bool = False
 
 
-def _own(name: str, summary: str, panel: str) -> CommandRow:
-    return CommandRow(name, f"motionkit.cli.commands.{name.replace('-', '_')}:register", summary, panel)
+def _own(name: str, summary: str, panel: str, *, hidden: bool = False) -> CommandRow:
+    return CommandRow(name, f"motionkit.cli.commands.{name.replace('-', '_')}:register", summary, panel, hidden)
 
 
 ROWS = (
-    _own("tune", "Search a trainer's settings, or adjust them by a run.", TRAIN),
-    _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN),
+    _own("tune", "Search a trainer's settings (--bayes, or tune-bayes), or adjust them by a run.", TRAIN),
+    _own("tune-bayes", "Search a trainer's settings with Optuna: the same as tune --bayes.", TRAIN, hidden=True),
     _own("generate", "Make motions from text with a policy.", MOTION),
     _own("predict", "Continue a motion with a predictor, freely or along a path.", MOTION),
     _own("convert", "Convert motions between formats; build datasets.", MOTION),
@@ -69,6 +71,19 @@ def rows() -> list[CommandRow]:
     """Return the commands whose module is there."""
     return [row for row in ROWS if module_exists(row.target.partition(":")[0])]
 
+
+ELSEWHERE = {
+    "cut": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
+    "end": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
+    "in-place": "no command takes the path out of a motion",
+    "loop": "no command makes a motion loop",
+    "play": "motionkit convert FILE PAGE.html makes a page that plays it",
+    "retarget": "no command puts a motion on another rig",
+    "start": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
+    "trim": "motionkit.read(FILE).cut(START, STOP) cuts a clip in Python, in frames",
+    "view": "motionkit convert FILE PAGE.html makes a page that plays it",
+}
+"""Words that are looked for as commands or options and are neither: what there is instead."""
 
 DEFAULTS = {"pretrain": "mpl-encoder"}
 """Trainers that a prefix alone means, as the training guides do."""

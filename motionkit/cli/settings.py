@@ -152,7 +152,8 @@ def show_plan(name: str, resolved: Resolved[Any], plan: Mapping[str, Any], *, as
     for key, value, origin in rows:
         output.write(f"{key:<{width}} = {show(value)}  ({origin})")
     for key, value in plan.items():
-        for line in value if isinstance(value, list) and value else [value]:
+        numbers = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)
+        for line in value if isinstance(value, list) and not numbers else [value]:
             output.write(f"plan: {key} = {show(line)}")
 
 

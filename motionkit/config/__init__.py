@@ -6,7 +6,7 @@ from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
 from motionkit.config._interpolate import interpolate
 from motionkit.config._one import choose_from_file, choose_one, typed_flags
-from motionkit.config._problems import Problem, SettingsError, suggest
+from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
@@ -75,7 +75,6 @@ __all__ = [
     "slots",
     "slots_of",
     "split_commas",
-    "suggest",
     "typed_flags",
     "variable",
 ]

@@ -14,11 +14,11 @@ from pydantic import AfterValidator, BaseModel, create_model
 from motionkit import plugins
 from motionkit.config._choose import Pick, Picks, owners_of, read_weight, split_choice
 from motionkit.config._group import Group
-from motionkit.config._problems import Problem, suggest
+from motionkit.config._problems import Problem
 from motionkit.config._slots import Slot
 from motionkit.config._sources import Layer
 from motionkit.config._tree import dotted, group_of
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 
 def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
@@ -149,7 +149,7 @@ def _no_owner(
     names = [pick.name for pick in chosen]
     if isinstance(value, Mapping):
         known = [entry.name for entry in plugins.available(chosen[0].kind)]
-        fix = f"add --{name} {word}" if word in known else suggest(word, [*known, *names])
+        fix = f"add --{name} {word}" if word in known else did_you_mean(word, [*known, *names])
         return Problem(key, f"{word!r} is not chosen (chosen: {', '.join(names)})", origin, "", fix)
     if owners:
         forms = " or ".join(dotted((name, plugins.label(pick.name), word)) for pick in owners)
@@ -157,5 +157,6 @@ def _no_owner(
         return Problem(key, message, origin, repr(value), f"write {forms}")
     options = [f"{name}.{item}" for pick in chosen for item in pick.options.model_fields]
     others = owners_of(slot, (word,))
-    fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else suggest(key, options)
+    hint = did_you_mean(key, options)
+    fix = f"it belongs to {' and '.join(others)}: --{name} {' or '.join(others)}" if others else hint
     return Problem(key, f"no chosen {name} ({', '.join(names)}) has this option", origin, repr(value), fix)

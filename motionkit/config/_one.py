@@ -13,10 +13,9 @@ from pydantic import BaseModel, ValidationError
 from motionkit import plugins
 from motionkit.config._choose import typed_again
 from motionkit.config._group import Cli, Group
-from motionkit.config._problems import suggest
 from motionkit.config._slots import Chosen
 from motionkit.config._tree import leaves
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 
 def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
@@ -113,5 +112,5 @@ def _problem(path: Sequence[int | str], kind: str, message: str, known: Sequence
     key = ".".join(map(str, path))
     if kind != "extra_forbidden":
         return f"{key}: {message}"
-    hint = suggest(key, known)
+    hint = did_you_mean(key, known)
     return f"there is no option {key!r}" + (f"; {hint}" if hint else "")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Problem:
         value: The value, as text; empty when there is none. Long ones are printed shortened.
         fix: What to do about it.
         flag: The flag it was given by, if it was.
+        choices: The words that it may be, where only some are taken.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Problem:
     value: str = ""
     fix: str = ""
     flag: str = ""
+    choices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sign = " " if self.flag else " = "
@@ -59,20 +61,11 @@ class SettingsError(MotionkitError):
             body += f"\n  and {count - len(shown)} more"
         show = f"motionkit config show {command}" if command else "motionkit config show COMMAND"
         super().__init__(
-            f"{count} invalid setting{'s' if count > 1 else ''}\n{body}", fix=f"{show} lists every setting."
+            f"{count} invalid setting{'s' if count > 1 else ''}\n{body}",
+            fix=f"{show} lists every setting.",
+            choices=problems[0].choices if count == 1 else (),
         )
         self.problems = tuple(problems)
-
-
-def suggest(key: str, known: Iterable[str]) -> str:
-    """Return ``did you mean ...?`` for the known key nearest to `key`, or nothing."""
-    names = list(known)
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    if not close:
-        last = key.rpartition(".")[2]
-        tails = {name.rpartition(".")[2]: name for name in reversed(names)}
-        close = [tails[tail] for tail in difflib.get_close_matches(last, tails, n=1, cutoff=0.6)]
-    return f"did you mean {close[0]}?" if close else ""
 
 
 def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: tuple[str, ...] = ()) -> list[Problem]:
@@ -85,7 +78,9 @@ def from_validation(error: ValidationError, origins: Mapping[str, str], prefix: 
         value = "" if item["type"] in ("missing", "value_error") and not _plain(item["input"]) else _show(item["input"])
         if item["type"] == "missing":
             message = f"it has no default; give --{key.replace('_', '-')}"
-        found.append(Problem(key, message, _origin(path, origins), value))
+        # Pydantic names the words of a choice in prose alone: 'a', 'b' or 'c'.
+        words = re.findall("'([^']*)'", item["ctx"]["expected"]) if item["type"] == "literal_error" else ()
+        found.append(Problem(key, message, _origin(path, origins), value, choices=tuple(words)))
     return found
 
 

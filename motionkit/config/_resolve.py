@@ -17,11 +17,11 @@ from motionkit.config._foreign import Translated
 from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Group
 from motionkit.config._one import code_words
-from motionkit.config._problems import Problem, SettingsError, from_validation, suggest
+from motionkit.config._problems import Problem, SettingsError, from_validation
 from motionkit.config._slots import Chosen, slots_of
 from motionkit.config._sources import Layer, nested
 from motionkit.config._tree import default_table, dotted, from_text, group_of, leaves
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 S = TypeVar("S", bound=Group)
 
@@ -278,7 +278,7 @@ class Draft(Generic[S]):
                 fix = f"it is an option of {name} {' and '.join(owners)}: {dotted((name,))} {' or '.join(owners)}"
         known = [leaf.key for leaf in leaves(self.model)]
         shown = "" if isinstance(value, Mapping) else repr(value)
-        self._problems.append(Problem(key, "unknown setting", origin, shown, fix or suggest(key, known)))
+        self._problems.append(Problem(key, "unknown setting", origin, shown, fix or did_you_mean(key, known)))
 
 
 def resolve(model: type[S], given: Given | None = None, *, command: str = "") -> Resolved[S]:

@@ -10,10 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from motionkit.config._problems import suggest
 from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 PREFIX = "MOTIONKIT_"
 NOT_SETTINGS = ("MOTIONKIT_PLUGINS", "MOTIONKIT_DEBUG", "MOTIONKIT_CACHE", "MOTIONKIT_KERNELS")
@@ -79,7 +78,7 @@ def read_environment(model: type[BaseModel]) -> Layer:
         if path[0] in model.model_fields:
             given[path] = text
         else:
-            hint = suggest(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
+            hint = did_you_mean(name.removeprefix(PREFIX), [other.removeprefix(PREFIX) for other in known])
             hint = hint.replace("did you mean ", f"did you mean {PREFIX}")
             warnings.append(f"{name} is not a setting of this command and has no effect{f'; {hint}' if hint else ''}")
     table = nested(model, given)

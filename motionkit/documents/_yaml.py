@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,8 @@ _VALUES = 100_000
 
 _SCALAR = 64
 """Letters of a number; numbers to the base of 60 (YAML 1.1) take time quadratic in their length."""
+
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
 
 
 def read_yaml(path: str | Path, kind: type[T], *, limit: int = LIMIT) -> T:
@@ -100,6 +103,8 @@ def _loader() -> type[yaml.SafeLoader]:
                 raise yaml.YAMLError(f"a number has {len(value)} letters, at most {_SCALAR} are read")
             return value
 
+    # YAML 1.2 and every other reader here take 1e-3 for a number; PyYAML wants a point and a sign in it.
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+0123456789"])
     return Loader
 
 

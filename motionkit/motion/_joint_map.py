@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from motionkit.documents import parse_toml, read_text
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.motion._motion import END
 from motionkit.motion._skeleton import HUMANML
 
@@ -126,6 +125,5 @@ def joint_map_text(names: Sequence[str], roles: Mapping[str, int], origin: str) 
 
 def _error(path: Path, line: int, what: str, name: str, known: Sequence[str]) -> MotionkitError:
     plain = [other for other in known if not other.endswith(END)]
-    close = difflib.get_close_matches(name, plain, n=1)
-    fix = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(plain[:60])}."
-    return MotionkitError(f"{path}, line {line}: {what}.", fix=fix)
+    fix = did_you_mean(name, plain) or f"known: {', '.join(plain[:60])}."
+    return MotionkitError(f"{path}, line {line}: {what}.", fix=fix, choices=plain)

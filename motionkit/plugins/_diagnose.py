@@ -7,7 +7,6 @@ It also reads all entries a second time, independently, so that a fault in our o
 from __future__ import annotations
 
 import configparser
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import entrypoints
 
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._discovery import HOME, LIMIT_VARIABLE, Entry, normalise, scan
 from motionkit.plugins._kinds import KINDS
 from motionkit.plugins._lookup import INSTALL_FIX, NOT_INSTALLED, find, hidden
@@ -97,8 +96,8 @@ def _is_unknown(group: str) -> bool:
 
 
 def _unknown_group(group: str) -> str:
-    close = difflib.get_close_matches(group, [f"{HOME}.{kind}" for kind in KINDS], n=1, cutoff=0.8)
-    hint = f"did you mean {close[0]}?" if close else f"one of: {', '.join(f'{HOME}.{kind}' for kind in KINDS)}"
+    groups = [f"{HOME}.{kind}" for kind in KINDS]
+    hint = did_you_mean(group, groups) or f"one of: {', '.join(groups)}"
     return f"its entry points have the group {group}, which motionkit does not read; {hint}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
@@ -12,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
-from motionkit.plugins._kinds import KINDS
+from motionkit.plugins._kinds import KINDS, either
 
 _logger = logging.getLogger("motionkit.plugins")
 
@@ -38,7 +37,7 @@ def available(kind: str) -> list[Entry]:
         ['mdm', 'mpl', 'sa2va', 'tiny-sa2va']
     """
     if kind not in KINDS:
-        raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}")
+        raise MotionkitError(f"there is no plugin kind {kind!r}.", fix=f"one of: {', '.join(KINDS)}", choices=KINDS)
     found = scan()
     if not any(entry.builtin for entry in found.entries) and not any(b.distribution == HOME for b in found.broken):
         raise MotionkitError(NOT_INSTALLED, fix=INSTALL_FIX)
@@ -213,11 +212,17 @@ def _checked(found: object, origin: str) -> Component:
 
 
 def _unknown(kind: str, name: str, entries: list[Entry]) -> MotionkitError:
-    names = sorted({entry.name for entry in entries})
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    listed = f"available: {', '.join(names)}." if names else f"no package brings any {KINDS[kind].singular}."
+    singular, names = KINDS[kind].singular, sorted({entry.name for entry in entries})
+    fix = [did_you_mean(name, names)]
+    fix.append(f"available: {', '.join(names)}." if names else f"no package brings any {singular}.")
+    message = f"there is no {singular} {name!r}."
+    if others := [_a(row.singular) for row in KINDS.values() if any(e.name == name for e in scan().of(row.name))]:
+        message = f"{name!r} is {either(others)}, not {_a(singular)}."
     why = ""
     for broken in scan().broken:
         why = str(broken)
-    return MotionkitError(f"there is no {KINDS[kind].singular} {name!r}.", why=why, fix=f"{hint}{listed}")
+    return MotionkitError(message, why=why, fix=" ".join(part for part in fix if part), choices=names)
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

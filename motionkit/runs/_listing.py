@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
 from motionkit.runs._record import RECORD, RunRecord, read_record
@@ -132,9 +131,9 @@ def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
                 f"{len(found)} runs are called {wanted!r}: {names}{', ...' if len(found) > 4 else ''}.",
                 fix=f"name one in full, such as {found[0].directory}",
             )
-    close = difflib.get_close_matches(wanted, [info.directory.name for info in known], n=1)
     error = no_run(Path(name))
-    raise MotionkitError(error.message, why=error.why, fix=f"did you mean {close[0]!r}? {error.fix}") if close else error
+    hint = did_you_mean(wanted, [info.directory.name for info in known])
+    raise MotionkitError(error.message, why=error.why, fix=f"{hint} {error.fix}".strip())
 
 
 def _short(info: RunInfo) -> str:

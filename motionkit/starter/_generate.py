@@ -180,6 +180,8 @@ def generate(
     if "/" not in action:
         known = actions()
         if action not in known:
-            raise MotionkitError(f"the starter has no action {action!r}.", fix=f"one of: {', '.join(known)}")
+            raise MotionkitError(
+                f"the starter has no action {action!r}.", fix=f"one of: {', '.join(known)}", choices=known
+            )
         action = f"{action}/{variant or known[action][0]}"
     return perform([Order(action, frames, seed, tempo, size, scale)], fps=fps)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from motionkit import weights
 from motionkit.documents import read_json
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, nearest
 from motionkit.nn import TransformerEncoder, sinusoidal_table
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextFeatures
@@ -140,7 +139,7 @@ class StudentEncoder:
 
     def _spelled_alike(self, words: Sequence[str]) -> str:
         """Return the nearest words of the vocabulary, in words; empty where nothing is near."""
-        near = {word: difflib.get_close_matches(word, self.vocabulary, 3) for word in dict.fromkeys(words)}
+        near = {word: nearest(word, self.vocabulary, 3) for word in dict.fromkeys(words)}
         return "; ".join(f"spelled like {word!r}: {', '.join(found)}" for word, found in near.items() if found)
 
     def _parts(self, word: str) -> list[str]:

@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from motionkit.config import suggest
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 
 def flat(table: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -75,5 +74,5 @@ def require_known(keys: Mapping[str, Any], table: Mapping[str, Any], trainer: st
         except KeyError:
             raise MotionkitError(
                 f"{key} is no setting of {trainer}.",
-                fix=suggest(key, known) or f"motionkit config show {trainer} lists them.",
+                fix=did_you_mean(key, known) or f"motionkit config show {trainer} lists them.",
             ) from None

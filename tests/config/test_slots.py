@@ -138,7 +138,7 @@ def test_variables_reach_slots(sample: ModuleType, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({("reward",): ["neer"]}, "did you mean 'near'?"),
+        ({("reward",): ["neer"]}, "did you mean near?"),
         ({("reward",): ["near", "near=2"]}, "chosen twice"),
         ({("reward",): ["near=much"]}, "not a finite number"),
         ({("reward",): ["=2"]}, "no plugin name"),

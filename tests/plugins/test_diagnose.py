@@ -113,7 +113,7 @@ def test_suggestions_stay_in_their_group(cli: Cli) -> None:
     assert "why  alpha belongs to mdm-dense and tmr-dense.\n  fix  --reward mdm-dense or tmr-dense\n" in done.stderr
     done = cli("grpo", "--reward", "tmr-matching", "--set", "reward.alpha=0")
     assert "it belongs to mdm-dense and tmr-dense: --reward mdm-dense or tmr-dense" in done.stderr
-    assert "did you mean --reward.alpha, " in cli("grpo", "--reward.alhpa", 0).stderr
+    assert "did you mean --reward.alpha? " in cli("grpo", "--reward.alhpa", 0).stderr
     assert "--lora" not in cli("grpo", "--reward.alpja", 0).stderr
     warned = cli("config", "show", "grpo", env={"MOTIONKIT_LERNING": "1", "MOTIONKIT_SEDE": "1"}).stderr
     assert "did you mean MOTIONKIT_SEED?" in warned

@@ -148,7 +148,7 @@ def test_the_variable_limits_loading(site: Any, sample: ModuleType, monkeypatch:
 def test_unknown_names_are_answered(sample: ModuleType) -> None:
     with pytest.raises(MotionkitError, match="there is no reward 'nera'") as caught:
         plugins.get("rewards", "nera")
-    assert "did you mean 'near'?" in caught.value.fix
+    assert "did you mean near?" in caught.value.fix
     with pytest.raises(MotionkitError, match="no plugin kind"):
         plugins.available("reward")
 

@@ -237,7 +237,7 @@ def test_the_command(cli: Cli) -> None:
     assert json.loads(both.stdout)["page"] == "comparison.html"
     for wrong, words in (
         (("report", "nope"), "nope is not a motionkit run."),
-        (("report", "firts"), "did you mean 'first'?"),
+        (("report", "firts"), "did you mean first?"),
         (("report", "first", "--out", "runs"), "--out runs is a folder."),
         (("report", "first", "first"), "named twice"),
     ):

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from motionkit.cli._guide import row_of
 from motionkit.cli.output import JsonFlag, emit, table, warn, write
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 
 CommandWords = Annotated[
     list[str], typer.Argument(help="The command, such as grpo or pretrain mdm.", metavar="COMMAND...")
@@ -66,7 +67,7 @@ def explain_setting(
     if len(words) < 2:
         raise MotionkitError("a command and a key are needed.", fix="motionkit config explain grpo optim.learning_rate")
     *command, key = words
-    facts = explain(_model(command), key)
+    facts = explain(_model(command), key, " ".join(command))
     if json:
         emit({"command": "config explain", **facts}, json=True)
         return
@@ -76,20 +77,27 @@ def explain_setting(
             write(f"{name:<{width}}  {value}")
 
 
-def explain(model: Any, key: str) -> dict[str, str]:
+def explain(model: Any, key: str, command: str = "") -> dict[str, str]:
     """Return what is known about one setting of `model`, by the name of the fact.
+
+    Args:
+        model: Settings of a command.
+        key: Key, flag or short name.
+        command: Name of the command, for the hint; a name of the training guides is understood.
 
     Raises:
         MotionkitError: There is no such setting; the nearest key is suggested.
     """
-    from motionkit.config import suggest, variable
+    from motionkit.config import variable
     from motionkit.plugins import either
 
     known = _known(model)
     found = _keys_called(key, known)
     if not found:
-        hint = suggest(key.lstrip("-").replace("-", "_"), known)
-        raise MotionkitError(f"there is no setting {key!r}.", fix=hint or "motionkit config show COMMAND lists them.")
+        old = row_of(key, command)
+        hint = f"did you mean {old.key}?" if old is not None and old.key in known else did_you_mean(key, known)
+        lists = f"motionkit config show {command or 'COMMAND'} lists them."
+        raise MotionkitError(f"there is no setting {key!r}.", fix=hint or lists, choices=known)
     first, *others = found
     facts = known[first]
     if any(known[other]["meaning"] != facts["meaning"] for other in others):

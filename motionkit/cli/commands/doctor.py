@@ -17,7 +17,7 @@ import typer
 from motionkit import plugins
 from motionkit._version import __version__
 from motionkit.cli.output import JsonFlag, finish, write
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.plugins._diagnose import diagnose
 from motionkit.plugins._trial import ImportOutcome, try_imports
 
@@ -111,7 +111,7 @@ def _plugins(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
 
 
 def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
-    from motionkit.config import NOT_SETTINGS, PREFIX, suggest, variable
+    from motionkit.config import NOT_SETTINGS, PREFIX, variable
 
     given = [name for name in os.environ if name.startswith(PREFIX)]
     if not given:
@@ -124,7 +124,7 @@ def _variables(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check
         if name in known or name.partition("__")[0] in known:
             yield Check("variable", "ok", f"{name}={os.environ[name]}")
         else:
-            hint = suggest(name, known)
+            hint = did_you_mean(name, known)
             yield Check("variable", "warn", f"{name} is no setting of any command{f'; {hint}' if hint else ''}")
 
 

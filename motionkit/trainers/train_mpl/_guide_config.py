@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from motionkit.config import Foreign, Problem, SettingsError, renamed, suggest
+from motionkit.config import Foreign, Problem, SettingsError, renamed
+from motionkit.errors import did_you_mean
 from motionkit.trainers.train_mpl._guide_keys import (
     ADAPTIVE,
     FOOT,
@@ -67,7 +68,7 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         elif reason := reason_left_out(key):
             left[key] = reason
         elif key not in own:
-            problems.append(Problem(key, "unknown setting", str(path), _short(value), suggest(key, (*KEYS, *own))))
+            problems.append(Problem(key, "unknown setting", str(path), _short(value), did_you_mean(key, (*KEYS, *own))))
     if "stages" in found.values:
         found.values["stages"] = translate_stages(found.values["stages"], str(path), left, problems)
     if problems:

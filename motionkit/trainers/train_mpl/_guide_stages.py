@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from motionkit.config import Problem, suggest
+from motionkit.config import Problem
+from motionkit.errors import did_you_mean
 from motionkit.trainers.train_mpl._guide_keys import FOOT, FOOT_FIX, LOSSES, reason_left_out
 from motionkit.trainers.train_mpl._stages import TRAINER_KEYS
 
@@ -92,4 +93,4 @@ def _other(
         left[key] = reason
     else:
         shown = "" if isinstance(value, (Mapping, list)) else repr(value)
-        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, shown, suggest(key, known)))
+        problems.append(Problem(f"{where}.{key}", "unknown setting", origin, shown, did_you_mean(key, known)))

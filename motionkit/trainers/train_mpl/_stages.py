@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from pydantic import Field, model_validator
 
 from motionkit.config import Group
+from motionkit.errors import nearest
 
 TRAINER_KEYS: Mapping[str, str] = {
     "freerun_weight": "freerun.weight",
@@ -76,7 +76,7 @@ def refuse_unknown_losses(stages: Sequence[Stage], known: Sequence[str]) -> None
         for group, weights in stage.loss_groups.items():
             for name in weights:
                 if name.removeprefix("w_") not in known:
-                    near = get_close_matches(name.removeprefix("w_"), known, 3)
+                    near = nearest(name.removeprefix("w_"), known, 3)
                     raise ValueError(
                         f"{stage.label or stage.range}: loss_groups.{group} has {name}, which is no loss; "
                         f"{'near names: ' if near else 'known: '}{', '.join(f'w_{one}' for one in near or known)}"

@@ -1,10 +1,15 @@
-"""Exceptions: errors that a user can fix, and interruption by a signal."""
+"""Exceptions: errors that a user can fix, and interruption by a signal; which name was meant, for their hints."""
 
 from __future__ import annotations
 
 import copy
 import signal
+from collections.abc import Iterable
 from typing import Any
+
+from motionkit.errors._near import did_you_mean, nearest
+
+__all__ = ["Interrupted", "MotionkitError", "did_you_mean", "nearest", "signal_of"]
 
 
 class MotionkitError(Exception):
@@ -15,6 +20,7 @@ class MotionkitError(Exception):
         why: Why that is a problem, when the message does not already say it.
         fix: What the user can do, preferably a command.
         code: Exit code; 2 while nothing was started, 1 after (see `as_late`).
+        choices: The names of which one is needed, for tools that read the JSON of an error; the texts say them too.
 
     Example:
         >>> error = MotionkitError("run.json is damaged.", why="it ends in the middle.", fix="copy the folder again.")
@@ -22,10 +28,13 @@ class MotionkitError(Exception):
         'run.json is damaged (it ends in the middle). Fix: copy the folder again.'
     """
 
-    def __init__(self, message: str, *, why: str = "", fix: str = "", code: int = 2) -> None:
+    def __init__(
+        self, message: str, *, why: str = "", fix: str = "", code: int = 2, choices: Iterable[str] = ()
+    ) -> None:
         self.message, self.why, self.fix = map(_cut, (message, why, fix))
         super().__init__(self.message)
         self.code = code
+        self.choices = tuple(choices)
 
     def sentence(self) -> str:
         """Return message, reason and fix in one line, for lists of errors."""
@@ -34,7 +43,8 @@ class MotionkitError(Exception):
 
     def document(self) -> dict[str, Any]:
         """Return the error as plain data for JSON."""
-        return {"code": self.code, "message": self.message, "why": self.why, "fix": self.fix}
+        found = {"code": self.code, "message": self.message, "why": self.why, "fix": self.fix}
+        return found | {"choices": list(self.choices)} if self.choices else found
 
     def as_late(self) -> MotionkitError:
         """Return the same error for a command that had already started (exit code 1)."""
