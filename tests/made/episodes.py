@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.runs import fingerprint
+
 SIDE = 24
 
 
@@ -21,6 +23,7 @@ class MadeRecord:
     success_once: bool
     seed: int | None
     source: str
+    content: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class MadeEpisodes:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def distinct(self) -> MadeEpisodes:
+        return self
+
+    def require_whole(self) -> None:
+        """All is as it was made."""
 
     def read(self, index: NDArray[np.int64]) -> Mapping[str, NDArray[np.uint8]]:
         return {name: values[index] for name, values in self.images.items()}
@@ -89,7 +98,8 @@ def make(count: int = 60, seed: int = 0, *, length: int = 20, bug: bool = False,
         if bug:
             frames[-1] = draw(*start(rng))
         good = max(own) > 0.5
-        records.append(MadeRecord(f"{number:06d}", len(own), good, good, number, "made"))
+        shown = fingerprint(np.stack(frames[-len(own) :]))
+        records.append(MadeRecord(f"{number:06d}", len(own), good, good, number, "made", shown))
         labels += own
     lengths = [record.frames for record in records]
     images = {"camera": np.stack(frames)}

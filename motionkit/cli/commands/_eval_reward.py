@@ -80,4 +80,10 @@ def _data(
     if run is not None and source.episodes.fingerprint == classifier.card.dataset:
         source, index = held_out(run, classifier.card.dataset)
         return source, index, ["these are the data of the run: only its held-out episodes are measured"]
-    return source, np.arange(len(source.episodes)), list(source.episodes.notes)
+    episodes = source.episodes
+    kept = classifier.trained_on.leave_out([record.content for record in episodes.records])
+    kept.require(
+        "episodes", ", ".join(data), "give other episodes, or leave DATA out: a run measures on its held-out ones then."
+    )
+    index = np.flatnonzero(np.isin(episodes.episode, kept.places))
+    return source, index, [note for note in (*episodes.notes, kept.sentence("episodes")) if note]

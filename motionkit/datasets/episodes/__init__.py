@@ -1,13 +1,12 @@
 """Episodes that cameras saw, with the success of each frame: what `reward-collect` writes and `reward-train` reads.
 
-Needs numpy, no torch. docs/episodes.md describes the files.
+Needs numpy, no torch. docs/reward-models.md describes the files.
 """
 
 from motionkit.datasets.episodes._collector import Collector, Quota
 from motionkit.datasets.episodes._export import export_run, export_trajectories
 from motionkit.datasets.episodes._read import Episodes, is_episodes, open_episodes
-from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, EpisodeRecord, Manifest
-from motionkit.datasets.episodes._split import split_episodes
+from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, EpisodeRecord, Manifest, task_of
 from motionkit.datasets.episodes._trajectories import Trajectories, import_trajectories, open_trajectories
 
 __all__ = [
@@ -25,5 +24,5 @@ __all__ = [
     "is_episodes",
     "open_episodes",
     "open_trajectories",
-    "split_episodes",
+    "task_of",
 ]

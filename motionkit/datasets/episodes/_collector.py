@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import ArrayLike, NDArray
+from pydantic import ValidationError
 
 from motionkit.datasets.episodes._read import read_manifest, read_records
 from motionkit.datasets.episodes._records import MANIFEST, EpisodeRecord, Manifest
@@ -89,7 +90,15 @@ class Collector:
         licence: str = "",
     ) -> None:
         self.folder, self._quota, self._writer = Path(out), quota or Quota(), writer
-        manifest = Manifest(cameras=dict(cameras), environment=dict(environment or {}), licence=licence)
+        try:
+            manifest = Manifest(cameras=dict(cameras), environment=dict(environment or {}), licence=licence)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            raise MotionkitError(
+                f"episodes of the cameras {', '.join(map(repr, cameras))} cannot be kept.",
+                why=f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.",
+                fix="a camera's name is of letters, digits, '_', '.' and '-', its pictures of 1 to 8192 pixels a side.",
+            ) from error
         self._cameras: Mapping[str, Size] = manifest.cameras
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.folder / f".writer-{writer:02d}.lock", timeout=0)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from motionkit.datasets.episodes._read import Episodes, open_episodes
-from motionkit.errors import MotionkitError
 from motionkit.runs import OutputFolder, disk_errors
 
 _FOLDERS = {True: "positive", False: "negative"}
@@ -54,8 +53,7 @@ def export_run(place: Path, out: Path, *, overwrite: bool = False) -> tuple[Epis
         MotionkitError: As `open_episodes` and `export_trajectories`.
     """
     episodes = open_episodes(place)
-    if wrong := episodes.verify():
-        raise MotionkitError(f"{place} is damaged.", why=" ".join(wrong[:3]), fix="copy it again.")
+    episodes.require_whole()
     return episodes, export_trajectories(episodes, out, overwrite=overwrite)
 
 

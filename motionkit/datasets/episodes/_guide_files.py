@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from motionkit.datasets.episodes._records import plain_name
 from motionkit.errors import MotionkitError
 
 _LIMIT = 2 << 30
@@ -24,17 +25,32 @@ class Trajectory:
     """What a file holds.
 
     Attributes:
-        images: ``[T, 3, H, W]`` by camera, in 0 to 1 or in 0 to 255.
+        images: ``[T, 3, H, W]`` by camera: whole numbers are of 0 to 255, others of 0 to 1 or of 0 to 255.
         labels: ``[T]``.
+        called: What the file calls each camera.
     """
 
     images: Mapping[str, NDArray[Any]]
     labels: NDArray[Any]
+    called: Mapping[str, str]
+
+    @property
+    def highest(self) -> float | None:
+        """The highest value of the pictures whose type does not say their range; None without such."""
+        return max((float(values.max()) for values in self.images.values() if values.dtype.kind == "f"), default=None)
+
+    @property
+    def fractions(self) -> bool:
+        """Whether pictures of floats hold values between whole numbers, as those of 0 to 1 do."""
+        floats = (values for values in self.images.values() if values.dtype.kind == "f")
+        return any(bool((values != np.floor(values)).any()) for values in floats)
 
     def pictures(self, name: str, scale: float) -> NDArray[np.uint8]:
-        """Return ``[T, H, W, 3]`` uint8 of a camera, given what the values are multiplied by."""
-        values = self.images[name].transpose(0, 2, 3, 1).astype(np.float32)
-        found: NDArray[np.uint8] = (values * scale + 0.5).astype(np.uint8)
+        """Return ``[T, H, W, 3]`` uint8 of a camera, given what values that are not whole are multiplied by."""
+        values = self.images[name].transpose(0, 2, 3, 1)
+        if values.dtype.kind != "f":
+            return values.astype(np.uint8)
+        found: NDArray[np.uint8] = (values.astype(np.float32) * scale + 0.5).astype(np.uint8)
         return found
 
     def sizes(self) -> dict[str, tuple[int, int]]:
@@ -89,4 +105,12 @@ def read_file(path: Path) -> Trajectory | None:
             raise MotionkitError(f"{path}: {name} holds values that are no picture's.", why="0 to 1 or 0 to 255.")
     if not np.isfinite(labels).all():
         raise MotionkitError(f"{path}: a label is not finite.")
-    return Trajectory(images, labels)
+    called = {plain_name(name): name for name in images}
+    if len(called) < len(images):
+        raise MotionkitError(
+            f"{path}: cameras cannot be told apart.",
+            why=f"{', '.join(map(repr, images))} are all called {', '.join(called)} here, where names are of letters, "
+            "digits, '_', '.' and '-'.",
+            fix="give them names of these characters.",
+        )
+    return Trajectory({plain: images[name] for plain, name in called.items()}, labels, called)

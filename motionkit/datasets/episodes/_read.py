@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest
+from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest, task_of
 from motionkit.datasets.episodes._shards import ShardReader, Size, whole_frames
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
+_SHOWN = 3
 _FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
 
 
@@ -76,6 +77,39 @@ class Episodes:
         records = [self.records[number] for number in numbers]
         return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
 
+    def distinct(self) -> Episodes:
+        """Return one episode of each content, the first, and say how many others there were.
+
+        Copies would be trained on in one part and measured in another, and count as further evidence.
+        """
+        first: dict[str, int] = {}
+        for number, record in enumerate(self.records):
+            first.setdefault(record.content, number)
+        kept = list(first.values())
+        if len(kept) == len(self.records):
+            return self
+        odd = sum(record.labels != self.records[first[record.content]].labels for record in self.records)
+        count = len(self.records) - len(kept)
+        note = f"{count} of {len(self.records)} episodes have the frames of another one: one of each is kept."
+        note += f" {odd} of them have other labels than the one that is kept." if odd else ""
+        found = self.chosen(kept)
+        found.notes = (*self.notes, note)
+        return found
+
+    def require_whole(self) -> None:
+        """Refuse frames that are not those that were written; reads all of them, at about 1 GB/s.
+
+        Raises:
+            MotionkitError: Some differ; the first are named.
+        """
+        if wrong := self.verify():
+            more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+            raise MotionkitError(
+                f"the frames of {len(wrong)} of {len(self.records)} episodes have changed since they were written.",
+                why=" ".join(wrong[:_SHOWN]) + more,
+                fix="copy the folder again, or collect anew: motionkit reward-collect",
+            )
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of labels and frames of all episodes."""
@@ -87,9 +121,10 @@ class Episodes:
 
     def verify(self) -> list[str]:
         """Read every frame and compare with its hash; returns a sentence for each episode that differs."""
-        wrong = []
-        for number, record in enumerate(self.records):
-            frames = self.read(np.flatnonzero(self.episode == number))
+        wrong: list[str] = []
+        ends = np.cumsum([record.frames for record in self.records]).tolist()
+        for record, end in zip(self.records, ends, strict=True):
+            frames = self.read(np.arange(end - record.frames, end))
             for camera, mark in record.sha256.items():
                 if camera in frames and sha256(frames[camera].tobytes()).hexdigest() != mark:
                     wrong.append(f"episode {record.id} ({record.mark}): its frames of {camera} are not those written.")
@@ -113,7 +148,7 @@ def open_episodes(*places: Path) -> Episodes:
         places: Folders or runs.
 
     Raises:
-        MotionkitError: One is no such folder, holds none, or their cameras differ.
+        MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
     """
     opened = [_open(_folder(Path(place).expanduser())) for place in places]
     manifest = opened[0][1]
@@ -122,6 +157,13 @@ def open_episodes(*places: Path) -> Episodes:
             raise MotionkitError(
                 f"{folder} and {opened[0][0]} have different cameras.",
                 why=f"{dict(other.cameras)} and {dict(manifest.cameras)}.",
+            )
+        tasks = task_of(other.environment), task_of(manifest.environment)
+        if all(tasks) and tasks[0] != tasks[1]:
+            raise MotionkitError(
+                f"{folder} and {opened[0][0]} are of two tasks.",
+                why=f"{tasks[0]} and {tasks[1]}: a success of one is not a success of the other.",
+                fix="give episodes of one task.",
             )
     folders: list[Path] = []
     names: list[str] = []
@@ -136,7 +178,9 @@ def open_episodes(*places: Path) -> Episodes:
         records += kept
         notes += said
         if own.environment != manifest.environment:
-            notes.append(f"{folder} is of another environment than {opened[0][0]}, or of other options.")
+            known = own.environment and manifest.environment
+            said = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {said}, compared with {opened[0][0]}.")
     if not records:
         raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=_FIX)
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)

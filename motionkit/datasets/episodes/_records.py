@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from motionkit.runs import fingerprint
 
 ARTIFACT = "episodes"
 """Folder of a run that holds its episodes."""
@@ -14,8 +18,25 @@ LABEL_RULE = "a frame is a success if the environment said so of the state it sh
 
 Side = Annotated[int, Field(ge=1, le=8192)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+_LONGEST = 100
 _Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _STRICT = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+def task_of(environment: Mapping[str, Any]) -> str:
+    """Return the task that an environment's ``spec`` names, such as ``gymnasium my_tasks:Push-v0``; empty for none.
+
+    Frames of two tasks show two kinds of success, even where their cameras have the same names and sizes.
+    """
+    return " ".join(str(environment[key]) for key in ("name", "id") if environment.get(key))
+
+
+def plain_name(text: str) -> str:
+    """Return the name that a camera of any name has here, where it names files, too: ``wrist.rgb`` for ``wrist/rgb``.
+
+    Letters and digits of ASCII, ``_``, ``.`` and ``-`` stay, others become a dot.
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]", ".", text).lstrip("._-")[:_LONGEST] or "camera"
 
 
 class Manifest(BaseModel):
@@ -74,6 +95,11 @@ class EpisodeRecord(BaseModel):
     def positive(self) -> bool:
         """Whether the episode has a success: said of the whole, or of a frame."""
         return self.success_once or "1" in self.labels
+
+    @property
+    def content(self) -> str:
+        """Fingerprint of its frames: the same under another name and in another folder."""
+        return fingerprint(*sorted(self.sha256.values()))
 
     @property
     def mark(self) -> str:

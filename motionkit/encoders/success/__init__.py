@@ -1,6 +1,6 @@
 """Success classifiers: from one frame of each camera to the probability that a task is fulfilled."""
 
-from motionkit.encoders.success._card import Card, Check, Pretrained, Status, in_words
+from motionkit.encoders.success._card import Card, Check, Pretrained, Status, in_words, refuse_sizes
 from motionkit.encoders.success._classifier import CHUNK, SuccessClassifier
 from motionkit.encoders.success._find import COMMAND, load_classifier, newest_classifier_run
 from motionkit.encoders.success._guide import load_guide, read_pretrained, start_from
@@ -27,6 +27,7 @@ __all__ = [
     "newest_classifier_run",
     "read_card",
     "read_pretrained",
+    "refuse_sizes",
     "save_classifier",
     "start_from",
 ]

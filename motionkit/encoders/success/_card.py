@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from motionkit.encoders.success._network import Architecture
+from motionkit.errors import MotionkitError
 
 Status = Literal["ok", "warn", "fail"]
-Side = Annotated[int, Field(ge=8, le=4096)]
+_SMALLEST, _LARGEST, _CAMERAS = 8, 4096, 16  # pixels of a picture's side; cameras
+Side = Annotated[int, Field(ge=_SMALLEST, le=_LARGEST)]
 
 
 class Check(BaseModel):
@@ -72,7 +74,7 @@ class Card(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     architecture: Architecture
-    cameras: Annotated[dict[str, tuple[Side, Side]], Field(min_length=1, max_length=16)]
+    cameras: Annotated[dict[str, tuple[Side, Side]], Field(min_length=1, max_length=_CAMERAS)]
     hidden: int = Field(256, ge=8, le=8192)
     blocks: int = Field(8, ge=1, le=256)
     threshold: float = Field(0.5, ge=0, le=1)
@@ -96,6 +98,20 @@ class Card(BaseModel):
     def seen(self) -> str:
         """Return cameras and sizes in words: ``base_camera 64x64``."""
         return in_words(self.cameras)
+
+
+def refuse_sizes(cameras: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse cameras that no classifier takes.
+
+    Raises:
+        MotionkitError: There are too many, or a picture is too small or too large.
+    """
+    if len(cameras) > _CAMERAS or not all(_SMALLEST <= side <= _LARGEST for size in cameras.values() for side in size):
+        raise MotionkitError(
+            f"a classifier cannot look at {in_words(cameras)}.",
+            why=f"it takes up to {_CAMERAS} cameras with pictures of {_SMALLEST} to {_LARGEST} pixels a side.",
+            fix="--data.cameras NAME chooses cameras; resize pictures where they are made.",
+        )
 
 
 def in_words(cameras: Mapping[str, tuple[int, int]]) -> str:

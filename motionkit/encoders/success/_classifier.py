@@ -13,6 +13,7 @@ from motionkit.encoders.success._card import Card, in_words
 from motionkit.encoders.success._network import SuccessNetwork, as_images
 from motionkit.errors import MotionkitError
 from motionkit.metrics import Calibration
+from motionkit.runs import TrainedOn
 
 CHUNK = 256
 """Frames that the network sees at a time: one pass over more is slower on a CPU, and takes memory."""
@@ -26,6 +27,7 @@ class SuccessClassifier:
     Args:
         network: The network.
         card: What it was made for.
+        trained_on: Contents of the episodes that trained it and that chose its threshold.
 
     Example:
         >>> card = Card(architecture="small", cameras={"camera": (16, 16)})
@@ -34,8 +36,9 @@ class SuccessClassifier:
         torch.Size([2])
     """
 
-    def __init__(self, network: SuccessNetwork, card: Card) -> None:
+    def __init__(self, network: SuccessNetwork, card: Card, trained_on: TrainedOn | None = None) -> None:
         self._network, self.card = network, card
+        self.trained_on = TrainedOn.unknown() if trained_on is None else trained_on
 
     @classmethod
     def make(cls, card: Card) -> SuccessClassifier:

@@ -13,13 +13,13 @@ from motionkit.encoders.success._card import Card
 from motionkit.encoders.success._classifier import SuccessClassifier, split_calibration
 from motionkit.encoders.success._network import SuccessNetwork
 from motionkit.errors import MotionkitError
-from motionkit.runs import TENSORS, write_bytes_atomic
+from motionkit.runs import TENSORS, TrainedOn, write_bytes_atomic
 
 KIND, ARTIFACT, DOCUMENT = "success-classifier", "classifier", "classifier.json"
 
 
 def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: bool = True) -> None:
-    """Write ``classifier.json`` (the card) and ``model.safetensors``, each renamed into place.
+    """Write ``classifier.json`` (the card), ``trained-on.json`` and ``model.safetensors``, each renamed into place.
 
     Args:
         folder: Created when absent.
@@ -34,6 +34,8 @@ def save_classifier(folder: Path, classifier: SuccessClassifier, *, tensors: boo
         write_bytes_atomic(folder / TENSORS, save(own))
     document = {"schema": 1, "kind": KIND, **classifier.card.model_dump(mode="json")}
     write_bytes_atomic(folder / DOCUMENT, (json.dumps(document, indent=2) + "\n").encode())
+    if classifier.trained_on != TrainedOn.unknown():
+        classifier.trained_on.write(folder)
 
 
 def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
@@ -52,7 +54,9 @@ def load_native(folder: Path, tensors: Path | None = None) -> SuccessClassifier:
     if found is None:
         raise MotionkitError(f"{path} holds no tensors.", fix="copy the folder again.")
     rest, card = split_calibration(found, card)
-    return built(card, rest, str(path))
+    classifier = built(card, rest, str(path))
+    classifier.trained_on = TrainedOn.read(folder)
+    return classifier
 
 
 def built(card: Card, tensors: dict[str, Tensor], origin: str) -> SuccessClassifier:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
+from motionkit.runs import fingerprint
 
 
 class Episode(Protocol):
@@ -17,7 +18,12 @@ class Episode(Protocol):
 
     @property
     def id(self) -> str:
-        """Unique in its set."""
+        """Its name, for people."""
+        ...
+
+    @property
+    def content(self) -> str:
+        """Fingerprint of its frames, unique in its set: the same under any name and in any folder."""
         ...
 
     @property
@@ -82,7 +88,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Split:
-    """Identifiers of the episodes of each part; an episode, and all of one start, is in one part only.
+    """Contents of the episodes of each part; an episode, and all of one start, is in one part only.
 
     Attributes:
         train: Trained on.
@@ -98,8 +104,10 @@ class Split:
     def of(cls, episodes: Episodes, *, val: float, test: float, seed: int) -> Self:
         """Draw the parts, each class for itself; episodes of one seed stay together.
 
+        The draw depends on what the episodes show, not on their names, folders or order.
+
         Args:
-            episodes: All of them.
+            episodes: All of them; no two show the same.
             val: Share of episodes for `val`.
             test: Share for `test`.
             seed: Fixes the draw.
@@ -110,27 +118,32 @@ class Split:
         ones, zeros = (_has(episodes, label) for label in (1, 0))
         groups: dict[str, list[int]] = {}
         for place, record in enumerate(episodes.records):
-            groups.setdefault(record.id if record.seed is None else f"{record.source}/{record.seed}", []).append(place)
+            start = record.content if record.seed is None else f"{record.source}/{record.seed}"
+            groups.setdefault(start, []).append(place)
         parts: tuple[list[int], list[int], list[int]] = ([], [], [])
         for wanted in (True, False):
             chosen = [group for group in groups.values() if bool(ones[group].any()) == wanted]
+            chosen.sort(key=lambda group: _rank(episodes, group, seed))
             if wanted and len(chosen) < _FEWEST:
                 raise _too_few(len(chosen), 1)
-            order = np.random.default_rng([seed, int(wanted)]).permutation(len(chosen))
             first = max(1, round(test * len(chosen))) if len(chosen) >= _FEWEST else 0
             last = first + max(1, round(val * len(chosen))) if first else 0
-            for into, places in zip((2, 1, 0), (order[:first], order[first:last], order[last:]), strict=True):
-                parts[into].extend(place for group in places for place in chosen[group])
+            for into, own in zip((2, 1, 0), (chosen[:first], chosen[first:last], chosen[last:]), strict=True):
+                parts[into].extend(place for group in own for place in group)
         if not all(zeros[part].any() for part in parts):
             raise _too_few(sum(bool(zeros[group].any()) for group in groups.values()), 0)
-        named = [tuple(episodes.records[place].id for place in sorted(part)) for part in parts]
+        named = [tuple(episodes.records[place].content for place in sorted(part)) for part in parts]
         return cls(*named)
 
-    def frames(self, episodes: Episodes, ids: Sequence[str]) -> NDArray[np.int64]:
+    def frames(self, episodes: Episodes, contents: Sequence[str]) -> NDArray[np.int64]:
         """Return the frames of some episodes, ascending."""
-        wanted = set(ids)
-        inside = np.array([record.id in wanted for record in episodes.records], dtype=bool)
+        wanted = set(contents)
+        inside = np.array([record.content in wanted for record in episodes.records], dtype=bool)
         return np.flatnonzero(inside[episodes.episode])
+
+
+def _rank(episodes: Episodes, group: Sequence[int], seed: int) -> str:
+    return fingerprint(str(seed), *sorted(episodes.records[place].content for place in group))
 
 
 def refuse_one_class(labels: NDArray[np.float32]) -> None:

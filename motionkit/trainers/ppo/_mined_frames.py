@@ -74,10 +74,13 @@ def divide(collected: Episodes, split: Split, mined: Episodes, *, known: int, va
     held = mined.episode % every == every - 1
     start = len(collected)
     own = np.arange(len(mined)) + start
+    # The policy may do again what a test episode shows.
+    test = set(split.test)
+    other = np.array([record.content not in test for record in mined.records], np.bool_)[mined.episode]
     return Parts(
-        np.concatenate([split.frames(collected, split.train), own[~held]]),
-        np.concatenate([split.frames(collected, split.val), own[held]]),
-        own[mined.episode >= known],
+        np.concatenate([split.frames(collected, split.train), own[~held & other]]),
+        np.concatenate([split.frames(collected, split.val), own[held & other]]),
+        own[(mined.episode >= known) & other],
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from motionkit.config import OptimSettings
-from motionkit.datasets.episodes import Collector, open_episodes
+from motionkit.datasets.episodes import Collector, Episodes, open_episodes
 from motionkit.encoders.success import ARTIFACT as CLASSIFIER
 from motionkit.encoders.success import save_classifier
 from motionkit.environments.base import Frames, Step
@@ -20,7 +20,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation.reward import measure_classifier
 from motionkit.metrics import AtThreshold
 from motionkit.rewards.success._reward import SuccessReward
-from motionkit.runs import Run
+from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._state import Kept, ModelState, Parts
@@ -135,7 +135,7 @@ class Miner:
             threshold=chosen.threshold, temperature=calibration.temperature, bias=calibration.bias, checks=(),
             heldout={}, step=self._before + self._settings.steps * (len(self.rounds) + 1),
         )  # fmt: skip
-        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
+        self._save(mined)
         metrics = {
             "mining/frames": float(len(mined)),
             "mining/positives": float(mined.labels.sum()),
@@ -185,8 +185,16 @@ class Miner:
         # A checkpoint holds weights and calibration; the rest of the card is put in again here.
         step = self._before + self._settings.steps * len(self.rounds)
         self.classifier.update(checks=report.checks, heldout=dict(report.heldout), step=step)
-        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
+        assert self._collector is not None
+        mined = open_episodes(self._collector.folder)
+        self._save(mined.chosen(range(int(self.rounds[-1]["episodes"]))))
         return {"mining": {"rounds": self.rounds, "heldout": dict(report.heldout), "verdict": report.verdict}}
+
+    def _save(self, mined: Episodes) -> None:
+        """Write the classifier, which was trained on its own episodes and on these."""
+        seen = {*self._split.train, *self._split.val, *(record.content for record in mined.records)}
+        self.classifier.trained_on = TrainedOn.of(seen - set(self._split.test))
+        save_classifier(self._run.artifact(CLASSIFIER), self.classifier)
 
     def close(self) -> None:
         """Let others write the mined episodes; those that have not ended are forgotten, or are in the checkpoint."""

@@ -18,7 +18,7 @@ from motionkit.evaluation.success import Episodes, change_of, run_episodes, star
 from motionkit.plugins import reads_of
 from motionkit.policies.actor import spec_of
 from motionkit.policies.actor.api import ARTIFACT, Actor, load_actor, save_actor
-from motionkit.runs import Run
+from motionkit.runs import Run, fingerprint_tensors
 from motionkit.tracking import result_table, results
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
@@ -100,6 +100,8 @@ class PpoTrainer:
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
         self.inputs = inputs_of(named)
+        if settings.init is not None:
+            self.inputs["init"] = fingerprint_tensors(self.actor.tensors())
         self.scorer = Scorer(
             self.terms, settings.scoring, episodes.num_envs, tuple(self.environment.cameras), self.device
         )

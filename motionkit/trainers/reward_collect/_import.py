@@ -55,6 +55,7 @@ class ImportEpisodes:
             )
         assert settings.import_from is not None
         self.trajectories = Trajectories(*settings.import_from)
+        self.inputs = {"import_from": self.trajectories.fingerprint}
         run = settings.run.model_copy(update={"num_steps": len(self.trajectories)})
         self.settings = settings.model_copy(update={"run": run})
         for note in self.trajectories.notes:

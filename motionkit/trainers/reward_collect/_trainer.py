@@ -19,7 +19,7 @@ from motionkit.policies.actor.api import ARTIFACT as ACTOR
 from motionkit.policies.actor.api import Actor, load_actor, save_actor
 from motionkit.rewards.env import EnvOptions
 from motionkit.rewards.env._reward import Env
-from motionkit.runs import Run
+from motionkit.runs import Run, fingerprint_tensors
 from motionkit.trainers._collected import Collected, start_anew
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._loop import run_steps
@@ -74,6 +74,9 @@ class RewardCollect:
         self.scorer = Scorer(own, PpoSettings().scoring, episodes.num_envs, (), self.device)
         self.env = ScoredEnv(self.environment, self._spec(), self.scorer, seed=settings.seed, watch=self._watch)
         self.learner = self._learner()
+        self.inputs: dict[str, str] = {}
+        if self.actor is not None and settings.policy not in POLICIES:
+            self.inputs["policy"] = fingerprint_tensors(self.actor.tensors())
 
     def _open_actor(self) -> Actor | None:
         policy = self.settings.policy

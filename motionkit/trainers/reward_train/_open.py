@@ -12,7 +12,7 @@ import numpy as np
 
 from motionkit.datasets.episodes import Episodes, open_episodes, open_trajectories
 from motionkit.documents import read_json
-from motionkit.encoders.success import in_words
+from motionkit.encoders.success import in_words, refuse_sizes
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.reward import Split
 from motionkit.runs import find, locate, write_bytes_atomic
@@ -68,11 +68,18 @@ def open_source(settings: RewardDataSettings, resume: Path | None) -> Source:
 
 
 def reopen(places: Sequence[str], *, trajectories: bool, cameras: Sequence[str] = ()) -> Source:
-    """Open folders again."""
+    """Open folders again: one episode of each content, its frames compared with the hashes of when they were written.
+
+    Raises:
+        MotionkitError: One cannot be read, or frames have changed.
+    """
     paths = [Path(place).expanduser() for place in places]
     if trajectories:
-        return Source(open_trajectories(paths[0], paths[1], cameras=tuple(cameras)), tuple(places), True)
-    return Source(open_episodes(*paths), tuple(places), False)
+        episodes = open_trajectories(paths[0], paths[1], cameras=tuple(cameras))
+    else:
+        episodes = open_episodes(*paths)
+    episodes.require_whole()
+    return Source(episodes.distinct(), tuple(places), trajectories)
 
 
 def newest_collection(root: str | Path = "runs") -> Path | None:
@@ -110,7 +117,7 @@ def counts_of(episodes: Episodes) -> list[str]:
 def write_record(path: Path, source: Source, split: Split) -> None:
     """Write `RECORD`, with absolute places, so that the run can be measured from anywhere."""
     document = {
-        "schema": 1,
+        "schema": 2,
         "places": [str(Path(place).expanduser().absolute()) for place in source.places],
         "trajectories": source.trajectories,
         "fingerprint": source.episodes.fingerprint,
@@ -142,6 +149,7 @@ def _checked(source: Source, settings: RewardDataSettings) -> Source:
         raise MotionkitError(
             f"there is no camera {missing[0]}.", why=f"the data have {in_words(has)}.", fix="--data.cameras NAME"
         )
+    refuse_sizes(cameras_of(source.episodes, settings))
     wanted = tuple(settings.image_size[-2:])
     for name, size in cameras_of(source.episodes, settings).items():
         if wanted and tuple(size) != wanted:

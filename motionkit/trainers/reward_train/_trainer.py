@@ -22,7 +22,7 @@ from motionkit.encoders.success import (
     start_from,
 )
 from motionkit.evaluation.reward import FILE, RewardReport, Split, measure_classifier, refuse_one_class, save_strips
-from motionkit.runs import Run, write_bytes_atomic
+from motionkit.runs import Run, TrainedOn, write_bytes_atomic
 from motionkit.tracking import finite
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -95,6 +95,7 @@ class RewardTrain:
             dataset=episodes.fingerprint, frozen=model.frozen, pretrained=None if pretrained is None else pretrained[1],
         )  # fmt: skip
         self.classifier = SuccessClassifier.make(card)
+        self.classifier.trained_on = TrainedOn.of((*split.train, *split.val))
         if pretrained is not None:
             start_from(self.classifier.network, pretrained[0])
         self.classifier.to(self.device)
@@ -111,7 +112,9 @@ class RewardTrain:
         )
         steps = settings.run.num_steps or settings.epochs(self.batches.per_epoch) * self.batches.per_epoch
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        self.inputs = {"data.path": episodes.fingerprint}
+        self.inputs = {"data.positive_dir" if source.trajectories else "data.path": episodes.fingerprint}
+        if pretrained is not None:
+            self.inputs["model.pretrained"] = pretrained[1].sha256
         self.notes = [note for note in (source.note, *counts_of(episodes), *episodes.notes) if note]
         if settings.control.shuffle:
             self.notes.append("negative control: labels are shuffled, nothing should be learned")

@@ -62,6 +62,11 @@ def data_of(run: Path, fingerprint: str) -> tuple[Source, Split]:
         raise MotionkitError(
             f"{source.places[0]} has changed since {run} was trained on it.",
             why="which of its episodes were held out then is not known any more.",
-            fix=f"measure on all of it, trained on or not: copy it, then motionkit eval reward {run} COPY",
+            fix=f"put the episodes back; or measure on those that are there now: motionkit eval reward {run} "
+            f"{source.places[0]}",
         )
-    return source, Split(*(tuple(record["split"][part]) for part in ("train", "val", "test")))
+    split = record["split"]
+    if record.get("schema") == 1:  # of before episodes were known by their content
+        contents = {one.id: one.content for one in source.episodes.records}
+        split = {part: [contents[name] for name in split[part] if name in contents] for part in split}
+    return source, Split(*(tuple(split[part]) for part in ("train", "val", "test")))

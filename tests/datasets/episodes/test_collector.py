@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motionkit.datasets.episodes import Collector, Episodes, Quota, open_episodes, split_episodes
+from motionkit.datasets.episodes import Collector, Episodes, Quota, open_episodes
 from motionkit.datasets.episodes import _collector as collector_module
 from motionkit.errors import MotionkitError
 
@@ -237,21 +237,3 @@ def test_other_cameras_do_not_mix(tmp_path: Path) -> None:
         Collector(tmp_path, cameras={"front": (8, 8)})
     with pytest.raises(MotionkitError, match="does not exist"):
         open_episodes(tmp_path / "nothing")
-
-
-def test_parts_share_no_episode_and_have_both_classes(tmp_path: Path) -> None:
-    with Collector(tmp_path, cameras={"front": (4, 4)}) as collector:
-        for number in range(60):
-            collector.add({"front": np.full((4, 4, 3), number, np.uint8)}, number % 3 == 0, True)
-    records = open_episodes(tmp_path).records
-    train, val, test = split_episodes(records)
-    assert sorted([*train, *val, *test]) == list(range(60))
-    assert len(val) == len(test) == 9
-    for part in (train, val, test):
-        assert {records[number].positive for number in part} == {True, False}
-    # The order of the files changes nothing.
-    turned = list(reversed(records))
-    assert {turned[number].id for number in split_episodes(turned)[1]} == {records[number].id for number in val}
-    assert split_episodes(records, seed=1) != (train, val, test)
-    with pytest.raises(MotionkitError, match="2 episodes with a success"):
-        split_episodes([record for record in records if not record.positive] + [records[0], records[3]])

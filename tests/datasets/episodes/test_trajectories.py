@@ -200,3 +200,61 @@ def test_missing_folders_and_cameras(guide: Path, tmp_path: Path) -> None:
     with Collector(tmp_path / "one", cameras={"a": (4, 4)}) as collector:
         collector.add({"a": np.zeros((4, 4, 3), np.uint8)}, True, True)
     assert len(open_episodes(tmp_path / "one")) == 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_one_file_of_bytes_does_not_make_the_others_black(tmp_path: Path, scale: float) -> None:
+    """A file of uint8 says its range by its type; the others are read by theirs."""
+    for number in range(8):
+        content = trajectory(number, [0.0, 1.0 if number % 2 else 0.0], scale=scale)
+        if number == 4:
+            content["images"] = {
+                "base_camera": np.round(content["images"]["base_camera"] / scale * 255).astype(np.uint8)
+            }
+        write(tmp_path / ("positive" if number % 2 else "negative") / f"{number:06d}.npy", content)
+    found = opened(tmp_path)
+    order = [1, 3, 5, 7, 0, 2, 4, 6]
+    for place, number in enumerate(order):
+        wanted = np.random.default_rng(number).integers(0, 256, (2, 3, 6, 6)).transpose(0, 2, 3, 1)
+        assert np.array_equal(found.read(np.array([2 * place, 2 * place + 1]))["base_camera"], wanted), number
+    assert any("1 of 8 files hold whole numbers" in note for note in found.notes)
+
+
+def test_files_of_two_ranges_are_refused(tmp_path: Path) -> None:
+    for number in range(4):
+        folder = tmp_path / ("positive" if number % 2 else "negative")
+        write(folder / f"{number:06d}.npy", trajectory(number, [0, number % 2], scale=255.0 if number == 2 else 1.0))
+    with pytest.raises(MotionkitError, match="3 files hold float values of 0 to 1 and 1 of 0 to 255") as said:
+        opened(tmp_path)
+    assert "uint8" in said.value.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("hand camera", "hand.camera"), ("wrist/rgb", "wrist.rgb"), ("<script>", "script."), ("../é", "camera")],
+)
+def test_cameras_of_any_name_are_read_and_the_new_name_is_said(tmp_path: Path, name: str, plain: str) -> None:
+    for number in range(2):
+        content = trajectory(number, [0, 1])
+        write(tmp_path / "positive" / f"{number}.npy", {**content, "images": {name: content["images"]["base_camera"]}})
+        content = trajectory(5 + number, [0, 0])
+        write(tmp_path / "negative" / f"{number}.npy", {**content, "images": {name: content["images"]["base_camera"]}})
+    for cameras in ((), (name,), (plain,)):
+        found = opened(tmp_path, cameras=cameras)
+        assert list(found.cameras) == [plain]
+        assert f"the camera {name!r} is called {plain} here." in found.notes
+
+
+def test_cameras_that_cannot_be_told_apart_are_refused(guide: Path) -> None:
+    content = trajectory(0, [0, 1])
+    frames = content["images"]["base_camera"]
+    write(guide / "positive" / "000000.npy", {**content, "images": {"a b": frames, "a/b": frames}})
+    with pytest.raises(MotionkitError, match="told apart"):
+        opened(guide)
+
+
+def test_a_collector_refuses_a_name_that_is_no_files(tmp_path: Path) -> None:
+    """Such as that of an environment of one's own."""
+    with pytest.raises(MotionkitError, match="'hand camera' cannot be kept") as said:
+        Collector(tmp_path, cameras={"hand camera": (8, 8)})
+    assert "letters" in said.value.fix

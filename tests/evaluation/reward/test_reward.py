@@ -45,12 +45,12 @@ def test_no_episode_and_no_start_is_in_two_parts_and_each_has_both_classes():
     split = Split.of(episodes, val=0.2, test=0.2, seed=3)
     parts = [set(split.train), set(split.val), set(split.test)]
     assert sum(map(len, parts)) == 40 == len(set.union(*parts))
-    seeds = [{record.seed for record in twins if record.id in part} for part in parts]
+    seeds = [{record.seed for record in twins if record.content in part} for part in parts]
     assert sum(map(len, seeds)) == len(set.union(*seeds))
-    for ids in (split.train, split.val, split.test):
-        frames = split.frames(episodes, ids)
+    for contents in (split.train, split.val, split.test):
+        frames = split.frames(episodes, contents)
         assert {0.0, 1.0} == set(episodes.labels[frames].tolist())
-        assert set(episodes.episode[frames]) == {int(name) for name in ids}
+        assert {episodes.records[place].content for place in episodes.episode[frames]} == set(contents)
     assert Split.of(episodes, val=0.2, test=0.2, seed=3) == split != Split.of(episodes, val=0.2, test=0.2, seed=4)
 
 

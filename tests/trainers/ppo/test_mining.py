@@ -92,6 +92,10 @@ def test_rounds_keep_the_policys_frames_and_a_classifier_that_learned_from_them(
     assert before.fingerprint() != after.fingerprint()
     assert after.card.step == before.card.step + 16
     assert after.card.checks
+    own = before.trained_on.items
+    assert after.trained_on.complete
+    # Episodes that ended after the last round were not learned from.
+    assert after.trained_on.items - own == {record.content for record in mined.records[: int(rounds[1]["episodes"])]}
     logged = lines(tmp_path / "run")
     assert [("mining/precision" in line) for line in logged] == [True, True, False, False]
     assert [table["title"].split(":")[0] for table in found["table"]][-1] == "Mining"
@@ -149,7 +153,9 @@ def test_frames_of_two_sets_by_a_slow_version(tmp_path: Path) -> None:
 
 
 def test_no_frame_is_for_two_things_and_test_episodes_are_left_alone(tmp_path: Path) -> None:
-    collected, mined = (open_episodes(collect(tmp_path / name)) for name in "ab")
+    collected, mined = (
+        open_episodes(collect(tmp_path / name, first=20 * place, seed=place)) for place, name in enumerate("ab")
+    )
     split = Split.of(collected, val=0.2, test=0.2, seed=0)
     parts = divide(collected, split, mined, known=8, val_share=0.25)
     assert not set(parts.train) & set(parts.val)
@@ -161,6 +167,16 @@ def test_no_frame_is_for_two_things_and_test_episodes_are_left_alone(tmp_path: P
     early = divide(collected, split, mined.chosen(range(8)), known=0, val_share=0.25)
     assert set(early.val) <= set(parts.val)
     assert set(early.train) <= set(parts.train)
+
+
+def test_mined_copies_of_test_episodes_are_not_learned_from(tmp_path: Path) -> None:
+    collected, mined = (open_episodes(collect(tmp_path / name)) for name in "ab")
+    split = Split.of(collected, val=0.2, test=0.2, seed=0)
+    parts = divide(collected, split, mined, known=0, val_share=0.25)
+    joined = Joined([collected, mined])
+    seen = {joined.read(np.array([frame]))["base_camera"].tobytes() for frame in (*parts.train, *parts.val)}
+    held = split.frames(collected, split.test)
+    assert not seen & {joined.read(np.array([frame]))["base_camera"].tobytes() for frame in held}
 
 
 def test_negatives_are_drawn_by_how_wrong_the_classifier_is() -> None:
