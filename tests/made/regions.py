@@ -38,6 +38,11 @@ def letters(mask: np.ndarray) -> str:
             run, last = 0, value
         run += 1
     counts.append(run)
+    return letters_of(counts)
+
+
+def letters_of(counts: list[int]) -> str:
+    """Lengths of runs as letters."""
     text = ""
     for place, count in enumerate(counts):
         x = count - counts[place - 2] if place > 2 else count

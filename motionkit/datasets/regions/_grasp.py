@@ -1,7 +1,7 @@
 """Grasp-Any-Region: arrow files with ``image``, ``mask_rle`` and ``conversations``.
 
-They are read by pyarrow, mapped from the disk: a row is copied when it is asked for, and checked then, as a file may
-hold offsets that lead out of it.
+They are read by pyarrow, mapped from the disk: a row is copied when it is asked for. A file may hold offsets that lead
+out of it, so a batch is checked before its first row is copied; pyarrow cannot check a row without its whole batch.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import binascii
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from motionkit.datasets.regions._arrow import Column, check_batch, open_batches, row_of
+from motionkit.datasets.regions._images import LARGEST_FILE
 from motionkit.datasets.regions._places import fingerprint
-from motionkit.datasets.regions._rows import BAD_IMAGE, BAD_ROW, NO_IMAGE, Record, UnusableError
+from motionkit.datasets.regions._rows import BAD_IMAGE, BAD_ROW, LONGEST_ROW, NO_IMAGE, Record, UnusableError
 from motionkit.datasets.regions._turns import parts_of
-from motionkit.documents import open_file, read_json
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
-WANTED = ("image", "mask_rle", "conversations")
+_COLUMNS = {
+    "image": Column(LARGEST_FILE, lists=False), "mask_rle": Column(LONGEST_ROW), "conversations": Column(LONGEST_ROW)
+}  # fmt: skip
 _LAYOUT = "wanted are folders such as Fine-Grained-Dataset with data-*-of-*.arrow, as hf download or save_to_disk leave"
 _ENDS = 1 << 16
 
@@ -43,9 +47,11 @@ class Grasp:
         self.inputs: Mapping[str, str] = {"revision": commit} if commit else {}
         self._files = _arrow_files(folder, subset)
         self._root = folder
-        self._tables = [_open(path) for path in self._files]
-        counts = [table.num_rows for table in self._tables]
-        self._ends = np.cumsum(counts)
+        opened = [open_batches(path, _COLUMNS) for path in self._files]
+        self._batches = [batch for batches in opened for batch in batches]
+        self._ends = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self._file_ends = np.cumsum([0, *(sum(batch.num_rows for batch in batches) for batches in opened)])
+        self._checked: dict[int, str] = {}  # of each batch that was used: what is wrong with it
         mark = sha256()
         for path in self._files:
             mark.update(f"{path.relative_to(folder).as_posix()} {_mark(path)}\n".encode(errors="surrogateescape"))
@@ -57,29 +63,26 @@ class Grasp:
 
     def where(self, number: int) -> str:
         """See `Source.where`."""
-        file, row = self._find(number)
+        file, row = _find(self._file_ends, number)
         return f"row {row} of {self._files[file].relative_to(self._root).as_posix()}"
 
     def record(self, number: int) -> Record:
         """See `Source.record`."""
-        file, at = self._find(number)
-        row = self._row(file, at)
-        image = _picture(row["image"], self._files[file].parent)
+        place, at = _find(self._ends, number)
+        batch = self._batches[place]
+        if place not in self._checked:
+            self._checked[place] = check_batch(batch)
+        if problem := self._checked[place]:
+            raise UnusableError(BAD_ROW, problem)
+        row = row_of(batch, at, _COLUMNS)
+        image = _picture(row["image"], self._files[_find(self._file_ends, number)[0]].parent)
         return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
 
-    def _find(self, number: int) -> tuple[int, int]:
-        file = int(np.searchsorted(self._ends, number, side="right"))
-        return file, number - (int(self._ends[file - 1]) if file else 0)
 
-    def _row(self, file: int, at: int) -> dict[str, Any]:
-        try:
-            row = self._tables[file].slice(at, 1)
-            row.validate(full=True)
-            found: dict[str, Any] = row.to_pylist()[0]
-        # A damaged file can raise nearly any exception.
-        except Exception as error:
-            raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
-        return found
+def _find(ends: NDArray[np.int64], number: int) -> tuple[int, int]:
+    """Return which part a row is in, and which row of it, for the first row of each part and the end."""
+    part = int(np.searchsorted(ends, number, side="right")) - 1
+    return part, number - int(ends[part])
 
 
 def _arrow_files(folder: Path, subset: str) -> list[Path]:
@@ -116,38 +119,6 @@ def _of_folder(folder: Path) -> list[Path]:
             )
         there = [folder / name for name in names]
     return there
-
-
-def _open(path: Path) -> Any:
-    """Map the wanted columns of an arrow stream, or of an arrow file."""
-    import pyarrow as pa
-
-    try:
-        with open_file(path):  # a pipe would never end
-            pass
-        try:
-            table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
-        except pa.ArrowInvalid:
-            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        found = list(table.column_names)
-    except MotionkitError:
-        raise
-    # A damaged file can raise nearly any exception.
-    except Exception as error:
-        raise MotionkitError(
-            f"{path} is no arrow file, or a damaged one.", why=_first_line(error)[:200],
-            fix="download it again; a stopped download leaves a shorter file.",
-        ) from error  # fmt: skip
-    if missing := [name for name in WANTED if found.count(name) != 1]:
-        raise MotionkitError(
-            f"{path} has no column {' or '.join(missing)}.",
-            why=f"found were {', '.join(found[:8]) or 'none'}; wanted are {', '.join(WANTED)}.",
-        )
-    return table.select(list(WANTED))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _mark(path: Path) -> str:

@@ -21,8 +21,9 @@ from motionkit.errors import MotionkitError
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded without another program; PostScript, for one, is a program itself."""
 
-_BYTES = 256 << 20
-_HEAD = 16 << 10
+LARGEST_FILE = 256 << 20
+"""Bytes of an encoded picture."""
+
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -57,7 +58,7 @@ def read_picture(place: bytes | Path) -> bytes:
     if isinstance(place, bytes):
         return place
     try:
-        with open_file(place, _BYTES) as file:
+        with open_file(place, LARGEST_FILE) as file:
             return file.read()
     except (OSError, ValueError) as error:  # a name may be none that a file can have
         raise UnusableError(NO_IMAGE, str(place)[:200]) from error
@@ -66,8 +67,8 @@ def read_picture(place: bytes | Path) -> bytes:
 
 
 def mark_of(data: bytes) -> int:
-    """Return 63 bits of a hash of a picture's length and first 16 kB, the same wherever the file lies."""
-    found = blake2b(data[:_HEAD], digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
+    """Return 63 bits of a hash of a picture's bytes, the same wherever the file lies."""
+    found = blake2b(data, digest_size=8, salt=len(data).to_bytes(8, "little")).digest()
     return int.from_bytes(found, "little") >> 1
 
 

@@ -21,7 +21,7 @@ from motionkit.datasets.regions._rows import BY_DESIGN, Record, Source, Unusable
 from motionkit.runs import write_bytes_atomic
 
 _log = logging.getLogger("motionkit.datasets.regions")
-_VERSION = 1
+_VERSION = 2
 _SPLITS = ("", "train", "val", "test")
 _NAMED, _EVERY = 3, 10.0
 _WORTH_KEEPING = 2.0

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from motionkit.datasets.regions._places import fingerprint, require_keys
-from motionkit.datasets.regions._rows import BAD_ROW, NO_IMAGE, Part, Record, UnusableError, split_of
+from motionkit.datasets.regions._rows import BAD_ROW, LONGEST_ROW, NO_IMAGE, Part, Record, UnusableError, split_of
 from motionkit.documents import open_file, parse_json
 from motionkit.errors import MotionkitError
 
-_LONGEST = 8 << 20
 WANTED = ("image", "mask", "caption")
 
 
@@ -69,7 +68,7 @@ class Lines:
 
     def _row(self, number: int) -> dict[str, Any]:
         start, size, _ = self._lines[number]
-        if size > _LONGEST:
+        if size > LONGEST_ROW:
             raise UnusableError(BAD_ROW, f"{size / 1e6:.0f} MB")
         try:
             with open_file(self._path) as file:

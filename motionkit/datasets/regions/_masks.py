@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from motionkit.datasets.regions._images import Facts, load, read_picture, upright
-from motionkit.datasets.regions._polygons import fill_polygons
+from motionkit.datasets.regions._polygons import fill_polygons, polygon_area
 from motionkit.datasets.regions._rle import draw_runs, runs_of
 from motionkit.datasets.regions._rows import BAD_MASK, EMPTY_MASK, MASK_SIZE, NO_IMAGE, NO_MASK, UnusableError
 
 
 def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
-    """Return the share of the picture that a mask covers, above 0; runs are not drawn for it.
+    """Return the share of the picture that a mask covers, above 0; runs and polygons are not drawn for it.
 
     Args:
         mask: As for `draw_mask`.
@@ -30,6 +30,8 @@ def area_of(mask: object, facts: Facts, *, max_pixels: int) -> float:
         runs, size = runs_of(mask)
         _fitting(size, facts)
         share = float(runs[1::2].sum()) / (size[0] * size[1])
+    elif isinstance(mask, (list, tuple)) and mask:
+        share = polygon_area(mask, facts.size) / (facts.size[0] * facts.size[1])
     else:
         share = float(_drawn(mask, facts, max_pixels).mean())
     if share <= 0:

@@ -22,6 +22,9 @@ SEVERAL = "the text is of several regions"
 BY_DESIGN = frozenset({SEVERAL})
 """Reasons that are no fault of the data; they do not count as unusable."""
 
+LONGEST_ROW = 8 << 20
+"""Bytes of a row, but for a picture in it."""
+
 _LONGEST = 10_000
 
 

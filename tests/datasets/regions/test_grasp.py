@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motionkit.datasets.regions import GraspOptions, grasp
+from motionkit.datasets.regions import GraspOptions, _grasp, grasp
 from motionkit.datasets.regions._rows import UnusableError, caption_of
 from motionkit.datasets.regions._turns import parts_of
 from motionkit.errors import MotionkitError
@@ -193,7 +193,7 @@ def test_hostile_offsets_are_a_bad_row(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import numpy as np
-from motionkit.datasets.regions import GraspOptions, grasp
+from motionkit.datasets.regions import GraspOptions, _grasp, grasp
 from motionkit.errors import MotionkitError
 folder = Path(sys.argv[1]); (path,) = folder.glob("*/*.arrow"); whole = bytearray(path.read_bytes())
 draw = np.random.default_rng(0)
@@ -208,6 +208,97 @@ for at in draw.integers(0, len(whole), 150):
 """
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def written(folder: Path, table: Any, **options: Any) -> Path:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    folder.mkdir()
+    with (
+        pa.OSFile(str(folder / "a.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer,
+    ):
+        writer.write_table(table)
+    return folder
+
+
+def changed(**columns: Any) -> Any:
+    """A table of three good rows with other columns in place of its own."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    table = pa.Table.from_pylist(grasp_rows(3))
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def test_columns_that_take_no_room_are_refused(tmp_path: Path) -> None:
+    """Each of these files is of some kB, and stands for 10^9 objects of Python or more."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    many = 10**9
+    ends = pa.array([0, many, many, many], pa.int64())
+    empty = pa.array([{}] * 3, pa.struct([])).slice(0, 0)
+    kinds = {
+        "nulls": {"conversations": pa.LargeListArray.from_arrays(ends, pa.nulls(many))},
+        "values": {"mask_rle": pa.array([None] * 3, pa.dictionary(pa.int8(), pa.string()))},
+        "runs": {"mask_rle": pa.RunEndEncodedArray.from_arrays(pa.array([3], pa.int32()), pa.array(["a"]))},
+        "empty": {"mask_rle": pa.array([[]] * 3, pa.list_(empty.type))},
+        "zero": {"mask_rle": pa.array([[]] * 3, pa.list_(pa.int8(), 0))},
+        "bytes": {"image": pa.array([[1, 2]] * 3, pa.list_(pa.int8()))},
+    }
+    for name, columns in kinds.items():
+        with pytest.raises(MotionkitError, match=f"the column {next(iter(columns))} of .* holds"):
+            opened(written(tmp_path / name, changed(**columns)))
+    nothing = pa.table({name: pa.nulls(many) for name in ("image", "mask_rle", "conversations")})
+    with pytest.raises(MotionkitError, match="holds null"):
+        opened(written(tmp_path / "rows", nothing))
+
+
+@pytest.mark.parametrize("kind", ["zstd", "lz4"])
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, kind: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    table = changed(image=pa.array([b"\0" * 30_000_000] * 3))
+    folder = written(tmp_path / kind, table, compression=kind)
+    assert (folder / "a.arrow").stat().st_size < 1_000_000
+    before = pa.total_allocated_bytes()
+    del table
+    with pytest.raises(MotionkitError, match="is compressed") as error:
+        opened(folder)
+    assert "save_to_disk" in error.value.fix
+    assert pa.total_allocated_bytes() <= before
+    with (
+        pa.OSFile(str(folder / "a.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, changed().schema, options=pa.ipc.IpcWriteOptions(compression=kind)) as writer,
+    ):
+        writer.write_table(changed())
+    with pytest.raises(MotionkitError, match="is compressed"):
+        opened(folder)
+
+
+def test_more_rows_than_bytes_are_refused(tmp_path: Path) -> None:
+    """Every length in the headers of a good file is made 10^12; pyarrow has nothing against it."""
+    folder = written(tmp_path / "rows", changed())
+    path = folder / "a.arrow"
+    data = path.read_bytes()
+    path.write_bytes(data.replace((3).to_bytes(8, "little"), (10**12).to_bytes(8, "little")))
+    with pytest.raises(MotionkitError, match="more rows than bytes"):
+        opened(folder)
+
+
+def test_a_row_of_many_bytes_is_unusable(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    rows = grasp_rows(12)
+    rows[4]["mask_rle"] |= {"counts": "0" * (9 << 20)}
+    summary = opened(written(tmp_path / "long", pa.Table.from_pylist(rows))).summary
+    assert "the row cannot be read: 1 (row 4 of a.arrow (mask_rle of 9 MB))" in summary
+
+
+def test_a_batch_of_many_rows_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow checks the whole batch for each of its rows: 60 ms a row for 100,000 rows."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    checked: list[int] = []
+    plain = _grasp.check_batch
+    monkeypatch.setattr(_grasp, "check_batch", lambda batch: (checked.append(batch.num_rows), plain(batch))[1])
+    assert len(captions(opened(written(tmp_path / "one", pa.Table.from_pylist(grasp_rows(30)))))) == 30
+    assert checked == [30]
 
 
 def test_the_hub_is_asked_for_what_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,3 +97,8 @@ def test_places_and_marks(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(data)
     assert mark_of(read_picture(tmp_path / "a.png")) == mark_of(data) != mark_of(data + b"0")
     assert 0 <= mark_of(data) < 2**63
+    border = np.full((200, 200, 3), 255, np.uint8)
+    one, two = border.copy(), border.copy()
+    one[90:110, 90:110], two[90:110, 90:110] = 10, 20
+    plain = saved(Image.fromarray(one), "BMP"), saved(Image.fromarray(two), "BMP")  # the first 50 kB are the same
+    assert mark_of(plain[0]) != mark_of(plain[1])

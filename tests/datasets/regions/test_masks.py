@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,11 @@ from PIL import Image
 
 from motionkit.datasets.regions._images import Facts
 from motionkit.datasets.regions._masks import area_of, draw_mask
-from motionkit.datasets.regions._polygons import fill_polygons
+from motionkit.datasets.regions._polygons import fill_polygons, polygon_area
 from motionkit.datasets.regions._rle import draw_runs, runs_of
 from motionkit.datasets.regions._rows import UnusableError
 
-from ...made.regions import letters, rectangles, rle
+from ...made.regions import letters, letters_of, rectangles, rle
 
 RANDOM = np.random.default_rng(0)
 
@@ -86,6 +87,16 @@ def test_rle_that_is_none_is_unusable(coded: dict[str, object]) -> None:
         draw_mask(coded, facts(4, 4), max_pixels=100, size=(4, 4))
 
 
+@pytest.mark.parametrize("run", [2**48, 2**32])
+def test_runs_whose_sum_leaves_64_bits_are_unusable(run: int) -> None:
+    """65,536 runs of 2^48 pixels add up to 0 in 64 bits; numpy would write all of them."""
+    coded = {"size": [400, 400], "counts": letters_of([160_000, run, run]) + "0" * (65_536 - 2)}
+    with pytest.raises(UnusableError, match="RLE"):
+        runs_of(coded)
+    with pytest.raises(UnusableError, match="RLE"):
+        runs_of({"size": [2**20, 2**20], "counts": [2**39, 2**39]})  # a mask that no memory holds
+
+
 def inside(points: np.ndarray, x: float, y: float) -> bool:
     """Even-odd, an edge at a time."""
     found = False
@@ -101,6 +112,27 @@ def test_a_pixel_is_in_a_polygon_when_its_middle_is(seed: int) -> None:
     found = fill_polygons([points.reshape(-1).tolist()], (20, 24))
     slow = [[inside(points, x + 0.5, y + 0.5) for x in range(24)] for y in range(20)]
     np.testing.assert_array_equal(found, slow)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_polygons_that_overlap_are_joined_and_have_their_area_undrawn(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rings = [draw.integers(-4, 30, (5, 2)) / 2 for _ in range(4)]  # also borders on the middles of pixels
+    coded = [ring.reshape(-1).tolist() for ring in rings]
+    found = fill_polygons(coded, (20, 24))
+    slow = [[any(inside(ring, x + 0.5, y + 0.5) for ring in rings) for x in range(24)] for y in range(20)]
+    np.testing.assert_array_equal(found, slow)
+    assert polygon_area(coded, (20, 24)) == found.sum()
+
+
+def test_polygons_of_many_long_borders_are_unusable_at_once() -> None:
+    """Each of these triangles took seconds on a picture of 62 million pixels, 20,000 of them two days."""
+    triangle = [0, 0, 7900, 0, 0, 7900]
+    begun = time.process_time()
+    with pytest.raises(UnusableError, match="too long"):
+        area_of([triangle] * 20_000, facts(7900, 7900), max_pixels=64_000_000)
+    assert area_of([triangle] * 3, facts(7900, 7900), max_pixels=64_000_000) == pytest.approx(0.5, abs=1e-3)
+    assert time.process_time() - begun < 20
 
 
 def test_polygons_have_their_area_and_are_joined() -> None:
