@@ -1,0 +1,184 @@
+"""The smoke set: every module imports, every command answers, each system trains a step and computes one known value.
+
+``pytest -m smoke`` runs it alone, in one process, in about a minute: for who has just installed motionkit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import motionkit
+from motionkit.cli import get_app
+from motionkit.cli._table import rows
+from motionkit.datasets.motions._starter import _motion as motion
+from motionkit.formats.mpl import write_mpl_npz
+from motionkit.kernels import physics_terms
+from motionkit.metrics import classifier_auroc, geodesic_degrees, region_iou
+from motionkit.metrics.meteor import Meteor
+from motionkit.motion import Clip
+from motionkit.rl import leave_one_out
+from motionkit.starter import Order, perform
+
+pytestmark = pytest.mark.smoke
+
+STARTER = (
+    "--dataset.clips",
+    "144",
+    "--dataset.val-clips",
+    "48",
+    "--dataset.test-clips",
+    "48",
+    "--dataset.prompts",
+    "8",
+)
+KINDS = (
+    *(("pretrain", name) for name in ("mdm", "tmr", "t2m-evaluator", "mpl-encoder", "regions")),
+    *(("eval", name) for name in ("text-to-motion", "retrieval", "compare", "mpl", "reward", "sa2va")),
+    *(("runs", name) for name in ("list", "show", "compare")),
+    *(("plugins", name) for name in ("list", "show", "new")),
+    *(("config", name) for name in ("show", "explain")),
+)
+
+# One line each, in this order: later ones read what earlier ones wrote.
+TRAINED = (
+    "train-mpl --data clips --encoder none --epochs 1 --batch-size 64 --set model.width=32 --set train.stride=16 "
+    "--set train.val_stride=64 --out predictor",
+    "grpo --reward tmr-dense --algorithm reward-gradient --num-steps 1 --batch-size 2 --set heldout.prompts=0 "
+    f"--inference-timesteps 2 {' '.join(STARTER)} --out tuned",
+    "reward-collect --policy scripted --num-steps 1 --set episodes.num_envs=8 --set episodes.steps=64 --out episodes",
+    "reward-train --data episodes --num-steps 1 --out classifier",
+    "sa2va-rl --num-steps 1 --batch-size 2 --group-size 2 --set heldout.regions=2 --set heldout.every=0 --out played",
+)
+LOOKED_AT = (
+    "generate 'a person walks' walk.npz --policy.checkpoint tuned --inference-timesteps 2",
+    "convert walk.npz walk.bvh",
+    "predict predictor next.bvh --start walk.bvh --seconds 0.5",
+    "profile walk.bvh",
+    "export tuned model --to mdm",
+    "report tuned",
+    "runs list",
+    "runs show tuned",
+    "config show grpo",
+    "plugins list",
+    "doctor",
+)
+DRY = (
+    *(f"pretrain {name} --dry-run {' '.join(STARTER)}" for name in ("mdm", "tmr", "t2m-evaluator")),
+    "pretrain regions --dry-run",
+    "pretrain mpl-encoder --data clips --dry-run",
+    "ppo --reward env --dry-run",
+    "tune-bayes --data clips --dry-run",
+    "eval text-to-motion starter --dry-run",
+)
+
+
+def names() -> list[str]:
+    """Return the name of every module of the package but the templates of new plugins."""
+    found = pkgutil.walk_packages(motionkit.__path__, "motionkit.")
+    return [module.name for module in found if "_templates" not in module.name and "__main__" not in module.name]
+
+
+def test_every_module_imports() -> None:
+    found = names()
+    assert len(found) > 300
+    for name in found:
+        importlib.import_module(name)
+
+
+def run(line: str) -> Result:
+    """Run a command line in process."""
+    return CliRunner().invoke(get_app(), shlex.split(line))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for all commands of this file, with a cache of its own."""
+    made = tmp_path_factory.mktemp("smoke")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        patch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+        patch.setenv("COLUMNS", "200")
+        yield made
+
+
+@pytest.mark.parametrize("words", [*((row.name,) for row in rows()), *KINDS], ids=" ".join)
+def test_every_command_has_help(words: tuple[str, ...], folder: Path) -> None:
+    shown = run(f"{' '.join(words)} --help")
+    assert shown.exit_code == 0, shown.stderr
+    assert "--help" in shown.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Path:
+    """A step of each system that trains."""
+    (folder / "clips").mkdir()
+    for number in range(8):
+        clip = motion(perform([Order("walk/normal", 100, number)], fps=30.0)[0])
+        made = Clip(clip, split="val" if number > 5 else "train")
+        write_mpl_npz(folder / "clips" / f"clip{number}.npz", made, source_hash="")
+    for line in TRAINED:
+        done = run(line)
+        assert done.exit_code == 0, f"{line}\n{done.stderr}"
+    return folder
+
+
+@pytest.mark.parametrize("line", [*LOOKED_AT, *DRY], ids=lambda line: " ".join(line.split()[:4]))
+def test_commands_work_on_what_a_step_made(line: str, trained: Path) -> None:
+    done = run(line)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_each_system_takes_a_step(trained: Path) -> None:
+    for name in ("predictor", "tuned", "episodes", "classifier", "played"):
+        assert '"step":1' in (trained / name / "metrics.jsonl").read_text().replace(" ", ""), name
+
+
+def advantages() -> float:
+    scores, groups = torch.tensor([1.0, 3.0]), torch.tensor([0, 0])
+    return float(leave_one_out(scores, groups, scale="none").values[1])
+
+
+def skate() -> float:
+    """Two feet on the floor, always in contact, that slide one metre per second."""
+    joints = torch.zeros(1, 21, 22, 3)
+    joints[..., 0] = torch.arange(21)[None, :, None] / 20
+    return float(physics_terms(joints, torch.tensor([21]), feet=(7, 8, 10, 11)).skate) * 20
+
+
+def turned() -> float:
+    quarter = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    return float(geodesic_degrees(torch.eye(3), quarter))
+
+
+def half() -> float:
+    masks = torch.zeros(2, 1, 4, 4, dtype=torch.bool)
+    masks[0, 0, :2], masks[1, 0, 1:3] = True, True
+    return float(region_iou(masks[0], masks[1]))
+
+
+VALUES: dict[str, tuple[Callable[[], float], float]] = {
+    "text to motion: leave-one-out advantage": (advantages, 2.0),
+    "physics: skate in m/s": (skate, 1.0),
+    "predictor: geodesic degrees of a quarter turn": (turned, 90.0),
+    "learned rewards: AUROC": (
+        lambda: classifier_auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]).bool()),
+        0.75,
+    ),
+    "self-play: IoU of a third": (half, 1 / 3),
+    "self-play: METEOR without a match": (lambda: Meteor()("a red circle", ["the"]), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_known_value_of(name: str) -> None:
+    compute, expected = VALUES[name]
+    assert math.isclose(compute(), expected, rel_tol=1e-4, abs_tol=1e-9)
