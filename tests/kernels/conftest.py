@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from .emulation import EmuDriver
 
 @pytest.fixture(scope="session")
 def host_folder(tmp_path_factory) -> Path:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed (Debian: apt install g++)")
     return tmp_path_factory.mktemp("host")
 
 
