@@ -70,6 +70,18 @@ def test_ci_script_is_executable_bash(root: Path) -> None:
     subprocess.run(["bash", "-n", str(script)], check=True)
 
 
+def test_ci_installs_and_tests_by_the_line_of_both_readmes(root: Path) -> None:
+    lines = [
+        re.findall(r"^pip install .* && pytest.*$", (root / name).read_text(encoding="utf-8"), re.M)
+        for name in ("README.md", "README.zh-CN.md")
+    ]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 1
+    script = (root / ".ci" / "run").read_text()
+    assert "grep -m1 '^pip install .* && pytest' README.md" in script
+    assert script.count("install -c constraints.txt") == 1, "the extras alone are installed besides, elsewhere"
+
+
 def test_files_that_contributing_names_exist(root: Path) -> None:
     named = set(re.findall(r"`((?:motionkit|tests)/[\w./]+)`", (root / "CONTRIBUTING.md").read_text()))
     named = {path for path in named if "NAME" not in path}
