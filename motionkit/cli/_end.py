@@ -26,8 +26,8 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
         if outcome.page is not None:
             output.say(f"page: {outcome.page}")
         if outcome.status == "done":
-            for place, line in enumerate(next_commands(peek(outcome.directory))):
-                output.say(f"{'next:' if not place else '     '} {line}", whole=True)
+            for line in output.as_next(next_commands(peek(outcome.directory))):
+                output.say(line, whole=True)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -103,6 +103,11 @@ def say(message: str, *, whole: bool = False) -> None:
     _talk.info("%s", message, extra={"whole": whole})
 
 
+def as_next(lines: Sequence[str]) -> list[str]:
+    """Return commands to type next as they are shown: ``next: `` before the first, the others below it."""
+    return [f"{'next:' if not place else '     '} {line}" for place, line in enumerate(lines)]
+
+
 def note(message: str) -> None:
     """Write lines to the run's log.txt only: what the terminal shows in another form, such as a bar or a table."""
     for line in message.splitlines():

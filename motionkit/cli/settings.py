@@ -28,7 +28,12 @@ models: dict[str, type[Group]] = {}
 
 
 def settings_command(
-    app: typer.Typer, model: type[S], *, name: str = "", check: Callable[..., None] | None = None
+    app: typer.Typer,
+    model: type[S],
+    *,
+    name: str = "",
+    check: Callable[..., None] | None = None,
+    plan: Callable[..., Mapping[str, Any]] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Register a command whose first parameter is a resolved `model`.
 
@@ -36,13 +41,14 @@ def settings_command(
     after ``schema``, ``command`` and ``status``. Its ``text`` and ``table`` (see `motionkit.cli.output.tables`) are
     printed without ``--json``, then its ``closing``, lines for people on stderr, and its ``failure``, a
     `MotionkitError` or None, ends the command after that.
-    ``--dry-run`` prints the settings and does not call it, only `check`.
+    ``--dry-run`` prints the settings and does not call it, only `check` and `plan`.
 
     Args:
         app: The Typer app given to ``register``.
         model: Settings; its slots, and its fields marked with `Cli`, become options.
         name: Name of the command in documents; the function's own by default.
         check: Refuses what can be seen before any input is opened. Called with what the command is called with, always.
+        plan: Says what a dry run adds to the settings, such as data that follow from a run; called likewise.
     """
 
     def decorate(handler: Handler) -> Handler:
@@ -52,7 +58,8 @@ def settings_command(
             if check is not None:
                 check(resolved.settings, **arguments)
             if dry_run:
-                show_plan(label, resolved, {}, as_json=as_json)
+                found = plan(resolved.settings, **arguments) if plan is not None else {}
+                show_plan(label, resolved, found, as_json=as_json)
                 return
             present(label, handler(resolved.settings, **arguments) or {}, as_json=as_json)
 

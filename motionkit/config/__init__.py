@@ -27,6 +27,7 @@ from motionkit.config._shared import (
 from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
 from motionkit.config._sources import NOT_SETTINGS, PREFIX, cache_folder, variable
 from motionkit.config._tree import Leaf, dotted, leaves
+from motionkit.config._words import slot_words, words_for
 
 __all__ = [
     "NOT_SETTINGS",
@@ -72,9 +73,11 @@ __all__ = [
     "renamed",
     "resolve",
     "slot",
+    "slot_words",
     "slots",
     "slots_of",
     "split_commas",
     "typed_flags",
     "variable",
+    "words_for",
 ]

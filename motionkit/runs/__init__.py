@@ -6,12 +6,12 @@ from motionkit.runs._checkpoint import Checkpoint
 from motionkit.runs._content import fingerprint, fingerprint_files, fingerprint_tensors
 from motionkit.runs._folder import PAGE, folder_of
 from motionkit.runs._following import FollowingRun
-from motionkit.runs._listing import RunInfo, find, find_one, load, peek
+from motionkit.runs._listing import RunInfo, find, find_one, load, made_by, peek
 from motionkit.runs._lock import LOCK, hold, still_holds
 from motionkit.runs._log import logging_into
 from motionkit.runs._mapped import MappedPages
 from motionkit.runs._model import TENSORS, SavedModel, find_model, write_model
-from motionkit.runs._next import next_commands
+from motionkit.runs._next import generate_line, next_commands, training_line
 from motionkit.runs._open import open_run
 from motionkit.runs._opened import note_test_split
 from motionkit.runs._optimizer import flatten_optimizer, restore_optimizer
@@ -49,9 +49,12 @@ __all__ = [
     "folder_of",
     "hold",
     "load",
+    "made_by",
     "locate",
     "logging_into",
+    "generate_line",
     "next_commands",
+    "training_line",
     "note_test_split",
     "peek",
     "open_run",

@@ -109,6 +109,20 @@ def peek(path: str | Path) -> RunInfo:
     return info
 
 
+def made_by(path: str | Path) -> RunInfo | None:
+    """Return the run that a model's folder is, or lies in; None where no run made it.
+
+    Args:
+        path: A run, a checkpoint of one, or a model's folder in one, such as ``RUN/policy``.
+
+    Raises:
+        MotionkitError: The run is damaged.
+    """
+    place = Path(path).expanduser()
+    folder = next((one for one in (run_folder(place), place.parent) if (one / RECORD).is_file()), None)
+    return None if folder is None else load(folder)
+
+
 def find_one(name: str | Path, root: str | Path = "runs") -> RunInfo:
     """Find a run by its folder, a checkpoint in it, or the last part of its folder's name under `root`.
 

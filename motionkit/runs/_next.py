@@ -1,57 +1,164 @@
-"""Commands to type after a run."""
+"""Commands to type after a run: made from its own settings, so that they name its data, environment and weights."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from motionkit.config import typed_flags
-from motionkit.runs._listing import RunInfo
+from motionkit import plugins
+from motionkit.config import slot_words, typed_flags, words_for
+from motionkit.errors import MotionkitError
+from motionkit.runs._listing import RunInfo, find, peek
 from motionkit.runs._resume import resume_line
 
+_STARTER = "starter"
 _EXAMPLE = "a person walks | a person waves"
-_AFTER: dict[str, tuple[tuple[str, ...], ...]] = {
-    "reward-collect": (("reward-train", "--data", "{run}"), ("report", "{run}")),
-    "reward-train": (
-        ("ppo", "--reward", "success-classifier", "--reward.checkpoint", "{run}"),
-        ("eval", "reward", "{run}"),
-        ("report", "{run}"),
-    ),
-    "pretrain regions": (
-        ("sa2va-rl", "--policy.checkpoint", "{run}"),
-        ("eval", "sa2va", "{run}"),
-        ("report", "{run}"),
-    ),
-    "ppo": (("reward-collect", "--policy", "{run}"), ("report", "{run}")),
-}
+"""Texts that the starter's policy knows."""
+
+_TEXT_REWARDS = {"tmr": "tmr-dense", "evaluator": "mdm-dense"}
+"""Folders of a run whose model scores texts and motions, and the reward that reads each."""
+
+_POLICY = "policy"
+_DONE = "done"
 
 
 def next_commands(info: RunInfo) -> list[str]:
     """Return shell lines that make sense after a run: use its model, train on, look at it again."""
     folder = str(info.directory)
-    lines = []
-    if info.command in _OWN and info.status == "done":
-        return _OWN[info.command](info)
-    if (info.directory / "policy").is_dir() and info.status == "done":
-        lines.append(shlex.join(["motionkit", "generate", _EXAMPLE, "motions", "--policy.checkpoint", folder]))
-    for part, reward in (("tmr", "tmr-dense"), ("evaluator", "mdm-dense")):
-        if (info.directory / part).is_dir() and info.status == "done":
-            lines.append(shlex.join(["motionkit", "grpo", "--reward", reward, "--reward.weights", f"{folder}/{part}"]))
-    if (info.directory / "encoder").is_dir() and info.status == "done":
-        lines.append(shlex.join(["motionkit", "train-mpl", "--encoder", folder, *_same_clips(info)]))
-    if info.status == "done" and (after := _AFTER.get(info.command)):
-        return [shlex.join(["motionkit", *(word.format(run=folder) for word in line)]) for line in after]
-    resume = resume_line(info.command, info.directory)
-    if info.status != "done":
-        return [*lines, resume, shlex.join(["motionkit", "runs", "show", folder])]
-    shape = info.record is not None and info.command.startswith("pretrain")
-    if not shape and info.steps:
-        lines.append(f"{resume} --num-steps {2 * info.steps}")
-    return [*lines, shlex.join(["motionkit", "runs", "show", folder])]
+    if info.status != _DONE:
+        return [_resumed(info), *_lines([["runs", "show", folder]])]
+    after = _AFTER.get(info.command)
+    if after is not None:
+        return _lines(after(info))
+    lines = _lines(_use_policy(info) if (info.directory / _POLICY).is_dir() else [])
+    if info.steps:
+        lines.append(f"{_resumed(info)} --num-steps {2 * info.steps}")
+    return [*lines, *_lines([["runs", "show", folder]])]
 
 
-def _after_predictor(info: RunInfo) -> list[str]:
-    """Return lines for a motion predictor.
+def generate_line(path: str, config: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command that generates motions with a policy.
+
+    Args:
+        path: What ``--policy.checkpoint`` takes: a run, a policy's folder, or starter.
+        config: Settings of the run that made it; empty where none did.
+    """
+    policy = config.get("policy") if isinstance(config.get("policy"), Mapping) else {"name": "mdm"}
+    own = {key: value for key, value in policy.items() if key != "reference"} if isinstance(policy, Mapping) else {}
+    asked = slot_words("dataset", config.get("dataset"), "datasets", default=_STARTER)
+    use = slot_words("policy", {**own, "checkpoint": path}, "policies", default="mdm")
+    return ["generate", *(asked or [_EXAMPLE]), "motions", *use]
+
+
+def training_line(config: Mapping[str, Any], *, policy: str = "", reward: str = "", weights: str = "") -> list[str]:
+    """Return the words of a `grpo` on the data of a run, or of the training that has to come first.
+
+    The starter's policy and rewards know the starter's data only. On other data both have to be trained on them; the
+    one that is not given is looked for among the finished runs below ``runs``.
+
+    Args:
+        config: Settings of the run; its dataset is read.
+        policy: Policy to train; the starter's, or the newest of the data, where it is left out.
+        reward: Reward of texts and motions; likewise.
+        weights: Weights of the reward.
+    """
+    model = plugins.get("trainers", "grpo").options
+    data = words_for(model, config, ("dataset",))
+    if not _on_starter(config):
+        if not policy:
+            policy = next((str(one.directory) for one in _known(config) if (one.directory / _POLICY).is_dir()), "")
+        if not weights:
+            reward, weights = next(_scores(config), ("", ""))
+        missing = "" if policy and weights else "pretrain.tmr" if policy else "pretrain.mdm"
+        if missing:
+            first = plugins.get("trainers", missing).options
+            return [*missing.split("."), *words_for(first, config, ("dataset", "text"))]
+    use = ["--policy.checkpoint", policy] if policy else []
+    scored = ["--reward", reward, "--reward.weights", weights] if weights else []
+    return ["grpo", *use, *data, *scored]
+
+
+def _lines(commands: Sequence[Sequence[str]]) -> list[str]:
+    return [shlex.join(["motionkit", *words]) for words in commands]
+
+
+def _resumed(info: RunInfo) -> str:
+    return f"{resume_line(info.command, info.directory)} {typed_flags(info.config)}".rstrip()
+
+
+def _on_starter(config: Mapping[str, Any]) -> bool:
+    table = config.get("dataset")
+    return not isinstance(table, Mapping) or table.get("name", _STARTER) == _STARTER
+
+
+def _known(config: Mapping[str, Any]) -> Iterator[RunInfo]:
+    """Yield the finished runs below ``runs`` on the same data, newest first."""
+    table = config.get("dataset")
+    wanted = slot_words("dataset", table, "datasets")
+    for info in find(None):
+        if info.status == _DONE and slot_words("dataset", info.config.get("dataset"), "datasets") == wanted:
+            yield info
+
+
+def _scores(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield reward and weights of the models of text and motion that were trained on the same data."""
+    for info in _known(config):
+        for part, reward in _TEXT_REWARDS.items():
+            if info.command.startswith("pretrain") and (info.directory / part).is_dir():
+                yield reward, str(info.directory / part)
+
+
+def _use_policy(info: RunInfo) -> list[list[str]]:
+    return [generate_line(str(info.directory), {**info.config, "policy": _own_policy(info)})]
+
+
+def _own_policy(info: RunInfo) -> object:
+    """Return the settings of a run's policy; of a run that trains one from nothing there are none."""
+    return info.config.get("policy")
+
+
+def _after_grpo(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    longer = ["--num-steps", str(2 * info.steps)]
+    return [
+        *_use_policy(info),
+        ["eval", "text-to-motion", folder],
+        [*shlex.split(_resumed(info))[1:], *longer],
+        ["runs", "show", folder],
+    ]
+
+
+def _after_mdm(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    return [
+        *_use_policy(info),
+        training_line(info.config, policy=folder),
+        ["eval", "text-to-motion", folder],
+        ["runs", "show", folder],
+    ]
+
+
+def _after_text_reward(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    part = next((one for one in _TEXT_REWARDS if (info.directory / one).is_dir()), "tmr")
+    train = training_line(info.config, reward=_TEXT_REWARDS[part], weights=f"{folder}/{part}")
+    measure = [["eval", "retrieval", folder]] if part == "tmr" else []
+    return [train, *measure, ["runs", "show", folder]]
+
+
+def _after_encoder(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    model = plugins.get("trainers", "train-mpl").options
+    return [
+        ["train-mpl", "--encoder", folder, *words_for(model, info.config, ("data", "fps"))],
+        ["runs", "show", folder],
+    ]
+
+
+def _after_predictor(info: RunInfo) -> list[list[str]]:
+    """Return lines for a motion predictor, which are measured and used on the clips of their run.
 
     Its schedules span the epochs of the run, so that a longer one is a new run with the same settings, not a resumed
     one.
@@ -62,30 +169,74 @@ def _after_predictor(info: RunInfo) -> list[str]:
     epochs = info.last().get("data/epoch")
     if isinstance(epochs, (int, float)) and epochs >= 1:
         lines.append(["train-mpl", *again, "--epochs", str(2 * round(epochs))])
-    lines += [["tune-bayes", *again], ["report", folder]]
-    return [shlex.join(["motionkit", *line]) for line in lines]
+    return [*lines, ["tune-bayes", *again], ["report", folder]]
 
 
-def _after_self_play(info: RunInfo) -> list[str]:
+def _after_collect(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    return [["reward-train", "--data", folder], ["report", folder]]
+
+
+def _after_reward(info: RunInfo) -> list[list[str]]:
+    """Return lines for a success classifier, which pays in the environment whose pictures it was trained on."""
+    folder = str(info.directory)
+    learn = []
+    if (table := _environment(info)) is not None:
+        env = words_for(plugins.get("trainers", "ppo").options, {"env": table}, ("env",))
+        learn = [["ppo", *env, "--reward", "success-classifier", "--reward.checkpoint", folder]]
+    return [*learn, ["eval", "reward", folder], ["report", folder]]
+
+
+def _environment(info: RunInfo) -> Mapping[str, Any] | None:
+    """Return the settings of the environment that a classifier's pictures come from; None where no run says."""
+    data = info.config.get("data")
+    for place in data.get("path") or () if isinstance(data, Mapping) else ():
+        try:
+            table = peek(str(place)).config.get("env")
+        except MotionkitError:
+            continue
+        if isinstance(table, Mapping):
+            return table
+    return None
+
+
+def _after_ppo(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    env = words_for(plugins.get("trainers", "reward-collect").options, info.config, ("env",))
+    return [["reward-collect", *env, "--policy", folder], ["report", folder]]
+
+
+def _after_regions(info: RunInfo) -> list[list[str]]:
+    folder = str(info.directory)
+    data = words_for(plugins.get("trainers", "sa2va-rl").options, info.config, ("dataset",))
+    return [["sa2va-rl", *data, "--policy.checkpoint", folder], ["eval", "sa2va", folder], ["report", folder]]
+
+
+def _after_self_play(info: RunInfo) -> list[list[str]]:
     """Return lines for self-play: code that was trusted has to be trusted again."""
     folder, policy = str(info.directory), info.config.get("policy")
     name = policy.get("name") if isinstance(policy, Mapping) else None
     trusted = shlex.split(typed_flags({"policy": policy}))
     chosen = ["--policy", str(name)] if trusted and "--policy" not in trusted else []
     further = ["--config", f"{folder}/config.json", "--policy.checkpoint", folder]
-    lines = [
+    return [
         ["report", folder],
         ["eval", "sa2va", folder, *chosen, *trusted],
         ["sa2va-rl", *further, *shlex.split(typed_flags(info.config))],
     ]
-    return [shlex.join(["motionkit", *line]) for line in lines]
 
 
-def _same_clips(info: RunInfo) -> list[str]:
-    """Return the options that give another command the clips of a run, at its rate."""
-    data, fps = info.config.get("data"), info.config.get("fps")
-    words = [word for name in data if name != "starter" for word in ("--data", str(name))] if data else []
-    return [*words, *(["--fps", f"{fps:g}"] if isinstance(fps, (int, float)) and fps != 30 else [])]
-
-
-_OWN: dict[str, Callable[[RunInfo], list[str]]] = {"train-mpl": _after_predictor, "sa2va-rl": _after_self_play}
+_AFTER: dict[str, Callable[[RunInfo], list[list[str]]]] = {
+    "grpo": _after_grpo,
+    "pretrain mdm": _after_mdm,
+    "pretrain tmr": _after_text_reward,
+    "pretrain t2m-evaluator": _after_text_reward,
+    "pretrain mpl-encoder": _after_encoder,
+    "pretrain regions": _after_regions,
+    "train-mpl": _after_predictor,
+    "reward-collect": _after_collect,
+    "reward-train": _after_reward,
+    "ppo": _after_ppo,
+    "sa2va-rl": _after_self_play,
+}
+"""The lines of each trainer; others have those of `next_commands`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import MplSettings
+from motionkit.cli.commands._own_data import clips_of
 from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim
@@ -43,8 +44,9 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
             f"--horizon {future} ends before {max(settings.horizons):g} ms, which is frame {horizons.last}.",
             fix="leave --horizon out, or ask for nearer --horizons.",
         )
+    names = clips_of(model, settings.data, flag="--data")
     data = open_eval_data(
-        settings.data,
+        names,
         settings.split,
         fps=fps,
         past=settings.warmup,
@@ -73,7 +75,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         )
     what = {
         "model": model or (settings.policy.label if settings.policy is not None else None),
-        "data": list(settings.data),
+        "data": list(names),
         "split": settings.split,
         "fps": fps,
         "warmup": settings.warmup,

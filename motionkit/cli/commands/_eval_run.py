@@ -11,7 +11,8 @@ import torch
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import CompareSettings, MotionSettings, TextToMotionSettings
 from motionkit.cli.commands._test_split import tell_test_split
-from motionkit.cli.output import say
+from motionkit.cli.output import as_next, say
+from motionkit.config import words_for
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import FoundModel, dataset_for, open_reward
@@ -37,9 +38,11 @@ from motionkit.evaluation.text_to_motion import (
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
 from motionkit.rewards.mix import RewardMix
-from motionkit.runs import folder_of
+from motionkit.runs import folder_of, generate_line
 
 _STARTER = "starter"
+_SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
+"""Settings of an evaluation that a comparison after it shares."""
 
 
 def explained() -> Mapping[str, Any]:
@@ -88,7 +91,7 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
             overwrite=settings.overwrite,
             progress=step,
         )
-    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}", *next_lines(found)]
+    closing = [*outcome.notes, outcome.sentence, f"page: {outcome.document['page']}", *next_lines(found, settings)]
     return {**outcome.document, "table": outcome.table, "closing": closing}
 
 
@@ -220,9 +223,19 @@ def is_starter(label: str, dataset: TextMotionDataset) -> bool:
     return _STARTER in (label, getattr(dataset, "source_name", label))
 
 
-def next_lines(found: FoundModel) -> list[str]:
-    """Return commands that make sense next."""
-    lines = [["motionkit", "eval", "compare", found.path, _STARTER]] if found.path != _STARTER else []
-    lines.append(["motionkit", "generate", "a person walks", "motions", "--policy.checkpoint", found.path])
-    lines.append(["motionkit", "eval", "text-to-motion", "--explain"])
-    return [f"{'next:' if not place else '     '} {shlex.join(line)}" for place, line in enumerate(lines)]
+def next_lines(found: FoundModel, settings: MotionSettings) -> list[str]:
+    """Return commands that make sense next, for the same model and data."""
+    config = found.run.config if found.run is not None else {}
+    started = config.get("policy")
+    base = str(started.get("checkpoint", "")) if isinstance(started, Mapping) else ""
+    data = config.get("dataset")
+    if not base and isinstance(data, Mapping) and data.get("name") == _STARTER:
+        base = _STARTER
+    lines = []
+    if base and base != found.path:
+        same = words_for(CompareSettings, settings.model_dump(mode="json"), _SAME)
+        lines.append(["eval", "compare", found.path, base, *same])
+    if found.run is not None or found.path == _STARTER:
+        lines.append(generate_line(found.path, config))
+    lines.append(["eval", "text-to-motion", "--explain"])
+    return as_next([shlex.join(["motionkit", *line]) for line in lines])

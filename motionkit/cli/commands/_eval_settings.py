@@ -122,7 +122,7 @@ class MplSettings(Settings):
 
     policy: Chosen | None = slot("policies", None, description="Motion predictor to measure.", gives="predictor")
     data: Annotated[tuple[str, ...], Cli("--data", panel="What")] = Field(
-        ("starter",), min_length=1, description="Folder or file of clips with rotations, repeatable; or starter."
+        (), description="Folder or file of clips with rotations, repeatable; default: those of the run, or starter."
     )
     split: Split = Field("val", description="Split to measure on; baselines are fitted to train.")
     horizons: Annotated[

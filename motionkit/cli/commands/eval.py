@@ -17,6 +17,7 @@ from motionkit.cli.commands._eval_settings import (
     Sa2vaSettings,
     TextToMotionSettings,
 )
+from motionkit.cli.commands._own_data import clips_of, dataset_plan, episodes_plan
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 
@@ -47,7 +48,12 @@ def register(app: typer.Typer) -> None:
         Example: motionkit eval runs/grpo/first
         """
 
-    @settings_command(app, TextToMotionSettings, name="eval text-to-motion")
+    @settings_command(
+        app,
+        TextToMotionSettings,
+        name="eval text-to-motion",
+        plan=lambda settings, policy, explain: dataset_plan(policy, settings.dataset),
+    )
     def text_to_motion(
         settings: TextToMotionSettings,
         policy: Annotated[
@@ -68,7 +74,12 @@ def register(app: typer.Typer) -> None:
         say("eval text-to-motion: loading torch, data and weights")
         return run_text_to_motion(settings, policy or _STARTER)
 
-    @settings_command(app, CompareSettings, name="eval compare")
+    @settings_command(
+        app,
+        CompareSettings,
+        name="eval compare",
+        plan=lambda settings, policies: dataset_plan(policies[0], settings.dataset),
+    )
     def compare(
         settings: CompareSettings,
         policies: Annotated[
@@ -84,7 +95,12 @@ def register(app: typer.Typer) -> None:
         say("eval compare: loading torch, data and weights")
         return run_compare(settings, policies)
 
-    @settings_command(app, RetrievalSettings, name="eval retrieval")
+    @settings_command(
+        app,
+        RetrievalSettings,
+        name="eval retrieval",
+        plan=lambda settings, model: dataset_plan(model, settings.dataset),
+    )
     def retrieval(
         settings: RetrievalSettings,
         model: Annotated[
@@ -117,7 +133,12 @@ def register(app: typer.Typer) -> None:
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
         }
 
-    @settings_command(app, MplSettings, name="eval mpl")
+    @settings_command(
+        app,
+        MplSettings,
+        name="eval mpl",
+        plan=lambda settings, model: {"data": ", ".join(clips_of(model, settings.data, flag="--data"))},
+    )
     def mpl(
         settings: MplSettings,
         model: Annotated[
@@ -133,7 +154,9 @@ def register(app: typer.Typer) -> None:
         say("eval mpl: loading torch and data")
         return run_mpl(settings, model)
 
-    @settings_command(app, RewardSettings, name="eval reward")
+    @settings_command(
+        app, RewardSettings, name="eval reward", plan=lambda settings, model, data: episodes_plan(model, data or ())
+    )
     def reward(
         settings: RewardSettings,
         model: Annotated[
@@ -161,7 +184,12 @@ def register(app: typer.Typer) -> None:
         say("eval reward: loading torch and data")
         return run_reward(settings, model, data or [])
 
-    @settings_command(app, Sa2vaSettings, name="eval sa2va")
+    @settings_command(
+        app,
+        Sa2vaSettings,
+        name="eval sa2va",
+        plan=lambda settings, model, explain: dataset_plan(model, settings.dataset),
+    )
     def sa2va(
         settings: Sa2vaSettings,
         model: Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from motionkit.cli.output import say, warn
+from motionkit.cli.output import as_next, say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
 from motionkit.errors import MotionkitError
@@ -53,8 +53,9 @@ def register(app: typer.Typer) -> None:
                 warn(note)
             say(f"wrote {counts['positive']} trajectories into {out / 'positive'}, {counts['negative']} into "
                 f"{out / 'negative'}")  # fmt: skip
-            closing = [f"next: motionkit reward-train --data.positive-dir {shlex.quote(str(out / 'positive'))} "
-                       f"--data.negative-dir {shlex.quote(str(out / 'negative'))}"]  # fmt: skip
+            train = ["motionkit", "reward-train", "--data.positive-dir", str(out / "positive"),
+                     "--data.negative-dir", str(out / "negative")]  # fmt: skip
+            closing = as_next([shlex.join(train)])
             return {"to": "npy", "out": str(out), "trajectories": counts, "frames": len(episodes), "closing": closing}
         found, to, path, obstacles = export_model(run, settings.to, out, overwrite=settings.overwrite)
         say(found.describe())

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from motionkit.cli._prompts import STDIN, list_prompts, read_prompts, refuse_loose_words
 from motionkit.cli._stop import working
+from motionkit.cli.commands._own_data import dataset_of
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
@@ -126,6 +127,7 @@ def register(app: typer.Typer) -> None:
         from motionkit.policies.device import resolve_device
         from motionkit.policies.generating import generate_motions, plan_steps, typed_prompts
 
+        settings = _with_own_prompts(settings, texts or [], prompts, out)
         seconds = _seconds(durations)
         typed = read_prompts(texts or [], prompts) if settings.dataset is None else []
         dataset = settings.dataset.build() if settings.dataset is not None else None
@@ -195,6 +197,21 @@ def _fit(report: ConvertReport) -> str:
     )
 
 
+def _with_own_prompts(
+    settings: GenerateSettings, texts: Sequence[str], file: Path | None, out: Path
+) -> GenerateSettings:
+    """Return the settings with the dataset of the policy's run, where neither texts nor a dataset were given.
+
+    A text without a folder behind it stands where the folder is expected: it is refused as before.
+    """
+    if settings.dataset is not None or texts or file is not None or " " in str(out):
+        return settings
+    found = dataset_of(str(getattr(settings.policy.options, "checkpoint", "")))
+    if found is None or found.name == "starter":
+        return settings
+    return settings.model_copy(update={"dataset": found})
+
+
 def _refuse_both(
     settings: GenerateSettings, texts: Sequence[str], file: Path | None, durations: str, out: Path
 ) -> None:
@@ -239,6 +256,7 @@ def _check(
     from motionkit.clips.convert import refuse_foreign
 
     refuse_loose_words(texts or [], out)
+    settings = _with_own_prompts(settings, texts or [], prompts, out)
     _refuse_both(settings, texts or [], prompts, durations, out)
     if (texts or []).count(STDIN) > 1:
         raise MotionkitError("stdin can be read once.", fix=f"give {STDIN} once.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import Field
 
+from motionkit.cli.commands._own_data import clips_of
 from motionkit.cli.output import say
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
@@ -21,7 +22,7 @@ class PredictSettings(Settings):
     """Settings of `motionkit predict`."""
 
     start: Annotated[str, Cli("--start")] = Field(
-        "starter", description="Clip that is continued: a motion file, or starter."
+        "", description="Clip that is continued: a motion file, a folder, or starter; default: the run's data."
     )
     clip: Annotated[str, Cli("--clip")] = Field(
         "", description="Id of the clip, where --start holds several; default: the first of the validation split."
@@ -34,6 +35,9 @@ class PredictSettings(Settings):
     path: Annotated[str, Cli("--path")] = Field(
         "", description="Path to follow: CSV with seconds, x, z (and yaw), or own for the clip's; default: none."
     )
+    fps: Annotated[float, Cli("--fps")] = Field(
+        0.0, ge=0, le=1000, description="Frames per second of OUT; 0: those of the predictor."
+    )
     device: Annotated[str, Cli("--device")] = Field("auto", description="auto, cpu, mps, cuda, cuda:N or N.")
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(False, description="Replace OUT.")
 
@@ -41,7 +45,7 @@ class PredictSettings(Settings):
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @settings_command(app, PredictSettings)
+    @settings_command(app, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)})
     def predict(
         settings: PredictSettings,
         model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
@@ -69,7 +73,8 @@ def register(app: typer.Typer) -> None:
         say("predict: loading torch, model and clip")
         predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
         assert predictor is not None
-        clips, clip = _start(settings, predictor.fps, predictor.names)
+        start = _start(settings, model)
+        clips, clip = _open(start, settings.clip, predictor.fps, predictor.names)
         path = None
         if settings.path and settings.path != _OWN:
             path = read_path(Path(settings.path), predictor.fps)
@@ -82,24 +87,35 @@ def register(app: typer.Typer) -> None:
         if kind in ("html", "mp4", "gif") and found.truth is not None:
             motions.append(found.truth)
         titles = (f"predicted after {found.known:.2g} s", "the clip itself")
+        fps = settings.fps or predictor.fps
+        if fps != predictor.fps:
+            motions = [motion.resample(fps) for motion in motions]
         shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
         save_clips(shown, out, overwrite=settings.overwrite)
-        say(f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted")
+        say(
+            f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
+            + ("" if settings.fps else ", the predictor's; --fps changes that")
+        )
         return {
-            "model": model, "file": str(out), "clip": clip.key, "fps": predictor.fps, "known": known,
+            "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
             "frames": found.predicted.frames - known, "path": settings.path or None,
         }  # fmt: skip
 
 
-def _start(settings: PredictSettings, fps: float, names: tuple[str, ...]) -> Any:
+def _start(settings: PredictSettings, model: str) -> tuple[str, ...]:
+    """Return where the clip that is continued is looked for."""
+    return clips_of(model, (settings.start,) if settings.start else (), flag="--start")
+
+
+def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...]) -> Any:
     """Return the set of clips and the clip that is continued."""
     from motionkit.datasets.motions import open_clip_set
 
-    clips = open_clip_set([settings.start], fps, ("val",)).in_order(names)
-    if settings.clip:
-        chosen = [clip for clip in clips.clips if clip.key == settings.clip]
+    clips = open_clip_set(start, fps, ("val",)).in_order(names)
+    if key:
+        chosen = [clip for clip in clips.clips if clip.key == key]
         if not chosen:
             keys = ", ".join(clip.key for clip in clips.clips[:5])
-            raise MotionkitError(f"{settings.start} has no clip {settings.clip}.", why=f"it has {keys}, ...")
+            raise MotionkitError(f"{', '.join(start)} has no clip {key}.", why=f"it has {keys}, ...")
         return clips, chosen[0]
     return clips, next((clip for clip in clips.clips if clip.split == "val"), clips.clips[0])

@@ -95,7 +95,7 @@ def show_run(
     if metrics or not found:
         table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":
-        write(f"continue with: {runs.resume_line(info.command, info.directory)}")
+        write(f"continue with: {runs.next_commands(info)[0]}")
     elif not metrics and found:
         say("every metric of the last step: --metrics")
 

@@ -117,19 +117,25 @@ def open_predictor(found: FoundModel | None, chosen: Chosen | None, *, device: t
     return predictor
 
 
-def require_fit(predictor: Predictor, clips: ClipSet, past: int) -> None:
+def require_fit(predictor: Predictor, clips: ClipSet, past: int, *, flag: str = "--data") -> None:
     """Refuse a predictor of another skeleton or rate, or one that reads more frames than a window knows.
+
+    Args:
+        predictor: The predictor.
+        clips: The clips.
+        past: Known frames of a window.
+        flag: The option that names the clips.
 
     Raises:
         MotionkitError: It does not fit.
     """
     if tuple(predictor.names) != clips.names:
         other = [name for name in clips.names if name not in predictor.names]
-        first = f"{clips.name} has {other[0]}" if other else f"{clips.name} has {len(clips.names)} joints"
+        among = f", among them {other[0]}, which it does not know" if other else ""
         raise MotionkitError(
             f"the predictor is for another skeleton than that of {clips.name}.",
-            why=f"it knows {len(predictor.names)} joints; {first}.",
-            fix="give --data with the skeleton that it was trained on.",
+            why=f"it knows {len(predictor.names)} joints; {clips.name} has {len(clips.names)}{among}.",
+            fix=f"{flag} with clips of the skeleton that it was trained on.",
         )
     if predictor.past > past:
         raise MotionkitError(

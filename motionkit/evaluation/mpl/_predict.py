@@ -55,7 +55,7 @@ def continue_clip(
     Raises:
         MotionkitError: The predictor does not fit the clips, or the clip ends before the start pose does.
     """
-    require_fit(predictor, clips, known)
+    require_fit(predictor, clips, known, flag="--start")
     if start < 0 or start + known > clip.state.frames:
         raise MotionkitError(
             f"{clip.key} has {clip.state.frames} frames; {known} known ones from frame {start} on end after that.",
