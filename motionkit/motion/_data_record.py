@@ -56,7 +56,7 @@ class DataRecord(BaseModel):
         None where it has neither, or something else under that name.
         """
         training = config.get("training")
-        older = training.get("dataset") if isinstance(training, Mapping) else None
+        older: Any = training.get("dataset") if isinstance(training, Mapping) else None
         try:
             found = cls.model_validate(config.get("trained_on") or {"name": older["name"]})
         except (ValidationError, KeyError, TypeError):

@@ -179,8 +179,8 @@ def open_episodes(*places: Path) -> Episodes:
         notes += said
         if own.environment != manifest.environment:
             known = own.environment and manifest.environment
-            said = "other options of the environment" if known else "an environment that is not known"
-            notes.append(f"{folder} is of {said}, compared with {opened[0][0]}.")
+            other_one = "other options of the environment" if known else "an environment that is not known"
+            notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
     if not records:
         raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=_FIX)
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)

@@ -155,7 +155,7 @@ def _is_compressed(message: Any) -> bool:
     if message.type != "record batch":
         return False
     data = message.metadata.to_pybytes()
-    batch = _field(data, *struct.unpack_from("<I", data), _HEADER)
+    batch = _field(data, int(struct.unpack_from("<I", data)[0]), _HEADER)
     return bool(_field(data, batch, _COMPRESSION))
 
 
