@@ -73,8 +73,10 @@ def training_line(config: Mapping[str, Any], *, policy: str = "", reward: str = 
             reward, weights = next(_scores(config), ("", ""))
         missing = "" if policy and weights else "pretrain.tmr" if policy else "pretrain.mdm"
         if missing:
-            first = plugins.get("trainers", missing).options
-            return [*missing.split("."), *words_for(first, config, ("dataset", "text"))]
+            first, text = plugins.get("trainers", missing).options, config.get("text")
+            # A diffusion policy reads a vector per text, which DistilBERT does not give.
+            same = not isinstance(text, Mapping) or text.get("encoder") != "distilbert"
+            return [*missing.split("."), *words_for(first, config, ("dataset", "text") if same else ("dataset",))]
     use = ["--policy.checkpoint", policy] if policy else []
     scored = ["--reward", reward, "--reward.weights", weights] if weights else []
     return ["grpo", *use, *data, *scored]
@@ -169,7 +171,7 @@ def _after_predictor(info: RunInfo) -> list[list[str]]:
     epochs = info.last().get("data/epoch")
     if isinstance(epochs, (int, float)) and epochs >= 1:
         lines.append(["train-mpl", *again, "--epochs", str(2 * round(epochs))])
-    return [*lines, ["tune-bayes", *again], ["report", folder]]
+    return [*lines, ["tune-bayes", "--base", f"{folder}/config.json"], ["report", folder]]
 
 
 def _after_collect(info: RunInfo) -> list[list[str]]:
@@ -188,7 +190,10 @@ def _after_reward(info: RunInfo) -> list[list[str]]:
 
 
 def _environment(info: RunInfo) -> Mapping[str, Any] | None:
-    """Return the settings of the environment that a classifier's pictures come from; None where no run says."""
+    """Return the settings of the environment that a classifier's pictures come from; None where nothing says.
+
+    The run of the pictures knows what was typed; else the classifier's own record counts, which names no code.
+    """
     data = info.config.get("data")
     for place in data.get("path") or () if isinstance(data, Mapping) else ():
         try:
@@ -197,7 +202,9 @@ def _environment(info: RunInfo) -> Mapping[str, Any] | None:
             continue
         if isinstance(table, Mapping):
             return table
-    return None
+    table = getattr(info.record, "environment", None)
+    named = table.get("name") if isinstance(table, Mapping) else None
+    return table if isinstance(named, str) and not plugins.is_file(named) else None
 
 
 def _after_ppo(info: RunInfo) -> list[list[str]]:

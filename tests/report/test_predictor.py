@@ -203,7 +203,7 @@ def test_what_to_type_after_it(tmp_path: Path) -> None:
         f"motionkit eval mpl {out}",
         f"motionkit predict {out} motion.html",
         f"motionkit train-mpl --config {out}/config.json --epochs 14",
-        f"motionkit tune-bayes --config {out}/config.json",
+        f"motionkit tune-bayes --base {out}/config.json",
         f"motionkit report {out}",
     ]
     (out / "metrics.jsonl").write_text('{"step": 60, "data/epoch": 0.4}\n')
