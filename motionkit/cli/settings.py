@@ -13,7 +13,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
 from motionkit.cli._flags import flags
-from motionkit.config import Draft, Given, Group, Resolved, dotted, read_layers, slots_of
+from motionkit.config import Draft, Given, Group, Resolved, Settings, dotted, read_layers, slots_of
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
@@ -191,6 +191,8 @@ def _draft(model: type[S], raw: Sequence[str], command: str) -> tuple[Draft[S], 
             for resumed in typed.get("--resume", ())[-1:]
         ]
         layers = read_layers(model, Given(chosen, typed.get("--set", ()), files))
+        if issubclass(model, Settings) and (below := model.inherited(layers, typed)) is not None:
+            layers.insert(0, below)
     except MotionkitError as error:
         return Draft(model, read_layers(model, Given(chosen))), error
     return Draft(model, layers, list(typed)), None

@@ -1,6 +1,6 @@
 """Settings: models, files, precedence, and the origin of each value. Imports no torch."""
 
-from motionkit.config._choose import installed, owners_of
+from motionkit.config._choose import installed, owners_of, split_choice
 from motionkit.config._foreign import Foreign, renamed
 from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
@@ -25,7 +25,7 @@ from motionkit.config._shared import (
     split_commas,
 )
 from motionkit.config._slots import Chosen, Slot, slot, slots, slots_of
-from motionkit.config._sources import NOT_SETTINGS, PREFIX, cache_folder, variable
+from motionkit.config._sources import NOT_SETTINGS, PREFIX, Layer, cache_folder, variable
 from motionkit.config._tree import Leaf, dotted, leaves
 from motionkit.config._words import slot_words, words_for
 
@@ -42,6 +42,7 @@ __all__ = [
     "Foreign",
     "Given",
     "Group",
+    "Layer",
     "Leaf",
     "LogSettings",
     "LoraSettings",
@@ -76,6 +77,7 @@ __all__ = [
     "slot_words",
     "slots",
     "slots_of",
+    "split_choice",
     "split_commas",
     "typed_flags",
     "variable",

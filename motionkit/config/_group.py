@@ -17,7 +17,8 @@ class Group(BaseModel):
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect, given the others, each with the reason.
 
-        One that differs from its default is refused; one that was given as it is by default is worth a line.
+        One that differs from its default is refused; one that was given as it is by default is worth a line. Settings
+        may name options of their groups and plugins as well, by dotted key: ``reward.success-classifier.mode``.
         """
         return {}
 

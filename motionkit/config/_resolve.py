@@ -74,6 +74,19 @@ class Settings(Translated):
         """
         return None
 
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return what an input that the command line names says of other settings; everything that was given wins.
+
+        Args:
+            layers: Files, variables and the choices of the command line, lowest first.
+            typed: The command line's options, each with what stands behind it.
+
+        Raises:
+            MotionkitError: The input is damaged.
+        """
+        return None
+
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         table: dict[str, Any] = write(self)
@@ -224,13 +237,21 @@ class Draft(Generic[S]):
                         default = type(chosen.options).model_fields[option].default
                         self._look_idle(chosen.options, option, f"{prefix}.{option}", default)
                     self._refuse_code(chosen.options, prefix)
+        if isinstance(found, Settings):  # what other groups make of an option
+            declared = {leaf.key: leaf.default for leaf in leaves(self.model)}
+            for key, why in found.idle().items():
+                if "." in key and key in declared:
+                    self._judge_idle(key, why, _value_at(found, key), declared[key])
 
     def _look_idle(self, group: Group, option: str, key: str, default: Any) -> None:
-        why, value = group.idle().get(option), getattr(group, option)
+        if why := group.idle().get(option):
+            self._judge_idle(key, why, getattr(group, option), default)
+
+    def _judge_idle(self, key: str, why: str, value: Any, default: Any) -> None:
         origin = self._origins.get(key, "default")
-        if why and value != default:
+        if value != default:
             self._problems.append(Problem(key, f"has no effect: {why}", origin, repr(value)))
-        elif why and origin != "default":
+        elif origin == "command line":  # a run's config.json holds every option
             self.picks.notes.append(f"{key} has no effect: {why}")
 
     def _refuse_code(self, group: Group, prefix: str) -> None:
@@ -301,6 +322,16 @@ def resolve(model: type[S], given: Given | None = None, *, command: str = "") ->
     """
     given = given or Given()
     return Draft(model, read_layers(model, given)).resolve(given.flags, command=command)
+
+
+def _value_at(found: Any, key: str) -> Any:
+    """Return the value of a dotted key, of an option of a plugin, too."""
+    for part in key.split("."):
+        if isinstance(found, tuple):
+            found = next(one for one in found if one.name == part)
+        else:
+            found = getattr(found.options if isinstance(found, Chosen) else found, part)
+    return found
 
 
 def _flat(table: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:

@@ -1,7 +1,13 @@
 """`motionkit ppo`: a policy learns from a reward, such as a trained success classifier. Imports no torch."""
 
 from motionkit.plugins import Component
-from motionkit.trainers.ppo._settings import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings, PpoSettings
+from motionkit.trainers.ppo._settings import (
+    FLOAT32,
+    EpisodesSettings,
+    PpoObjectiveSettings,
+    PpoOptimSettings,
+    PpoSettings,
+)
 
 component = Component(
     summary="Train a policy with PPO on a learned reward, and say how often it really succeeds.",
@@ -9,4 +15,4 @@ component = Component(
     factory="motionkit.trainers.ppo._trainer:PpoTrainer",
 )
 
-__all__ = ["EpisodesSettings", "PpoObjectiveSettings", "PpoOptimSettings", "PpoSettings", "component"]
+__all__ = ["FLOAT32", "EpisodesSettings", "PpoObjectiveSettings", "PpoOptimSettings", "PpoSettings", "component"]

@@ -84,7 +84,9 @@ def _read(values: Mapping[str, Any], path: Path | None, command: Command) -> For
     said = "names of the reward-model guide" if path is None else f"{path} is a config of the reward-model guide;"
     done.finish(f"{said} read as")
     if any(key.startswith(("defaults", "env.")) for key in values):
-        found.notes.append("The environment is chosen by --env; without it, it is reach.")
+        found.notes.append(
+            "The environment is chosen by --env; without it, it is that of the classifier's data, else reach."
+        )
     return found
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot, slots
+from motionkit import plugins
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot, slots
+from motionkit.plugins import reads_of
 from motionkit.policies.actor import ActorSettings
+from motionkit.trainers.ppo._environment import environment_of_inputs
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -69,6 +72,10 @@ class ScoringSettings(Group):
     k: int = Field(2, ge=1, le=1000, description="k of k-of-n.")
     n: int = Field(3, ge=1, le=1000, description="n of k-of-n.")
 
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {} if self.mode == "k-of-n" else dict.fromkeys(("k", "n"), "--reward-mode is not k-of-n")
+
     @model_validator(mode="after")
     def _some_of_all(self) -> Self:
         if self.k > self.n:
@@ -111,6 +118,13 @@ class SuccessEvalSettings(Group):
     watched: int = Field(64, ge=2, le=100_000, description="Episodes of these; the best policy is chosen by them.")
 
 
+FLOAT32 = {"precision": "stable-baselines3 computes in float32"}
+
+
+def _reads(chosen: Chosen) -> str:
+    return reads_of(chosen.kind, plugins.get(chosen.kind, chosen.name))
+
+
 class PpoSettings(TrainerSettings):
     """Train a policy with PPO on a reward."""
 
@@ -128,6 +142,20 @@ class PpoSettings(TrainerSettings):
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
     mine: MineSettings = MineSettings()
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        seen = [chosen for chosen in self.reward if _reads(chosen) == "image"]
+        found = {f"reward.{chosen.name}.mode": "ppo scores frame by frame; --reward-mode says when" for chosen in seen}
+        if not seen:
+            found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
+            found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        return {**super().idle(), **FLOAT32, **found}
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the classifier's data, or of the run of ``--init``; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

@@ -31,6 +31,7 @@ from motionkit.trainers.ppo._films import write_films
 from motionkit.trainers.ppo._mining import Miner
 from motionkit.trainers.ppo._scorer import Scorer, Term, refuse_unreadable
 from motionkit.trainers.ppo._settings import STEPS, PpoSettings
+from motionkit.trainers.ppo._task import compare_environments
 from motionkit.trainers.ppo._vec_env import ScoredEnv
 from motionkit.trainers.ppo._verdict import verdict
 
@@ -83,11 +84,14 @@ class PpoTrainer:
             reward = chosen.build(dataset=None, device=self.device)
             self.terms.append(Term(reward, chosen.weight, reads))
             if classifier := getattr(reward, "classifier", None):
+                card = classifier.card
+                if note := compare_environments(card.environment, self.environment.spec, reward.origin):
+                    self.notes.append(note)
                 classifier.refuse_cameras(self.environment.cameras)
                 self.notes.append(f"reward: {reward.origin}")
                 self.notes += [
                     f"the classifier failed a check when it was trained: {check.name}: {check.meaning}"
-                    for check in getattr(classifier.card, "checks", ())
+                    for check in card.checks
                     if check.status == "fail"
                 ]
         if settings.init is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from motionkit.config import CheckpointSettings, Chosen, Cli, Foreign, Group, RunSettings, TrainerSettings, slot
-from motionkit.trainers.ppo import EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
+from motionkit.config import CheckpointSettings, Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot
+from motionkit.trainers.ppo import FLOAT32, EpisodesSettings, PpoObjectiveSettings, PpoOptimSettings
+from motionkit.trainers.ppo._environment import environment_of_inputs
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -66,6 +67,15 @@ class RewardCollectSettings(TrainerSettings):
     actor: CollectActorSettings = CollectActorSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {**super().idle(), **FLOAT32}
+
+    @classmethod
+    def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
+        """Return the environment of the run of ``--policy``; see `Settings.inherited`."""
+        return environment_of_inputs(cls, layers, typed)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
