@@ -44,9 +44,9 @@ def load_policy(
         >>> policy.fps, policy.skeleton.name
         (20.0, 'humanml')
     """
-    policy: TextToMotionPolicy = choose_one("policies", name, {"checkpoint": str(checkpoint)} | options).build(
-        device=device, dataset=dataset
-    )
+    policy: TextToMotionPolicy = choose_one(
+        "policies", name, {"checkpoint": str(checkpoint)} | options, typed=True
+    ).build(device=device, dataset=dataset)
     return policy
 
 
@@ -70,7 +70,7 @@ def load_reward(
         >>> reward.name
         'tmr-dense'
     """
-    reward: Reward = choose_one("rewards", name, options).build(device=device, dataset=dataset)
+    reward: Reward = choose_one("rewards", name, options, typed=True).build(device=device, dataset=dataset)
     return reward
 
 
@@ -86,7 +86,7 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
         >>> dataset.prompts("train")[0].segments
         ('the person kicks backward with the right leg.', 'a man waves the left hand.')
     """
-    dataset: TextMotionDataset = choose_one("datasets", name, options).build()
+    dataset: TextMotionDataset = choose_one("datasets", name, options, typed=True).build()
     return dataset
 
 

@@ -169,7 +169,7 @@ def test_the_plugin_of_the_documents_is_the_one_in_plugins() -> None:
 
 def test_the_reward_in_a_file_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    check_reward(plugins.get("rewards", "examples/06-write-a-reward/my_reward.py:component"))
+    check_reward(plugins.get("rewards", "examples/06-write-a-reward/my_reward.py:component", typed=True))
 
 
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.relative_to(ROOT).as_posix())

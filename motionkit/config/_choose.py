@@ -10,7 +10,6 @@ refused until the same name has been typed as well.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +36,7 @@ class Pick:
         weight_origin: Where the weight was given.
         listed: Whether the weight was given with the name, ``NAME=WEIGHT``, which wins over tables.
         given: The plugin with its options, from Python.
+        typed: Whether the name was typed, so that it may be a Python file.
     """
 
     kind: str
@@ -47,11 +47,14 @@ class Pick:
     weight_origin: str = "default"
     listed: bool = False
     given: Chosen | None = None
+    typed: bool = False
 
     @property
     def options(self) -> type[BaseModel]:
         """Options model of the plugin."""
-        return plugins.get(self.kind, self.name).options if self.given is None else type(self.given.options)
+        if self.given is not None:
+            return type(self.given.options)
+        return plugins.get(self.kind, self.name, typed=self.typed).options
 
     def is_called(self, word: str) -> bool:
         """Whether `word` means this plugin: its name, its label, or the label as a variable spells it."""
@@ -94,12 +97,14 @@ def choose(model: type[BaseModel], layers: Sequence[Layer], typed: Iterable[str]
     for name, slot in sorted(found.slots.items(), key=lambda item: item[1].decide is not None):
         try:
             found.of[name] = _pick(name, slot, layers)
-            _refuse_code(name, slot, found.of[name], layers)
+            _mark_typed(name, slot, found.of[name], layers)
             _decide(slot, found, found.of[name], layers, typed)
         except MotionkitError as error:
             found.errors.append(error)
             try:  # the flags of what was typed are there, so that Typer finds no other error before this one
-                found.of[name] = _pick(name, slot, [layer for layer in layers[-1:] if not layer.from_file])
+                top = [layer for layer in layers[-1:] if not layer.from_file]
+                found.of[name] = _pick(name, slot, top)
+                _mark_typed(name, slot, found.of[name], top)
             except MotionkitError:
                 found.of[name] = _pick(name, slot, ())
     return found
@@ -170,29 +175,28 @@ def split_choice(slot: Slot, raw: Any) -> tuple[list[Any] | None, dict[str, Any]
     return wanted if wanted is None else list(wanted) if isinstance(wanted, (list, tuple)) else [wanted], table
 
 
-def _refuse_code(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[Layer]) -> None:
-    """Refuse Python files that fill a slot although their name stands in files only.
+def _mark_typed(name: str, slot: Slot, picks: Sequence[Pick], layers: Sequence[Layer]) -> None:
+    """Mark the plugins whose name was typed; refuse Python files whose name stands in files only.
 
     Raises:
         MotionkitError: Names the file, the place and the flags to type.
     """
-    chosen = [split_choice(slot, layer.table.get(name))[0] for layer in layers if not layer.from_file]
-    typed = {_read(slot, item, "", 0).name for items in chosen for item in items or ()} | {*slot.default}
+    typed = {*slot.default}
+    for layer in layers:
+        typed |= layer.code or set()
+        if layer.typed:
+            typed |= {_read(slot, item, "", 0).name for item in split_choice(slot, layer.table.get(name))[0] or ()}
     for pick in picks:
-        if plugins.is_file(pick.name) and pick.given is None and pick.name not in typed:
+        pick.typed = pick.given is not None or pick.name in typed
+        if plugins.is_file(pick.name) and not pick.typed:
             # Weights of tables count when names are typed; weights of a list have to be typed again.
             words = [item.name + (f"={item.weight:g}" if item.listed else "") for item in picks]
-            raise MotionkitError(
-                f"{pick.origin}: {name} names {pick.name}, which is code.",
-                why="a Python file runs only when its name has been typed, not because a settings file or a run "
-                "names it.",
-                fix=f"if you trust that file, add to the command: {typed_again(name, words)}",
-            )
+            raise plugins.code_error(f"{pick.origin}: {name}", pick.name, typed_again(name, words))
 
 
-def typed_again(name: str, words: Iterable[str]) -> str:
+def typed_again(name: str, words: Iterable[str]) -> list[str]:
     """Return the flags that name plugins for a slot."""
-    return shlex.join(part for word in words for part in (dotted((name,)), word))
+    return [part for word in words for part in (dotted((name,)), word)]
 
 
 def _decide(slot: Slot, found: Picks, own: Sequence[Pick], layers: Sequence[Layer], typed: Iterable[str]) -> None:

@@ -36,7 +36,9 @@ def concrete(model: type[BaseModel], picks: Picks) -> type[BaseModel]:
             try:
                 each[pick.name] = (Annotated[pick.options, AfterValidator(pick.chosen)], ...)
                 if pick.given is None:
-                    plugins.require_fit(slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=dotted((name,)))
+                    plugins.require_fit(
+                        slot.kind, pick.name, gives=slot.gives, reads=slot.reads, slot=dotted((name,)), typed=pick.typed
+                    )
             except MotionkitError as error:
                 picks.errors.append(error)
                 continue

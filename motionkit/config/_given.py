@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ class Given:
         flags: Path of a key to its value (text, or a list of texts for a flag that repeats).
         sets: ``key=value`` strings of ``--set``.
         files: Files of ``--config``, lowest first.
+        repeated: The file that the flags and sets stand in, where they were not typed.
     """
 
     flags: Mapping[tuple[str, ...], Any] = field(default_factory=dict)
     sets: Sequence[str] = ()
     files: Sequence[Path] = ()
+    repeated: str = ""
 
 
 def read_layers(model: type[Group], given: Given) -> list[Layer]:
@@ -52,8 +54,10 @@ def read_layers(model: type[Group], given: Given) -> list[Layer]:
     foreign = []
     if theirs and not used and issubclass(model, Translated):
         foreign = [model.translate_sets(theirs).layer(from_file=False)]
-    typed = [Layer("command line", nested(model, values)) for values in (sets, given.flags)]
-    return [*files, read_environment(model), *foreign, *typed]
+    typed = [*foreign, *(Layer("command line", nested(model, values)) for values in (sets, given.flags))]
+    if given.repeated:
+        typed = [replace(layer, name=given.repeated, code=frozenset()) for layer in typed]
+    return [*files, read_environment(model), *typed]
 
 
 def _take_foreign(model: type[Group], sets: dict[tuple[str, ...], str]) -> dict[str, Any]:

@@ -18,10 +18,16 @@ from motionkit.config._tree import leaves
 from motionkit.errors import MotionkitError, did_you_mean
 
 
-def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
-    """Choose a plugin from Python; ``./file.py:attribute`` runs, since the caller wrote it.
+def choose_one(kind: str, name: str, options: Mapping[str, Any], *, typed: bool = False) -> Chosen:
+    """Choose a plugin from Python.
 
     Logs a warning when another package brings a plugin of the same name as a built-in.
+
+    Args:
+        kind: Plugin kind.
+        name: Name of the plugin.
+        options: Its options.
+        typed: Whether the user typed the name or wrote it in Python, so that it may be a Python file.
 
     Raises:
         MotionkitError: There is no such plugin, or an option is wrong.
@@ -29,7 +35,7 @@ def choose_one(kind: str, name: str, options: Mapping[str, Any]) -> Chosen:
     plugins.warn_hidden(kind, name)
     # A path is a path, whether the option holds one or a word such as "starter" as well.
     plain = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    model = plugins.get(kind, name).options
+    model = plugins.get(kind, name, typed=typed).options
     try:
         return Chosen(kind, name, model.model_validate(plain))
     except ValidationError as error:
@@ -55,12 +61,6 @@ def choose_from_file(kind: str, table: object) -> Chosen | None:
         return None
     flag = "--" + plugins.KINDS[kind].singular
     name = str(table["name"])
-    if plugins.is_file(name):
-        raise MotionkitError(
-            f"the file names {name}, which is code.",
-            why="a settings file or a run folder may come from anywhere.",
-            fix=f"if you trust it, add to the command: {flag} {name}",
-        )
     chosen = choose_one(kind, name, {str(key): value for key, value in table.items() if key != "name"})
     for option, why, words in code_words(chosen.options, flag[2:]):
         raise MotionkitError(
@@ -84,7 +84,7 @@ def typed_flags(snapshot: Mapping[str, Any]) -> str:
         one = table.get("name")
         words = [one] if isinstance(one, str) else [word for word, inner in table.items() if isinstance(inner, Mapping)]
         if any(plugins.is_file(word) for word in words):
-            found.append(typed_again(name, words))
+            found.append(shlex.join(typed_again(name, words)))
         elif isinstance(one, str) and name in kinds:
             options = {key: inner for key, inner in table.items() if key != "name"}
             with suppress(MotionkitError, ValidationError):  # a plugin may be gone, or another version

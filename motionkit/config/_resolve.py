@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import getitem
 from typing import Any, Generic, TypeVar, cast
@@ -108,12 +108,14 @@ class Resolved(Generic[S]):
             path.
         warnings: What is odd without being wrong.
         notes: What was decided by itself.
+        given: Dotted keys that files, variables or the command line set; False where the value stands in a file.
     """
 
     settings: S
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    given: Mapping[str, bool] = field(default_factory=dict)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the settings as nested JSON-able tables, which `resolve` accepts back as a file."""
@@ -145,6 +147,7 @@ class Draft(Generic[S]):
         self.model = concrete(declared, self.picks)
         self._values = default_table(self.model)
         self._origins = {leaf.key: "default" for leaf in leaves(self.model)}
+        self._given: dict[str, bool] = {}
         self._problems: list[Problem] = []
 
     def resolve(self, flags: Mapping[tuple[str, ...], Any], *, command: str = "") -> Resolved[S]:
@@ -163,7 +166,7 @@ class Draft(Generic[S]):
         settings = cast(S, self.declared.model_construct(**self.values(flags, command)))
         warnings = (*(text for layer in self.layers for text in layer.warnings), *self.picks.warnings)
         notes = (*(text for layer in self.layers for text in layer.notes), *self.picks.notes)
-        return Resolved(settings, self._origins, warnings, notes)
+        return Resolved(settings, self._origins, warnings, notes, self._given)
 
     def values(self, flags: Collection[tuple[str, ...]] = (), command: str = "") -> dict[str, Any]:
         """Return the values of the declared model's fields; errors as in `resolve`."""
@@ -257,11 +260,11 @@ class Draft(Generic[S]):
     def _refuse_code(self, group: Group, prefix: str) -> None:
         """Refuse values that make code run and come from a file: data execute nothing."""
         for option, why, words in code_words(group, prefix):
-            origin = self._origins.get(f"{prefix}.{option}", "default")
-            if origin != "command line" and not origin.startswith("environment "):
+            if not self._given.get(key := f"{prefix}.{option}"):
+                origin = self._origins.get(key, "default")
                 fix = f"if you trust it, add to the command: {words}"
                 said = f"counts only where it is typed: {why.rstrip('.')}"
-                self._problems.append(Problem(f"{prefix}.{option}", said, origin, repr(getattr(group, option)), fix))
+                self._problems.append(Problem(key, said, origin, repr(getattr(group, option)), fix))
 
     def _lay(
         self,
@@ -286,6 +289,7 @@ class Draft(Generic[S]):
                 continue
             into[str(name)] = from_text(declared.annotation, value)
             self._origins[".".join(here)] = self.layers[index].origin_of(here)
+            self._given[".".join(here)] = self.layers[index].typed
 
     def _unknown(self, path: tuple[str, ...], value: Any, index: int) -> None:
         key, origin = ".".join(path), self.layers[index].origin_of(path)

@@ -41,9 +41,14 @@ class Chosen:
         """Short name for logs and dotted keys."""
         return plugins.label(self.name)
 
+    @property
+    def component(self) -> plugins.Component:
+        """Light half of the plugin. It may be a Python file: a name that was not typed never becomes a `Chosen`."""
+        return plugins.get(self.kind, self.name, typed=True)
+
     def build(self, **runtime: Any) -> Any:
         """Import the plugin's heavy half and call it with the options and `runtime`."""
-        return plugins.get(self.kind, self.name).build(self.options, **runtime)
+        return self.component.build(self.options, **runtime)
 
 
 @dataclass(frozen=True)

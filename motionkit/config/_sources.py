@@ -28,6 +28,7 @@ class Layer:
             or a table of both, with the choice under the key ``""``.
         from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
             variables only set its options; and no code runs because a file names it.
+        code: For a layer that repeats what was given elsewhere: the Python files in it that were typed there.
         origin: Turns the path of a value into its origin; the layer's name by default.
         warnings: What is odd about the place without being wrong.
         notes: How it was read, where that is worth a line.
@@ -36,9 +37,15 @@ class Layer:
     name: str
     table: Mapping[str, Any]
     from_file: bool = False
+    code: frozenset[str] | None = None
     origin: Callable[[tuple[str, ...]], str] | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def typed(self) -> bool:
+        """Whether the user typed it: on the command line, or in a variable."""
+        return not self.from_file and self.code is None
 
     def origin_of(self, path: tuple[str, ...]) -> str:
         """Return where the value at `path` came from."""

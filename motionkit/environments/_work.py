@@ -28,7 +28,7 @@ class Order:
 
     Attributes:
         kind: Plugin kind.
-        name: Name that the plugin was chosen by.
+        name: Name that the plugin was chosen by; of a `Chosen`, so it may be a Python file.
         options: Its options as JSON.
         num_envs: Copies of this worker.
     """
@@ -45,7 +45,7 @@ class Order:
 
     def open(self) -> Environment:
         """Build the environment."""
-        component = plugins.get(self.kind, self.name)
+        component = plugins.get(self.kind, self.name, typed=True)
         options = component.options.model_validate(json.loads(self.options))
         environment: Environment = component.build(options, num_envs=self.num_envs)
         return environment

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 
-from motionkit import plugins
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
@@ -69,7 +68,7 @@ def open_judge(
 def _twin(trained: Trained, dataset: TextMotionDataset, device: torch.device, source: str) -> tuple[Reward | None, str]:
     why = f"none is known for {source} data; --judge tmr-dense --judge.weights DIR gives a second TMR"
     for chosen, _ in trained:
-        name = plugins.get("rewards", chosen.name).twin
+        name = chosen.component.twin
         if name and name not in {other.label for other, _ in trained}:
             try:
                 return open_reward(choose_one("rewards", name, {}), dataset, device=device), ""

@@ -5,15 +5,28 @@ from motionkit.plugins._discovery import Entry, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
 from motionkit.plugins._kinds import KINDS, either
-from motionkit.plugins._lookup import available, find, get, hidden, is_file, is_own, label, warn_hidden
+from motionkit.plugins._lookup import (
+    CodeError,
+    available,
+    code_error,
+    find,
+    get,
+    hidden,
+    is_file,
+    is_own,
+    label,
+    warn_hidden,
+)
 
 __all__ = [
     "KINDS",
+    "CodeError",
     "Component",
     "Entry",
     "PluginError",
     "available",
     "catching",
+    "code_error",
     "either",
     "find",
     "fitting",

@@ -38,7 +38,13 @@ def fitting(kind: str, *, gives: Collection[str] = (), reads: Collection[str] = 
 
 
 def require_fit(
-    kind: str, name: str, *, gives: Collection[str] = (), reads: Collection[str] = (), slot: str = ""
+    kind: str,
+    name: str,
+    *,
+    gives: Collection[str] = (),
+    reads: Collection[str] = (),
+    slot: str = "",
+    typed: bool = False,
 ) -> None:
     """Refuse a plugin that a slot cannot use.
 
@@ -48,11 +54,12 @@ def require_fit(
         gives: As for `fitting`.
         reads: As for `fitting`.
         slot: Flag or name of the slot, for the message.
+        typed: As for `get`.
 
     Raises:
         MotionkitError: It gives, or reads, something else; says which plugins fit.
     """
-    component = get(kind, name)
+    component = get(kind, name, typed=typed)
     if _fits(kind, component, gives, reads):
         return
     row = KINDS[kind]

@@ -6,7 +6,9 @@ import importlib
 import importlib.util
 import logging
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -44,21 +46,27 @@ def available(kind: str) -> list[Entry]:
     return found.of(kind)
 
 
-def get(kind: str, name: str) -> Component:
+def get(kind: str, name: str, *, typed: bool = False) -> Component:
     """Return the component called `name`; imports its light half.
+
+    Every lookup of a plugin ends here, so here is the rule for code: ``./file.py:attribute`` runs only where the user
+    typed it or wrote it in Python. A settings file, a run folder or a model folder may come from anywhere.
 
     Args:
         kind: A name in `KINDS`, such as ``rewards``.
         name: ``NAME``, ``DISTRIBUTION:NAME``, or ``./file.py:attribute`` for work that has no package yet.
+        typed: Whether the name was typed, in a command or in Python, so that a Python file may run.
 
     Raises:
-        MotionkitError: As `find`, or it does not import.
+        MotionkitError: As `find`; it does not import; or it is a Python file that was not typed.
 
     Example:
         >>> get("rewards", "physics").summary
         "Foot skate and jerk against the dataset's medians"
     """
     if is_file(name):
+        if not typed:
+            raise code_error("the file", name, ["--" + KINDS[kind].singular, name])
         return _from_file(name)
     entry = find(kind, name)
     return _load(entry)
@@ -107,6 +115,33 @@ def warn_hidden(kind: str, name: str) -> None:
     for entry, text in hidden().items():
         if (entry.kind, entry.name) == (kind, name):
             _logger.warning("%s", text)
+
+
+class CodeError(MotionkitError):
+    """A settings file, a run or a model names a Python file that was not typed.
+
+    Attributes:
+        words: Flags and values to type for it to run.
+    """
+
+    words: Sequence[str] = ()
+
+
+def code_error(where: str, name: str, words: Sequence[str]) -> CodeError:
+    """Return the refusal of a Python file.
+
+    Args:
+        where: What names it.
+        name: The Python file.
+        words: Flags and values to type for it to run.
+    """
+    error = CodeError(
+        f"{where} names {name}, which is code.",
+        why="a Python file runs only when its name has been typed, not because a settings file or a run names it.",
+        fix=f"if you trust that file, add to the command: {shlex.join(words)}",
+    )
+    error.words = words
+    return error
 
 
 def is_file(name: str) -> bool:

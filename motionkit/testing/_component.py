@@ -37,7 +37,7 @@ def check_component(kind: str, name: str) -> Component:
         >>> check_component("policies", "mdm").gives  # empty: the first of its kind, diffusion
         ''
     """
-    component = plugins.get(kind, name)
+    component = plugins.get(kind, name, typed=True)
     found = Findings(f"{kind} plugin {name!r}")
     summary = component.summary.strip()
     found.expect(bool(summary) and "\n" not in summary, "Its summary must be one line that says what it does.")
@@ -78,7 +78,7 @@ def _plain(default: Any) -> Any:
 
 def _imports_of(kind: str, name: str) -> list[str]:
     code = (
-        "import sys; from motionkit import plugins; plugins.get(sys.argv[1], sys.argv[2]); "
+        "import sys; from motionkit import plugins; plugins.get(sys.argv[1], sys.argv[2], typed=True); "
         f"print(); print(*[m for m in {HEAVY!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, kind, name], capture_output=True, text=True, check=False)

@@ -33,7 +33,7 @@ class Findings:
 
 def component_of(kind: str, subject: str | Component) -> Component:
     """Return the component that a check was given by name or directly."""
-    return plugins.get(kind, subject) if isinstance(subject, str) else subject
+    return plugins.get(kind, subject, typed=True) if isinstance(subject, str) else subject
 
 
 def options_of(component: Component, options: dict[str, Any] | None) -> Any:

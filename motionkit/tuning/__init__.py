@@ -1,7 +1,7 @@
 """Searches over a trainer's settings with Optuna, which is imported only when a search runs."""
 
 from motionkit.tuning._base import Base, open_base
-from motionkit.tuning._names import PLAN
+from motionkit.tuning._names import BEST_TOML, PLAN
 from motionkit.tuning._page import study_page
 from motionkit.tuning._plan import Plan, Pruner, Sampler, make_plan, read_plan, save_plan
 from motionkit.tuning._processes import default_jobs
@@ -13,6 +13,7 @@ from motionkit.tuning._work import Worker, is_busy
 from motionkit.tuning._write import diff_lines, write_config
 
 __all__ = [
+    "BEST_TOML",
     "PLAN",
     "Base",
     "Finished",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
 from motionkit.config import Draft, Given, Resolved, TrainerSettings, leaves, read_layers
-from motionkit.config._sources import Layer
+from motionkit.config._sources import Layer, nested
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.tuning._keys import flat, value_at, with_values
@@ -24,12 +26,19 @@ class Base:
         component: Its entry.
         table: All settings, nested and JSON-able.
         notes: What was decided while they were read.
+        code: The Python files among trainer and plugins, all of which were typed.
     """
 
     trainer: str
     component: Component
     table: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    code: frozenset[str] = frozenset()
+
+    @property
+    def command(self) -> str:
+        """The trainer as a command calls it."""
+        return plugins.label(self.trainer).replace(".", " ")
 
     @property
     def model(self) -> type[TrainerSettings]:
@@ -48,22 +57,33 @@ class Base:
             table = with_values(self.table, values)
         except KeyError as error:
             raise MotionkitError(f"{error.args[0]} is no setting of {self.trainer}.") from error
-        layers = [Layer(origin, table, from_file=True), Layer("command line", {})]
-        return Draft(self.model, layers).resolve({}, command=self.trainer.replace(".", " "))
+        layers = [Layer(origin, table, from_file=True, code=self.code), Layer("command line", {})]
+        return Draft(self.model, layers).resolve({}, command=self.command)
 
     def fixed(self, values: Mapping[str, Any]) -> Base:
         """Return the base with some settings replaced."""
         return replace(self, table=self.with_values(values).snapshot()) if values else self
 
-    def typed(self, sets: Sequence[str]) -> dict[str, Any]:
-        """Return ``key=value`` strings as values by key, in the types of the settings.
+    def read(self, sets: Sequence[str], *, repeated: str = "") -> tuple[Base, dict[str, Any]]:
+        """Read ``key=value`` strings, in the types of the settings.
+
+        Args:
+            sets: The strings.
+            repeated: The file that they stand in, where they were not typed.
+
+        Returns:
+            This base, with the Python files that were typed in `sets`, and the values by key.
 
         Raises:
-            MotionkitError: One is not of that form, or does not fit.
+            MotionkitError: One is not of that form, does not fit, or is code that was not typed.
         """
-        layers = [Layer("base", self.table, from_file=True), read_layers(self.model, Given(sets=sets))[-2]]
-        found = Draft(self.model, [*layers, Layer("command line", {})]).resolve({}).snapshot()
-        return {key: value_at(found, key) for key in (text.partition("=")[0].strip() for text in sets)}
+        own = Layer("base", self.table, from_file=True, code=self.code)
+        more = read_layers(self.model, Given(sets=sets, repeated=repeated))[-2]
+        draft = Draft(self.model, [own, more, Layer("command line", {})])
+        with _typed_by("--trial-set"):
+            found = draft.resolve({}).snapshot()
+        values = {key: value_at(found, key) for key in (text.partition("=")[0].strip() for text in sets)}
+        return replace(self, code=self.code | _code_of(draft)), values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what differs from the trainer's defaults, nested, with `values` set: what a settings file holds."""
@@ -89,14 +109,28 @@ class Base:
 
 
 def open_base(
-    trainer: str, files: Sequence[Path] = (), sets: Sequence[str] = (), values: Mapping[str, Any] | None = None
+    trainer: str,
+    files: Sequence[Path] = (),
+    sets: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+    *,
+    typed: bool = False,
+    repeated: str = "",
 ) -> Base:
     """Resolve the settings of a trainer: files, variables, ``key=value`` and `values`, the later ones winning.
 
+    Args:
+        trainer: Name of the trainer.
+        files: Settings files and runs.
+        sets: ``key=value`` strings.
+        values: Values by dotted key; none of them may be code.
+        typed: Whether the trainer's name was typed, so that it may be a Python file.
+        repeated: The file that `sets` stand in, where they were not typed.
+
     Raises:
-        MotionkitError: There is no such trainer, or its settings are wrong.
+        MotionkitError: There is no such trainer, its settings are wrong, or a file names code.
     """
-    component = plugins.get("trainers", trainer)
+    component = plugins.get("trainers", trainer, typed=typed)
     if not issubclass(component.options, TrainerSettings):
         raise MotionkitError(f"the settings of trainer {trainer!r} are no TrainerSettings.", fix="choose another one.")
     model = component.options
@@ -105,11 +139,33 @@ def open_base(
     for key, value in (values or {}).items():
         alone = key in single and isinstance(value, list) and len(value) == 1
         flags[tuple(key.split("."))] = value[0] if alone else value
-    given = Given(flags, sets, files)
-    resolved = Draft(model, read_layers(model, given)).resolve(given.flags, command=trainer.replace(".", " "))
+    layers = read_layers(model, Given(sets=sets, files=files, repeated=repeated))[:-1]
+    more = Layer("command line", nested(model, flags), code=frozenset())
+    draft = Draft(model, [*layers, more, Layer("command line", {})])
+    with _typed_by("--base-set"):
+        resolved = draft.resolve({}, command=plugins.label(trainer).replace(".", " "))
     table = resolved.snapshot()
     table["run"] = {**table["run"], "out": None, "name": None, "overwrite": False, "resume": None}
-    return Base(trainer, component, table, (*resolved.warnings, *resolved.notes))
+    code = _code_of(draft) | ({trainer} if plugins.is_file(trainer) else set())
+    return Base(trainer, component, table, (*resolved.warnings, *resolved.notes), code)
+
+
+@contextmanager
+def _typed_by(flag: str) -> Iterator[None]:
+    """Let the refusal of code name the flag by which a search takes it: ``--base-set reward=./mine.py:obj``."""
+    try:
+        yield
+    except plugins.CodeError as error:
+        slot = error.words[0].removeprefix("--").replace("-", "_")
+        words = [flag, f"{slot}={','.join(error.words[1::2])}"]
+        error.fix = f"if you trust that file, add to the command: {shlex.join(words)}"
+        raise
+
+
+def _code_of(draft: Draft[Any]) -> frozenset[str]:
+    """Return the Python files among the plugins of a draft, which were all typed: it refuses others."""
+    names = (pick.name for picks in draft.picks.of.values() for pick in picks)
+    return frozenset(filter(plugins.is_file, names))
 
 
 def _differs(key: str, value: object, usual: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from motionkit.errors import MotionkitError
@@ -34,6 +34,7 @@ def run_processes(
     folder: Path,
     phase: str,
     jobs: int,
+    code: Collection[str] = (),
     *,
     stopped: Callable[[], int],
     look: Callable[[], bool],
@@ -45,6 +46,7 @@ def run_processes(
         folder: The study folder.
         phase: ``search`` or ``seeds``.
         jobs: How many.
+        code: The Python files that may run, see `Base.code`.
         stopped: Returns the signal that asks to stop, or 0.
         look: Called a few times a second; returns whether anything has ended since the last call.
         left: Returns whether there is work that nobody does.
@@ -64,7 +66,7 @@ def run_processes(
             # A session of their own: Ctrl-C reaches them once, through us.
             running = [
                 subprocess.Popen(
-                    [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase],
+                    [sys.executable, "-m", "motionkit.tuning.worker", str(folder), phase, *code],
                     env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
                 )
                 for _ in range(jobs)

@@ -126,7 +126,7 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
                 return any(one.state.name == "WAITING" for one in trials)
             return len(counted(trials)) < plan.trials and not hopeless(trials)
 
-        run_processes(folder, phase, jobs, stopped=lambda: run.signals.received, look=look, left=left)
+        run_processes(folder, phase, jobs, base.code, stopped=lambda: run.signals.received, look=look, left=left)
         return
     worker = Worker(plan, base, folder, alive=lambda: not run.stop_requested, told=teller.look)
     number = worker.repeat() if phase == "seeds" else worker.search()

@@ -92,7 +92,7 @@ def run_trial(
             with plugins.catching():
                 trainer.prepare()
             outcome = run_trainer(
-                base.trainer.replace(".", " "), trainer, resolved, component=None, watch=watched
+                base.command, trainer, resolved, component=None, watch=watched
             )  # fmt: skip
     except MotionkitError as error:
         state = "diverged" if error.code == 1 and "finite" in error.sentence() else "failed"

@@ -1,7 +1,7 @@
-"""A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds``.
+"""A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds [CODE...]``.
 
 `motionkit.tuning.search` starts it. It ends with the process that started it, so that a search that is killed leaves
-nothing behind that trains on.
+nothing behind that trains on. CODE are the Python files that were typed: the folder alone makes none run.
 """
 
 from __future__ import annotations
@@ -9,28 +9,33 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
+from motionkit import plugins
 from motionkit.errors import MotionkitError
 from motionkit.tuning._base import Base
 from motionkit.tuning._plan import Plan, read_plan
 from motionkit.tuning._work import Worker
 
 
-def base_of(plan: Plan) -> Base:
-    """Return the trainer and the settings of a plan."""
-    from motionkit import plugins
+def base_of(plan: Plan, code: Collection[str] = ()) -> Base:
+    """Return the trainer and the settings of a plan.
 
-    return Base(plan.trainer, plugins.get("trainers", plan.trainer), plan.base)
+    Raises:
+        MotionkitError: The plan names a Python file as its trainer that is not in `code`.
+    """
+    component = plugins.get("trainers", plan.trainer, typed=plan.trainer in code)
+    return Base(plan.trainer, component, plan.base, code=frozenset(code))
 
 
-def main(folder: Path, phase: str) -> int:
+def main(folder: Path, phase: str, code: Collection[str] = ()) -> int:
     """Work until nothing is left; returns the exit code."""
     parent = os.getppid()
     logging.getLogger("motionkit").addHandler(logging.StreamHandler())
     try:
         plan = read_plan(folder)
-        worker = Worker(plan, base_of(plan), folder, alive=lambda: os.getppid() == parent)
+        worker = Worker(plan, base_of(plan, code), folder, alive=lambda: os.getppid() == parent)
         signal = worker.repeat() if phase == "seeds" else worker.search()
     except MotionkitError as error:
         logging.getLogger("motionkit.tuning").error("%s", error.sentence())
@@ -39,4 +44,4 @@ def main(folder: Path, phase: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

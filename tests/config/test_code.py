@@ -130,6 +130,6 @@ def test_flags_to_type_again(sample: Any) -> None:
 
 def test_python_passes_code_by_hand(sample: Any, evil: Evil) -> None:
     name, mark = evil
-    mine = Chosen("rewards", name, plugins.get("rewards", name).options(reach=9))
+    mine = Chosen("rewards", name, plugins.get("rewards", name, typed=True).options(reach=9))
     assert sample.Sample(reward=(mine,)).reward[0].options.reach == 9
     assert mark.exists()

@@ -26,7 +26,9 @@ def with_twin(monkeypatch: pytest.MonkeyPatch, twin: str) -> list[tuple[object, 
     own = plugins.get("rewards", "physics")
     known = plugins.get
     monkeypatch.setattr(
-        plugins, "get", lambda kind, name: replace(own, twin=twin) if name == "physics" else known(kind, name)
+        plugins,
+        "get",
+        lambda kind, name, **typed: replace(own, twin=twin) if name == "physics" else known(kind, name, **typed),
     )
     return [(PHYSICS, PHYSICS.build(dataset=OTHER, device=CPU))]
 

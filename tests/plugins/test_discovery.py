@@ -169,17 +169,17 @@ def test_files(tmp_path: Path) -> None:
         "class Mine:\n    def __init__(self, options, **runtime): self.runtime = runtime\n"
         "class O(Group):\n    pass\ncomponent = Component('Mine.', O, f'{__name__}:Mine')\n"
     )
-    component = plugins.get("rewards", f"{path}:component")
+    component = plugins.get("rewards", f"{path}:component", typed=True)
     assert component.build(component.options(), device="cpu").runtime == {"device": "cpu"}
-    assert plugins.get("rewards", str(path)) is not None
+    assert plugins.get("rewards", str(path), typed=True) is not None
     assert plugins.label(f"{path}:component") == "my-reward"
     with pytest.raises(MotionkitError, match="has no 'other'"):
-        plugins.get("rewards", f"{path}:other")
+        plugins.get("rewards", f"{path}:other", typed=True)
     with pytest.raises(MotionkitError, match="does not exist"):
-        plugins.get("rewards", f"{tmp_path}/none.py:component")
+        plugins.get("rewards", f"{tmp_path}/none.py:component", typed=True)
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(MotionkitError, match="ZeroDivisionError"):
-        plugins.get("rewards", f"{tmp_path}/bad.py:component")
+        plugins.get("rewards", f"{tmp_path}/bad.py:component", typed=True)
 
 
 def test_missing_extra_is_reported_before_anything_is_built(sample: ModuleType) -> None:

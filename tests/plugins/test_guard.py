@@ -60,7 +60,7 @@ def test_an_import_that_fails_names_plugin_and_package(site: Any, handled: None,
     file = tmp_path / "own_reward.py"
     file.write_text(source)
     with pytest.raises(MotionkitError):
-        plugins.get("rewards", f"{file}:component")
+        plugins.get("rewards", f"{file}:component", typed=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import time
@@ -15,11 +16,12 @@ from motionkit.cli import output
 from motionkit.cli._errors import unreadable
 from motionkit.cli.commands._tune_settings import TuneBayesSettings
 from motionkit.cli.settings import show_plan
-from motionkit.config import Resolved
+from motionkit.config import Resolved, typed_flags
 from motionkit.errors import MotionkitError
 from motionkit.page import count, duration
 from motionkit.runs import PAGE, Run, folder_of, logging_into, write_bytes_atomic
 from motionkit.tuning import (
+    BEST_TOML,
     PLAN,
     Base,
     Finished,
@@ -55,10 +57,10 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
     begun = time.monotonic()
     output.say(f"{_COMMAND}: loading the settings of {settings.trainer}, torch and data")
     folder = _folder(settings)
-    base = _base(settings)
+    base = _base(resolved)
     for note in base.notes:
         output.say(note)
-    plan, base, notes = _plan(settings, base, folder)
+    plan, base, notes = _plan(resolved, base, folder)
     for note in notes:
         output.say(note)
     if settings.write_config is not None:
@@ -92,7 +94,8 @@ def _folder(settings: TuneBayesSettings) -> Path:
     return folder_of("tune", "runs", place.out, place.name)
 
 
-def _base(settings: TuneBayesSettings) -> Base:
+def _base(resolved: Resolved[TuneBayesSettings]) -> Base:
+    settings = resolved.settings
     values: dict[str, Any] = {}
     if settings.data:
         values["data"] = list(settings.data)
@@ -100,11 +103,20 @@ def _base(settings: TuneBayesSettings) -> Base:
         values["device"] = settings.device
     if settings.seed:
         values["seed"] = settings.seed
-    return open_base(settings.trainer, settings.base, settings.base_set, values)
+    return open_base(
+        settings.trainer, settings.base, settings.base_set, values, typed=resolved.given.get("trainer", False),
+        repeated=_repeated(resolved, "base_set"),
+    )  # fmt: skip
 
 
-def _plan(settings: TuneBayesSettings, base: Base, folder: Path) -> tuple[Plan, Base, list[str]]:
-    trial = base.typed(settings.trial_set)
+def _repeated(resolved: Resolved[TuneBayesSettings], key: str) -> str:
+    """Return the file that a setting stands in; empty where it was typed."""
+    return "" if resolved.given.get(key, True) else f"{key} of {resolved.origins[key]}"
+
+
+def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tuple[Plan, Base, list[str]]:
+    settings = resolved.settings
+    base, trial = base.read(settings.trial_set, repeated=_repeated(resolved, "trial_set"))
     if settings.trial_steps:
         trial["run.num_steps"] = settings.trial_steps
     known = (folder / PLAN).is_file() and not settings.run.overwrite
@@ -170,7 +182,7 @@ def _search(
         document = run.finish(parts)
     with logging_into(folder):
         if result is not None:
-            _show(result, plan, folder, changes, closing, as_json=as_json)
+            _show(result, resolved.settings, folder, changes, closing, as_json=as_json)
     output.emit(document, json=as_json)
     if run.exit_code:
         raise typer.Exit(run.exit_code)
@@ -198,7 +210,13 @@ def _tell(one: Finished) -> None:
 
 
 def _show(
-    result: Result, plan: Plan, folder: Path, changes: list[tuple[str, Any, Any]], closing: list[str], *, as_json: bool
+    result: Result,
+    settings: TuneBayesSettings,
+    folder: Path,
+    changes: list[tuple[str, Any, Any]],
+    closing: list[str],
+    *,
+    as_json: bool,
 ) -> None:
     if not as_json:
         output.tables(result.tables())
@@ -209,11 +227,23 @@ def _show(
     for line in diff_lines(changes):
         output.say(f"  {line}", whole=True)
     output.say(f"page: {folder / PAGE}")
-    command = plan.trainer.replace(".", " ").split()
-    target = folder / "best.toml"
-    more = ["motionkit", "tune-bayes", "--resume", str(folder), "--trials", str(2 * plan.trials)]
-    output.say(f"next: {shlex.join(['motionkit', *command, '--config', str(target)])}", whole=True)
-    output.say(f"      {shlex.join(more)}", whole=True)
+    lines = []
+    if not plugins.is_file(settings.trainer):  # which is no command
+        code = shlex.split(typed_flags(result.base.table))
+        lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
+    trials = ["--trials", str(2 * settings.trials)]
+    lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings), *trials])
+    for number, words in enumerate(lines):
+        output.say(f"{'      ' if number else 'next: '}{shlex.join(['motionkit', *words])}", whole=True)
+
+
+def _code_again(settings: TuneBayesSettings) -> list[str]:
+    """Return the flags that must be typed again to go on, since they name Python files."""
+    words = ["--trainer", settings.trainer] if plugins.is_file(settings.trainer) else []
+    for flag, sets in (("--base-set", settings.base_set), ("--trial-set", settings.trial_set)):
+        if any(plugins.is_file(name) for one in sets for name in re.split("[=,]", one)):
+            words += [word for one in sets for word in (flag, one)]
+    return words
 
 
 def _refuse_config(path: Path) -> None:

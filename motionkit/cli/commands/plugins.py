@@ -100,7 +100,7 @@ def show_plugin(
     from motionkit import plugins
     from motionkit.config import leaves, slots_of
 
-    component = plugins.get(kind, name)
+    component = plugins.get(kind, name, typed=True)
     chosen = slots_of(component.options)
     rows = [
         [leaf.key, leaf.type_name, leaf.default_text, leaf.limits, leaf.help]

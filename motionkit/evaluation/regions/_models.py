@@ -73,7 +73,7 @@ def open_region_models(
     if chosen is not None and isinstance(table, Mapping) and table.get("name") == chosen.name:
         # What was typed counts, such as that code is trusted; where the run started from is the run's to say.
         started = {**chosen.options.model_dump(mode="json"), "checkpoint": str(table.get("checkpoint", ""))}
-        begun: Chosen | None = choose_one("policies", chosen.name, started)
+        begun: Chosen | None = choose_one("policies", chosen.name, started, typed=True)
     else:
         begun = choose_from_file("policies", table)
     if begun is None:
@@ -89,7 +89,8 @@ def _open(model: str, chosen: Chosen | None, data: RegionDataset, device: torch.
         chosen = choose_from_file("policies", table) or choose_one("policies", found.plugin, {})
     if chosen is None:
         chosen = choose_one("policies", _OURS, {})
-    named = choose_one("policies", chosen.name, {**chosen.options.model_dump(mode="json"), "checkpoint": model})
+    options = {**chosen.options.model_dump(mode="json"), "checkpoint": model}
+    named = choose_one("policies", chosen.name, options, typed=True)
     policy: RegionPolicy = named.build(device=device, dataset=data)
     return policy
 

@@ -61,7 +61,7 @@ def decide(name: str, keys: AbstractSet[str], chosen: Mapping[str, Sequence[str]
 
 def _has_gradient(reward: str) -> bool:
     try:
-        return plugins.get("rewards", reward).gradient
+        return plugins.get("rewards", reward, typed=True).gradient  # the slot has refused code that was not typed
     except MotionkitError:  # it is reported with the slot that it was chosen for
         return True
 

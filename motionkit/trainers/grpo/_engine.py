@@ -103,7 +103,10 @@ class GRPO:
         if isinstance(algorithm, str):
             groups = {"rollout": rollout, "sampler": sampler, "objective": objective}
             algorithm = choose_one(
-                "algorithms", algorithm, {name: group for name, group in groups.items() if group is not None}
+                "algorithms",
+                algorithm,
+                {name: group for name, group in groups.items() if group is not None},
+                typed=True,
             )
         own = getattr(algorithm.options, "objective", None)
         self.reference = Reference(policy, reference, sync_every=getattr(own, "sync_every", 0))

@@ -98,7 +98,7 @@ class GrpoTrainer:
         self._real = None
         if settings.reward_mix.calibrate:
             self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
-        able = [plugins.get(chosen.kind, chosen.name).gradient for chosen in settings.reward]
+        able = [chosen.component.gradient for chosen in settings.reward]
         # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
         anywhere = {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
         self.inputs = inputs_of({"policy": self.policy, **named}) | anywhere

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit import plugins
 from motionkit.environments import open_environment
 from motionkit.environments.base import Floats, Frames
 from motionkit.evaluation.success import Episodes, change_of, run_episodes, start_seeds
@@ -79,7 +78,7 @@ class PpoTrainer:
         self.terms: list[Term] = []
         self.notes: list[str] = []
         for chosen in settings.reward:
-            reads = reads_of(chosen.kind, plugins.get(chosen.kind, chosen.name))
+            reads = reads_of(chosen.kind, chosen.component)
             refuse_unreadable([(chosen.label, reads)], self.environment)
             reward = chosen.build(dataset=None, device=self.device)
             self.terms.append(Term(reward, chosen.weight, reads))

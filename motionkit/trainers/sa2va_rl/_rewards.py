@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.errors import MotionkitError
 from motionkit.plugins import reads_of
@@ -48,7 +47,7 @@ class LoopRewards:
         self.names = tuple(one.name for one in chosen)
         self._terms: list[tuple[Reward, float, str]] = []
         for one in chosen:
-            reads = reads_of(one.kind, plugins.get(one.kind, one.name))
+            reads = reads_of(one.kind, one.component)
             if reads not in ("mask", "text"):
                 raise MotionkitError(
                     f"the reward {one.label} cannot be used in {loop}.",

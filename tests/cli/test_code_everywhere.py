@@ -1,0 +1,228 @@
+"""No file makes code run: every command, every setting, a study and a model's document that name ./evil.py."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import Result
+
+from motionkit import plugins
+from motionkit.cli import settings
+from motionkit.cli._lazy import load_register
+from motionkit.cli._table import rows
+from motionkit.cli._trainer import trainer_command
+from motionkit.config import TrainerSettings, leaves, slots_of
+from motionkit.errors import MotionkitError
+from motionkit.plugins import Component
+from motionkit.tuning import worker
+
+Cli = Callable[..., Result]
+ROOT = Path(__file__).parents[2]
+EVIL, MARK = "./evil.py:component", Path("ran")
+ARGUMENTS = {"eval compare": ["starter", "starter"], "generate": ["a person walks", "out.npz"]}
+
+
+@pytest.fixture
+def evil(cli: Cli) -> Iterator[None]:
+    """A plugin file in the current folder that leaves a mark when it is imported."""
+    Path("evil.py").write_text(
+        "from pathlib import Path\nPath('ran').touch()\n"
+        "from motionkit.config import TrainerSettings\nfrom motionkit.plugins import Component\n"
+        "component = Component(summary='x', options=TrainerSettings, factory=f'{__name__}:x')\n"
+    )
+    yield
+    sys.modules.pop("_motionkit_file_evil", None)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is built, so that a command that would go on ends soon."""
+
+    class Idle:
+        def prepare(self) -> None:
+            return
+
+        def describe(self) -> dict[str, object]:
+            return {}
+
+    monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
+
+
+def commands() -> dict[str, tuple[Any, list[str]]]:
+    """Return the settings of each command that reads a settings file, with its required arguments filled in."""
+    found: dict[str, tuple[Any, list[str]]] = {}
+
+    def add(app: typer.Typer, prefix: str) -> None:
+        group = get_command(app)
+        for name, command in (getattr(group, "commands", None) or {"": group}).items():
+            label = f"{prefix} {name}".strip()
+            if label in settings.models:
+                need = [one for one in command.params if one.param_type_name == "argument" and one.required]
+                words = [word for one in need for word in ["x"] * max(1, one.nargs)]
+                found[label] = settings.models[label], ARGUMENTS.get(label, words)
+
+    for row in rows():
+        app = typer.Typer(add_completion=False)
+        load_register(row.target)(app)
+        add(app, row.name)
+    for entry in plugins.available("trainers"):
+        if entry.builtin:
+            app = typer.Typer(add_completion=False)
+            trainer_command(f"motionkit:{entry.name}", app)
+            label = entry.name.replace(".", " ")
+            found[label] = settings.models[label], []
+    return found
+
+
+def texts_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that take any text, each with one that names code."""
+    for leaf in leaves(model):
+        kind = str(leaf.field.annotation)
+        if not leaf.choices and ("str" in kind or "Path" in kind) and leaf.path[0] not in slots_of(model):
+            yield leaf.key, [EVIL] if leaf.is_many else EVIL
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    return dict(value)
+
+
+def test_no_settings_file_makes_any_command_run_code(evil: None, idle: None, cli: Cli) -> None:
+    found = commands()
+    assert {"tune", "tune-bayes", "grpo", "ppo", "eval compare", "generate"} <= set(found)
+    assert len(found) > 20
+    tried = 0
+    for label, (model, words) in found.items():
+        command = [*label.split(), *words, "--config", "a.json", "--dry-run"]
+        for name, slot in slots_of(model).items():
+            Path("a.json").write_text(json.dumps({name: [EVIL] if slot.many else EVIL}))
+            done = cli(*command)
+            said = " ".join(done.stderr.split())
+            assert (done.exit_code, f"{name} names {EVIL}, which is code" in said) == (2, True), f"{label}: {said}"
+            tried += 1
+        # A dry run of other commands ends before it opens what such settings name.
+        for key, value in texts_of(model) if label == "tune-bayes" else ():
+            Path("a.json").write_text(json.dumps(nested(key, value)))
+            assert cli(*command).exit_code in (0, 2), (label, key)
+            assert not MARK.exists(), f"{label}: {key} ran it"
+            tried += 1
+    assert not MARK.exists()
+    assert tried > 40
+
+
+SEARCHES = {
+    "toml": 'trainer = "./evil.py:component"\n',
+    "json": json.dumps({"trainer": EVIL}),
+    "base": 'trainer = "grpo"\nbase_set = ["reward=./evil.py:component"]\n',
+    "trial": 'trainer = "grpo"\ntrial_set = ["judge=./evil.py:component"]\n',
+}
+
+
+def study(text: str) -> None:
+    """Write what a search leaves, as a stranger may."""
+    Path("study").mkdir()
+    Path("study/config.json").write_text(text)
+    record = {"schema": 1, "kind": "motionkit-run", "id": "0", "command": "tune-bayes", "created": "", "attempts": []}
+    Path("study/run.json").write_text(json.dumps({**record, "status": "interrupted", "artifacts": []}))
+
+
+@pytest.mark.parametrize("form", ["toml", "json", "base", "trial", "tune", "--config", "--resume"])
+def test_the_seven_ways_through_a_search(form: str, evil: None, cli: Cli) -> None:
+    words = ["tune-bayes"]
+    if form.startswith("--"):
+        study(SEARCHES["json"])
+        words += [form, "study"]
+    else:
+        file = f"a.{'json' if form == 'json' else 'toml'}"
+        Path(file).write_text(SEARCHES["toml" if form == "tune" else form])
+        words = [*(["tune", "--bayes"] if form == "tune" else words), "--config", file]
+    for more in (["--dry-run"], []):
+        done = cli(*words, *more)
+        assert done.exit_code == 2, done.stderr
+        said = " ".join(done.stderr.split())
+        assert f"names {EVIL}, which is code" in said
+        flags = {"base": "--base-set reward=", "trial": "--trial-set judge="}.get(form, "--trainer ")
+        assert f"add to the command: {flags}{EVIL}" in said
+        assert not MARK.exists()
+    assert not Path("runs").exists()
+
+
+def test_a_worker_runs_no_code_that_a_study_names(evil: None) -> None:
+    Path("study").mkdir()
+    plan: dict[str, Any] = {
+        "trainer": EVIL, "base": {}, "space": {"seed": {"low": 0, "high": 3, "whole": True}}, "value": "x", "watch": "",
+        "direction": "maximize", "trial": {}, "patience": 1, "trials": 1, "seeds": 0, "seed": 0, "sampler": "random",
+        "pruner": "none", "why": "", "study": "s", "storage": "",
+    }  # fmt: skip
+    Path("study/study.json").write_text(json.dumps(plan))
+    assert worker.main(Path("study"), "search") == 2
+    assert not MARK.exists()
+
+
+@pytest.mark.parametrize("words", ["eval pol", "eval compare pol starter", "export pol out", "predict pol out.npz"])
+def test_no_model_folder_makes_a_command_run_code(words: str, evil: None, cli: Cli) -> None:
+    Path("pol").mkdir()
+    for kind in ("./evil.py", EVIL):
+        Path("pol/policy.json").write_text(json.dumps({"kind": kind}))
+        assert cli(*words.split()).exit_code == 2
+        assert not MARK.exists()
+
+
+def test_what_is_typed_still_runs(cli: Cli, tuned: Any) -> None:
+    source = (ROOT / "tests" / "tuned_trainer.py").read_text()
+    Path("mine.py").write_text(source.replace('"tuned_trainer:', 'f"{__name__}:'))
+    short = ["--base-set", "run.num_steps=2", "--seeds", 1, "--sampler", "random"]
+    for jobs in (1, 2):  # in this process, and in others
+        words = ["--trainer", "./mine.py:component", *short, "--jobs", jobs, "--name", jobs, "--json"]
+        done = cli("tune-bayes", "--trials", 3, *words)
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert [one["state"] for one in found["trials"]] == ["complete"] * 3
+        folder = f"runs/tune/{jobs}"
+        assert cli("tune-bayes", "--resume", folder, "--trials", 4).exit_code == 2
+        line = next(text for text in done.stderr.splitlines() if "--resume" in text)
+        again = shlex.split(line.partition("motionkit ")[2])
+        assert again[:5] == ["tune-bayes", "--resume", folder, "--trainer", "./mine.py:component"]
+        assert jobs == 2 or cli(*again).exit_code == 0
+    typed = cli("tune-bayes", "--trainer", "./mine.py:component", "--dry-run", env={"MOTIONKIT_JOBS": "1"})
+    assert typed.exit_code == 0
+    sys.modules.pop("_motionkit_file_mine", None)
+
+
+def test_a_plugin_of_ones_own_in_the_base_of_a_search(evil: None, cli: Cli) -> None:
+    Path("space.json").write_text(json.dumps({"optim.learning_rate": [1e-4, 1e-3]}))
+    words = ["--trainer", "grpo", "--space", "space.json", "--value", "x", "--dry-run"]
+    for flag in ("--base-set", "--trial-set"):
+        done = cli("tune-bayes", *words, flag, f"reward={EVIL}")
+        assert MARK.exists(), done.stderr
+        assert "which is code" not in done.stderr
+        MARK.unlink()
+        plugins._lookup._from_file.cache_clear()
+
+
+@pytest.mark.parametrize("folder", ["command line", "environment x"])
+def test_the_name_of_a_folder_is_not_trust(folder: str, cli: Cli) -> None:
+    Path(folder).mkdir()
+    table = {"policy": {"name": "sa2va", "checkpoint": "anywhere", "trust_remote_code": True}}
+    Path(folder, "config.json").write_text(json.dumps(table))
+    done = cli("sa2va-rl", "--config", folder, "--dry-run")
+    assert done.exit_code == 2
+    assert "counts only where it is typed" in " ".join(done.stderr.split())
+
+
+def test_the_lookup_refuses_code_unless_it_is_told(evil: None) -> None:
+    for kind in plugins.KINDS:
+        with pytest.raises(MotionkitError, match="which is code"):
+            plugins.get(kind, EVIL)
+    assert not MARK.exists()
+    assert issubclass(plugins.get("trainers", EVIL, typed=True).options, TrainerSettings)
+    assert MARK.exists()
