@@ -97,6 +97,39 @@ def test_statistics_of_the_dataset(tmp_path):
     assert "not positive" in refused(tmp_path)
 
 
+@pytest.mark.parametrize(("name", "share"), [("t2m", 0.855), ("kit", 0.0176)])
+def test_statistics_of_either_dataset(tmp_path, name, share):
+    """Contacts are on for 86 % of HumanML3D's frames and 2 % of KIT's; the evaluators' spread is 25 times smaller."""
+    release(tmp_path, name)
+    meta = next(tmp_path.glob(f"{name}/Comp_v6_KLD*/meta"))
+    mean, std = np.load(meta / "mean.npy"), np.load(meta / "std.npy")
+    mean[-4:] = share
+    np.save(meta / "mean.npy", mean)
+    for divided, fits in ((25, True), (5, True), (1, False)):
+        std[-4:] = np.sqrt(share * (1 - share)) / divided
+        np.save(meta / "std.npy", std)
+        if fits:
+            assert len(load_evaluator(tmp_path).std) == len(std)
+        else:
+            assert "statistics of the dataset, not the evaluator's" in refused(tmp_path)
+
+
+def test_a_link_finds_what_lies_beside_it(tmp_path):
+    """A store of weights with the file alone, and a link to it in a folder with statistics and words."""
+    release(tmp_path / "release")
+    file = tmp_path / "release/t2m/text_mot_match/model/finest.tar"
+    (tmp_path / "store").mkdir()
+    stored = file.rename(tmp_path / "store" / "blob")
+    file.symlink_to(stored)
+    assert load_evaluator(file).latent == 6
+    # And the other way: a link alone, whose file has them.
+    whole = release(tmp_path / "whole")
+    link = tmp_path / "elsewhere" / "finest.tar"
+    link.parent.mkdir()
+    link.symlink_to(whole / "t2m/text_mot_match/model/finest.tar")
+    assert load_evaluator(link).latent == 6
+
+
 def test_words_missing(tmp_path):
     release(tmp_path)
     (tmp_path / "glove" / "our_vab_idx.pkl").unlink()

@@ -128,4 +128,7 @@ def test_published_rows_and_what_compares() -> None:
     assert not any(row.figures[2].startswith(".611") for row in PUBLISHED), "measured before the correction"
     assert "nothing compares" in comparable("starter", "val", "starter", "mdm", width=64)
     assert "the split is val" in comparable("humanml", "val", "t2m", "mdm", width=512)
-    assert comparable("humanml", "test", "t2m", "whole", width=512).startswith("R-precision and MM-Dist compare")
+    assert comparable("humanml", "test", "t2m", "whole", width=512).startswith(
+        "R-precision and MM-Dist compare with every row but DiP's"
+    )
+    assert {row.prompts for row in PUBLISHED if row.name.startswith("DiP")} == {"1,024 of 60 frames or more"}

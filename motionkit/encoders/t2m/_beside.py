@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ _STEMS = {263: "t2m_", 251: "kit_"}
 _META = "Comp_v6_KLD*/meta"
 _VOCABULARY = ("our_vab_data.npy", "our_vab_words.pkl", "our_vab_idx.pkl")
 _ABOVE = 5
-_DATASET_CONTACT = 0.1
-"""Standard deviation of the contacts: 0.36 in HumanML3D's Std.npy, which the evaluator's divides by 25."""
+_DATASET_SPREAD = 0.45
+"""Standard deviation of the contacts over sqrt(p (1 - p)) of their mean p: 1 in a dataset's statistics, 0.04 in those of
+the released evaluators, whose feat_bias of 5 was applied twice (0.2 once)."""
 
 
 def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:
@@ -43,7 +45,7 @@ def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tens
         # KLD01 is the one of t2m; sorted() puts KLD005, kit's, before it, and only one of them is in a release.
         places = [
             place
-            for folder in file.resolve().parents[:_ABOVE]
+            for folder in _above(file)
             for place in (*sorted(folder.glob(_META), reverse=True), folder, folder / "dataset")
         ]
     for place in places:
@@ -64,14 +66,25 @@ def _checked(mean_file: Path, std_file: Path, width: int) -> tuple[Tensor, Tenso
     mean, std = (_vector(path, width) for path in (mean_file, std_file))
     if not bool((std[:-CONTACTS] > 0).all()):
         raise MotionkitError(f"{std_file} holds a standard deviation that is not positive.", fix="copy it again.")
-    if width == 263 and float(std[-CONTACTS:].mean()) > _DATASET_CONTACT:
+    # A contact is 0 or 1, so that its mean p tells its standard deviation; the four of them share one, of the mean.
+    share = mean[-CONTACTS:].double().clamp(0.0, 1.0)
+    binary = float((share * (1 - share)).sqrt().mean())
+    found = float(std[-CONTACTS:].mean())
+    if binary and found / binary > _DATASET_SPREAD:
+        stem = _STEMS.get(width, "")
         raise MotionkitError(
             f"{std_file} holds the statistics of the dataset, not the evaluator's.",
-            why=f"its contacts have a standard deviation of {float(std[-CONTACTS:].mean()):.2f}; the evaluator's "
-            "divides root and contacts by 25.",
-            fix="name the folder with Comp_v6_KLD01/meta, or with t2m_mean.npy and t2m_std.npy.",
+            why=f"its contacts have a standard deviation of {found:.2g}, which is that of contacts as they are; the "
+            "evaluator's divides root and contacts by 25.",
+            fix=f"name the folder with the evaluator's own meta, or with {stem}mean.npy and {stem}std.npy.",
         )
     return mean, torch.where(std > 0, std, torch.ones_like(std))
+
+
+def _above(file: Path) -> list[Path]:
+    """Return the folders above a checkpoint; of a link first those above the link, then those above its file."""
+    places = Path(os.path.abspath(file)), file.resolve()  # noqa: PTH100 (Path.absolute keeps "..")
+    return list(dict.fromkeys(folder for place in places for folder in place.parents[:_ABOVE]))
 
 
 def _vector(path: Path, width: int) -> Tensor:
@@ -97,7 +110,7 @@ def read_words(named: Path | None, file: Path) -> WordTable:
     Raises:
         MotionkitError: The three files are not there, are damaged or do not fit each other.
     """
-    above = list(file.resolve().parents[:_ABOVE]) if named is None else [named]
+    above = _above(file) if named is None else [named]
     places = [place for folder in above for place in (folder, folder / "glove")]
     found = [place for place in places if any((place / name).is_file() for name in _VOCABULARY)]
     folder = found[0] if found else places[0]

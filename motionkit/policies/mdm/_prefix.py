@@ -13,9 +13,12 @@ from torch import Tensor
 from motionkit import starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, Skeleton, joints_to_features, read_features
+from motionkit.rl import stable_hash
 from motionkit.text import Prompt
 
 _SPLITS = ("test", "val", "train")
+_OFFSETS = 5
+"""Frames of a clip that the prefix may begin at, from the first on; drawn in the original's evaluation."""
 _STANDING = "bow/slight"
 """A movement of the starter that begins upright, arms down."""
 
@@ -34,7 +37,8 @@ class Prefixes:
     """Chooses the prefix of each prompt.
 
     In this order: the frames that were given; the start of the motion that the prompt describes, where the dataset has
-    it, as in the original's evaluation; a person who stands still.
+    it; a person who stands still. The start is one of the first 5 frames, as in the original's evaluation; which one is
+    a function of the prompt's key.
 
     Args:
         frames: C, length of a prefix.
@@ -82,7 +86,8 @@ class Prefixes:
                 known = self._split(split)
                 for name in names:
                     if name in known:
-                        return known[name]
+                        begin = stable_hash(f"prefix {prompt.key}") % min(_OFFSETS, len(known[name]) - self._frames + 1)
+                        return known[name][begin : begin + self._frames]
         return self._standing()
 
     def _split(self, split: str) -> Mapping[str, Tensor]:
@@ -95,7 +100,7 @@ class Prefixes:
                 clips = ()
             for clip in clips:
                 if len(clip.features) >= self._frames:
-                    start = clip.features[: self._frames].float()
+                    start = clip.features[: self._frames + _OFFSETS - 1].float()
                     found.setdefault(clip.key, start)
                     found.setdefault(getattr(clip, "source", clip.key), start)
             self._known[split] = found
