@@ -21,8 +21,8 @@ _META = "Comp_v6_KLD*/meta"
 _VOCABULARY = ("our_vab_data.npy", "our_vab_words.pkl", "our_vab_idx.pkl")
 _ABOVE = 5
 _DATASET_SPREAD = 0.45
-"""Standard deviation of the contacts over sqrt(p (1 - p)) of their mean p: 1 in a dataset's statistics, 0.04 in those of
-the released evaluators, whose feat_bias of 5 was applied twice (0.2 once)."""
+"""Standard deviation of the contacts over sqrt(p (1 - p)) of their mean p: 1 in a dataset's statistics, 0.04 in the
+released evaluators', whose feat_bias of 5 was applied twice (0.2 once)."""
 
 
 def read_stats(named: Path | None, file: Path, width: int) -> tuple[Tensor, Tensor]:

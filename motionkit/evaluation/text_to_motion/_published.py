@@ -8,7 +8,7 @@ COLUMNS = ("r_precision_1", "r_precision_2", "r_precision_3", "fid", "mm_dist", 
 _MDM = "fixed results of MDM's repository (evaluation of January 2024 on)"
 _LIST = "as cited by later papers"
 _LONG = "1,024 of 60 frames or more"
-"""DiP's evaluation leaves out clips shorter than a prefix and a block, 20 + 40 frames; its real motions are all clips."""
+"""DiP's evaluation leaves out clips shorter than a prefix and a block (20 + 40 frames), but not of its real motions."""
 
 
 @dataclass(frozen=True)
