@@ -1,6 +1,6 @@
 """Plugin components and their discovery. Imports no torch."""
 
-from motionkit.plugins._component import Component
+from motionkit.plugins._component import Component, install_line
 from motionkit.plugins._discovery import Entry, forget, scan
 from motionkit.plugins._fit import fitting, gives_of, reads_of, require_fit
 from motionkit.plugins._guard import PluginError, catching, in_use, in_words, package_of
@@ -36,6 +36,7 @@ __all__ = [
     "hidden",
     "in_use",
     "in_words",
+    "install_line",
     "is_file",
     "is_own",
     "label",

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
@@ -99,7 +100,7 @@ class Component:
 
     def _load(self, module: str, attribute: str) -> Any:
         if absent := self.missing():
-            fix = f"pip install 'motionkit[{self.extra}]'" if self.extra else f"pip install {' '.join(absent)}"
+            fix = install_line(self.extra) if self.extra else f"pip install {' '.join(absent)}"
             raise MotionkitError(f"{', '.join(absent)} is not installed.", why=f"{self.summary!r} needs it.", fix=fix)
         try:
             return getattr(importlib.import_module(module), attribute)
@@ -117,6 +118,13 @@ class Component:
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)
+
+
+def install_line(extra: str) -> str:
+    """Return the command that installs an extra, in a clone of motionkit with the tested versions."""
+    if (Path(__file__).parents[2] / "constraints.txt").is_file():
+        return f"pip install -c constraints.txt -e '.[{extra}]' (in the folder of motionkit)"
+    return f"pip install 'motionkit[{extra}]'"
 
 
 def _is_there(module: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -13,7 +14,11 @@ from motionkit.motion import Caption, JointMotion
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
-from motionkit.text import Prompt
+from motionkit.text import KnownTexts, Prompt
+
+_log = logging.getLogger("motionkit.policies")
+
+_NAMED = 4  # texts that a warning names
 
 BATCH = 64
 """Motions that are sampled at once."""
@@ -93,7 +98,7 @@ def _segments(prompt: Prompt, fps: float) -> tuple[Caption, ...]:
 
 
 def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: Sequence[float] | None) -> list[Prompt]:
-    """Return typed texts as prompts at the policy's frame rate.
+    """Return typed texts as prompts at the policy's frame rate; warn of a text that the policy cannot know.
 
     Args:
         policy: Gives the frame rate.
@@ -101,12 +106,34 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
         seconds: Seconds of each action; None shares 6 s equally.
 
     Raises:
-        MotionkitError: There is no text, or not one duration above 0 for each action.
+        MotionkitError: There is no text, not one duration above 0 for each action, or an unknown word.
     """
     every = [texts] if isinstance(texts, str) else list(texts)
     if not every:
         raise MotionkitError("there is no text.", fix='policy.generate("a person walks")')
-    return [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in every]
+    prompts = [Prompt.parse(text, fps=policy.fps, durations=seconds) for text in every]
+    known: KnownTexts | None = policy.known_texts() if isinstance(policy, KnowsTexts) else None
+    if known is not None and (far := known.far([text for prompt in prompts for text in prompt.segments])):
+        others = ", ".join(repr(near.text) for near in far[1:_NAMED])
+        more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+        _log.warning(
+            "%r is far from everything that this policy was trained on (nearest: %r, similarity %.2f of 1): "
+            "the motion will be another one%s",
+            far[0].text,
+            far[0].nearest,
+            far[0].similarity,
+            f"; so for {others}{more}" if others else "",
+        )
+    return prompts
+
+
+@runtime_checkable
+class KnowsTexts(Protocol):
+    """A policy that may know the texts that it was trained on."""
+
+    def known_texts(self) -> KnownTexts | None:
+        """Return them; None where they are not known."""
+        ...
 
 
 class TextToMotionPolicy(DiffusionPolicy, Protocol):

@@ -2,6 +2,7 @@
 
 from motionkit.text._cache import CachedEncoder
 from motionkit.text._features import TextEncoder, TextFeatures
+from motionkit.text._known import FAR, KnownTexts, Near
 from motionkit.text._load import ENCODERS, load_encoder
 from motionkit.text._prompt import SEPARATOR, Prompt
 from motionkit.text._record import TextRecord, proof
@@ -11,9 +12,12 @@ from motionkit.text._transformers import MiniLMEncoder
 
 __all__ = [
     "ENCODERS",
+    "FAR",
     "SEPARATOR",
     "CachedEncoder",
+    "KnownTexts",
     "MiniLMEncoder",
+    "Near",
     "Prompt",
     "StoredEncoder",
     "StudentEncoder",

