@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from motionkit.datasets.motions._starter import _motion
+from motionkit.formats.mpl import write_mpl_npz
+from motionkit.motion import Clip
+from motionkit.starter import Order, perform
+
 from ..made.bvh_files import write_bvh
 
 Run = Callable[..., Result]
@@ -82,7 +87,10 @@ def test_settings_are_merged_and_what_differs_is_said(cli: Run, folder: Path) ->
     assert '"epochs": 30' in text
     assert '"dataset_profile"' in text
     config = json.loads(result.stdout)["config"]
-    assert config["kept"] == {"epochs": {"value": 30, "suggested": 60}}
+    assert config["kept"] == {
+        "epochs": {"value": 30, "suggested": 60}, "data": {"value": "x", "suggested": str(folder)},
+    }  # fmt: skip
+    assert "keeps data = x" in result.stderr  # its settings would be of other clips
     assert "keeps epochs = 30; suggested is 60" in result.stderr
     written = json.loads(text.replace("// mine", ""))
     assert written["freerun_stage_schedule"][-1]["range"][1] == 30  # follows the 30 epochs that stay
@@ -236,3 +244,24 @@ def test_the_written_config_is_one_that_train_mpl_reads(cli: Run, folder: Path) 
         stage["range"] for stage in suggested["freerun_stage_schedule"]
     ]
     assert "dataset_profile: statistics" in result.stderr
+
+
+def test_written_settings_name_the_clips_that_were_measured(cli: Run) -> None:
+    Path("my clips").mkdir()
+    for number in range(6):
+        made = _motion(perform([Order("walk/normal", 60, number)], fps=30.0)[0])
+        split = "train" if number < 4 else "val"
+        write_mpl_npz(Path("my clips") / f"clip{number}.npz", Clip(made, split=split), source_hash="")
+    done = cli("profile", "my clips", "--write-config", "suggested.json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(Path("suggested.json").read_text())["data"] == "my clips"
+    assert "next: motionkit train-mpl --config suggested.json" in done.stderr
+    planned = cli("train-mpl", "--config", "suggested.json", "--dry-run")
+    assert planned.exit_code == 0, planned.stderr
+    assert "data" in planned.stdout
+    assert "= my clips  (suggested.json" in planned.stdout
+    # A file of before does not say.
+    kept = json.loads(Path("suggested.json").read_text())
+    del kept["data"]
+    Path("old.json").write_text(json.dumps(kept))
+    assert "does not name; --data does" in cli("train-mpl", "--config", "old.json", "--dry-run").stderr

@@ -111,6 +111,7 @@ def register(app: typer.Typer) -> None:
         api.write_composed(composed, files)
         if files.legacy is not None and not settings.legacy_npy:
             say(f"{files.legacy} was there: it is written again, so that it is of the same set.")
+        say(f"joined from the {settings.split} clips of {settings.dataset.label}")
         return _tell(composed, files, time.monotonic() - started)
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from motionkit.cli import command_line
 from motionkit.cli._inputs import STARTER, InputSettings, open_inputs, open_table
 from motionkit.cli._stop import working
-from motionkit.cli.output import say, warn
+from motionkit.cli.output import as_next, say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli
 from motionkit.errors import MotionkitError
@@ -63,6 +63,7 @@ def register(app: typer.Typer) -> None:
                 overwrite=settings.overwrite,
                 title=", ".join(Path(name).name or name for name in names),
                 command=shlex.join(["motionkit", *command_line.get()]),
+                data=names,
                 jobs=settings.jobs or os.cpu_count() or 1,
                 progress=lambda key: step(1, note=key),
             )
@@ -74,6 +75,9 @@ def register(app: typer.Typer) -> None:
             **result.document(),
             "bodies": [body.document() for body in opened.bodies],
             "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
+            "closing": as_next([shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])])
+            if settings.write_config is not None
+            else [],
             "failure": MotionkitError(result.failure, code=1) if result.failure else None,
         }
 

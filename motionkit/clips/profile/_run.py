@@ -125,6 +125,7 @@ def run_profile(
     overwrite: bool = False,
     title: str = "",
     command: str = "",
+    data: Sequence[str] = (),
     jobs: int = 1,
     progress: Callable[[str], None] = lambda key: None,
 ) -> ProfileResult:
@@ -139,6 +140,7 @@ def run_profile(
         overwrite: Replace settings that differ; otherwise suggestions follow those that stay.
         title: Name of the dataset, for the page.
         command: The command line, for the page.
+        data: What the clips were read from, for the settings file: what was measured there is trained on.
         jobs: Worker processes.
         progress: Called with each source's id when it is done.
 
@@ -158,7 +160,8 @@ def run_profile(
     merged = None
     problems: Sequence[str] = ()
     if config is not None:
-        settings = {one.key: one.value for one in suggestions}
+        named = {"data": data[0] if len(data) == 1 else list(data)} if data else {}
+        settings = named | {one.key: one.value for one in suggestions}
         merged = merge_settings(config, settings, profile_statistics(profile), overwrite=overwrite)
         if advisor is not None:
             problems = advisor.problems({key: have for key, (have, _) in merged.kept.items()}, suggestions)

@@ -80,6 +80,8 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         if key in own and key not in KEYS:
             _own(found, key, value)
     found.notes += _notes(path, read, left, found, where)
+    if "dataset_profile" in table and not found.values.get("data"):
+        found.notes.append(f"{path}: profile measured its settings on clips that the file does not name; --data does.")
     return found
 
 
