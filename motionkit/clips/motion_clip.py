@@ -14,7 +14,7 @@ from motionkit.errors import MotionkitError
 from motionkit.motion._clip import Clip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MotionClip(Clip):
     """A motion with its captions, which saves itself in any format that motionkit writes; see `Clip`.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion._joint_map import JointMap
-from motionkit.motion._motion import JointMotion, Motion
+from motionkit.motion._motion import JointMotion, Motion, in_short
 from motionkit.motion.corpus._caption_table import CaptionRow
 from motionkit.motion.corpus._captions import Caption, captions_within
 from motionkit.motion.corpus._ids import plain_id
@@ -86,6 +86,10 @@ class Clip:
     warnings: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     fault: MotionkitError | None = None
+
+    def __repr__(self) -> str:
+        words = [in_short(self.motion), *(repr(text) for text in self.texts[:1])]
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def __post_init__(self) -> None:
         if self.features is not None and len(self.features) != self.motion.frames:

@@ -60,6 +60,9 @@ class Motion:
     def __post_init__(self) -> None:
         check_fps(self.fps)
 
+    def __repr__(self) -> str:
+        return f"Motion({in_short(self)})"
+
     @property
     def frames(self) -> int:
         """Number of frames T."""
@@ -124,6 +127,9 @@ class JointMotion:
     def __post_init__(self) -> None:
         check_fps(self.fps)
 
+    def __repr__(self) -> str:
+        return f"JointMotion({in_short(self)})"
+
     @property
     def frames(self) -> int:
         """Number of frames T."""
@@ -147,6 +153,17 @@ class JointMotion:
         joints = torch.lerp(self.joints[before], self.joints[after], part[:, None, None])
         tracks = {name: _between(values, before, after, part) for name, values in self.tracks.items()}
         return replace(self, joints=joints, fps=fps, tracks=tracks)
+
+
+def in_short(motion: Motion | JointMotion) -> str:
+    """Return size, rate and length of a motion in words.
+
+    Example:
+        >>> in_short(JointMotion(("hips",), (-1,), torch.zeros(40, 1, 3, dtype=torch.float64), fps=20.0))
+        '40 frames, 20 fps, 1 joints, 2.0 s'
+    """
+    frames = motion.frames
+    return f"{frames} frames, {motion.fps:g} fps, {len(motion.names)} joints, {frames / motion.fps:.1f} s"
 
 
 def is_fps(value: float) -> bool:

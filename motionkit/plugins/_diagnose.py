@@ -31,11 +31,13 @@ class PackageFault:
         package: The package it concerns.
         text: Description, with file and line where there is one.
         serious: Whether motionkit is affected; a malformed package that is no plugin is only odd.
+        optional: Whether it is only that a plugin needs a package that is not installed.
     """
 
     package: str
     text: str
     serious: bool
+    optional: bool = False
 
 
 def diagnose(imports: Mapping[Entry, ImportOutcome] | None = None) -> list[PackageFault]:
@@ -148,5 +150,5 @@ def _check(entry: Entry, outcome: ImportOutcome) -> list[PackageFault]:
         odd = [*odd, PackageFault(entry.distribution, f"{what}: {outcome.note}", False)]
     if outcome.missing:
         text = f"{what} needs {', '.join(outcome.missing)}, which is not installed"
-        return [*odd, PackageFault(entry.distribution, text, False)]
+        return [*odd, PackageFault(entry.distribution, text, False, optional=True)]
     return odd

@@ -118,3 +118,8 @@ def test_suggestions_stay_in_their_group(cli: Cli) -> None:
     warned = cli("config", "show", "grpo", env={"MOTIONKIT_LERNING": "1", "MOTIONKIT_SEDE": "1"}).stderr
     assert "did you mean MOTIONKIT_SEED?" in warned
     assert "MOTIONKIT_RUN" not in warned
+
+
+def test_a_package_that_a_plugin_would_need_is_no_warning(cli: Callable[..., Result]) -> None:
+    states = {line.split()[0] for line in cli("doctor").stdout.splitlines() if "which is not installed" in line}
+    assert states <= {"info"}

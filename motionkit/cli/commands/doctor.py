@@ -23,7 +23,7 @@ from motionkit.plugins._trial import ImportOutcome, try_imports
 
 
 class Check(NamedTuple):
-    """One line of the report; `state` is ok, warn or fail."""
+    """One line of the report; `state` is ok, info, warn or fail."""
 
     name: str
     state: str
@@ -104,7 +104,8 @@ def _plugins(imports: Mapping[plugins.Entry, ImportOutcome]) -> Iterator[Check]:
         yield Check("plugins", "warn", f"MOTIONKIT_PLUGINS={limit!r} limits loading to these packages")
     findings = diagnose(imports)
     for finding in findings:
-        yield Check("plugins", "fail" if finding.serious else "warn", f"{finding.package}: {finding.text}")
+        state = "fail" if finding.serious else "info" if finding.optional else "warn"
+        yield Check("plugins", state, f"{finding.package}: {finding.text}")
     if not any(finding.serious for finding in findings):
         packages = {entry.distribution for entry in plugins.scan().entries}
         yield Check("plugins", "ok", f"{len(plugins.scan().entries)} from {', '.join(sorted(packages))}")

@@ -61,6 +61,9 @@ class Composite:
                 "%d source motion(s), such as %s, are in the composite prompts of two splits.", len(shared), shared[0]
             )
 
+    def __repr__(self) -> str:
+        return f"Composite({len(self._files)} files, {self.fps:g} fps, {self.skeleton.name})"
+
     @property
     def source_name(self) -> str:
         """Dataset that the clips come from."""

@@ -45,6 +45,9 @@ class HumanML:
         self._readings: dict[str, Reading] = {}
         self._reference: tuple[float, float] | None = None
 
+    def __repr__(self) -> str:
+        return f"HumanML({self.name}, {str(self.root)!r}, {self.fps:g} fps, {self.skeleton.name})"
+
     def clips(self, split: Split) -> Sequence[HumanMLClip]:
         """Return the items of a split, sorted by length (see `read_split` for what becomes an item).
 

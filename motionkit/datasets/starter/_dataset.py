@@ -43,6 +43,9 @@ class Starter:
         self._options = options
         self._clips: dict[str, tuple[TextClip, ...]] = {}
 
+    def __repr__(self) -> str:
+        return f"Starter({self._options.clips} training clips, {self.fps:g} fps, {self.skeleton.name})"
+
     def clips(self, split: Split) -> Sequence[TextClip]:
         """Return the split's clips; training clips are those of the chosen part."""
         if split not in self._clips:

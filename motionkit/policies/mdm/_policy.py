@@ -129,6 +129,11 @@ class MDMPolicy(TextToMotionPolicy):
         """
         return write_policy(folder, self.document(), self.tensors() if tensors else None)
 
+    def __repr__(self) -> str:
+        steps, device = self.settings.diffusion_steps, next(self.network.parameters()).device
+        data = f"{self.trained_on.name}, " if self.trained_on is not None else ""
+        return f"{type(self).__name__}({data}{steps} steps, {self.fps:g} fps, {device})"
+
     @property
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""

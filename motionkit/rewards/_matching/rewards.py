@@ -94,6 +94,10 @@ _Options = TypeVar("_Options", bound=ScoreOptions)
 class _ScoredReward(JointSpaceReward[_Options]):
     """Similarity, range and bounds."""
 
+    def __repr__(self) -> str:
+        given = self.options.model_dump(mode="json", exclude_defaults=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
     @property
     def similarity(self) -> Similarity:
         """How latents are compared."""

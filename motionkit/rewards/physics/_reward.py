@@ -68,6 +68,9 @@ class Physics:
                 fix="give --reward.r-s and --reward.r-j.",
             )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(r_s={self.r_s:.3g}, r_j={self.r_j:.3g})"
+
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions; the prompts play no part. Differentiable in the motions' features."""
         skate, jerk = self.measure(motions)

@@ -138,6 +138,9 @@ class GRPO:
         self.noise = self.algorithm.noise
         self.updates = 0
 
+    def __repr__(self) -> str:
+        return f"GRPO({type(self.algorithm).__name__}, {self.policy!r}, {self.updates} updates)"
+
     def step(self, prompts: Sequence[Prompt]) -> dict[str, float]:
         """Sample the prompts, score the motions, update the policy.
 
