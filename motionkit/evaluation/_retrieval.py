@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,9 +85,10 @@ def open_retrieval(
         found = open_model(path)
     other = "evaluator" in found.what
     if found.kind != "rewards" or other:
-        wanted = f"--evaluator {path}" if other else path
+        wanted = shlex.join(["--evaluator", path] if other else [path])
         raise MotionkitError(
-            f"{found.describe()}; retrieval measures a TMR.", fix=f"motionkit eval text-to-motion {wanted}"
+            f"{found.describe()}; retrieval measures a TMR.",
+            fix=f"motionkit eval text-to-motion {wanted}",
         )
     folder = place / "tmr" if (place / "tmr").is_dir() else place
     return found, open_tmr(folder, stats=stats, text_model=text_model, device=device)

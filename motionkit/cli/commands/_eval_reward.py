@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def _data(
         if run is None:
             raise MotionkitError(
                 f"{place} is no run of reward-train, so it has no held-out episodes.",
-                fix=f"name the data: motionkit eval reward {place} DATA",
+                fix=f"name the data: motionkit eval reward {shlex.quote(str(place))} DATA",
             )
         source, index = held_out(run, classifier.card.dataset)
         return source, index, ["measured on the run's own held-out episodes"]

@@ -233,8 +233,8 @@ def _show(
         lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
     trials = ["--trials", str(2 * settings.trials)]
     lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings), *trials])
-    for number, words in enumerate(lines):
-        output.say(f"{'      ' if number else 'next: '}{shlex.join(['motionkit', *words])}", whole=True)
+    for line in output.as_next([shlex.join(["motionkit", *words]) for words in lines]):
+        output.say(line, whole=True)
 
 
 def _code_again(settings: TuneBayesSettings) -> list[str]:

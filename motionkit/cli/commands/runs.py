@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,7 +134,7 @@ def compare_runs(
     table("After training (change, verdict)", ["", *heads], rows)
     if differing:
         table("Settings that differ", ["", *heads], differing)
-    say(f"as a page: motionkit report {' '.join(str(info.directory) for info in infos)}")
+    say(f"as a page: {shlex.join(['motionkit', 'report', *(str(info.directory) for info in infos)])}", whole=True)
 
 
 def _newest(root: Path) -> RunInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ def find_file(root: Path) -> Path:
         raise MotionkitError(
             f"the run {root} has no evaluator.",
             why="only a run of pretrain t2m-evaluator that has come to an end has one.",
-            fix=f"motionkit pretrain t2m-evaluator --resume {root}",
+            fix=f"motionkit pretrain t2m-evaluator --resume {shlex.quote(str(root))}",
         )
     raise MotionkitError(f"{root} holds no evaluator.", why=f"there is no {_BELOW[-1]}/{_FILE} in it.", fix=FIX)
 

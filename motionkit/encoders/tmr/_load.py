@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -174,7 +175,7 @@ def _folder(root: Path) -> Parts:
         raise MotionkitError(
             f"the run {root} has no TMR.",
             why="only a run of pretrain tmr that has come to an end has one.",
-            fix=f"motionkit pretrain tmr --resume {root}",
+            fix=f"motionkit pretrain tmr --resume {shlex.quote(str(root))}",
         )
     raise MotionkitError(
         f"{root} holds no TMR.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import torch
@@ -33,11 +34,12 @@ def find_policy(path: str) -> FoundModel:
     if "evaluator" in found.what:
         raise MotionkitError(
             f"{found.describe()}; what is measured is a policy.",
-            fix=f"motionkit eval text-to-motion --evaluator {path}",
+            fix=f"motionkit eval text-to-motion --evaluator {shlex.quote(str(path))}",
         )
     if found.kind != "policies":
         raise MotionkitError(
-            f"{found.describe()}; what is measured is a policy.", fix=f"motionkit eval retrieval {path} measures a TMR."
+            f"{found.describe()}; what is measured is a policy.",
+            fix=f"motionkit eval retrieval {shlex.quote(str(path))} measures a TMR.",
         )
     return found
 
