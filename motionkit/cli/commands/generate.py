@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
+_FIT_MEAN, _FIT_MOST = 15.0, 60.0
+"""Millimetres between generated joints and those of the skeleton that was fitted to them; less is not worth a word."""
 
 
 class AskedPrompts(PromptSettings):
@@ -187,14 +189,14 @@ def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
 
 
 def _fit(report: ConvertReport) -> str:
-    """Return how well rotations fit the joints they were found from, in words; nothing where none had to be."""
+    """Return how far the fitted skeleton is off the joints, where that is worth a word; ``--json`` always has it."""
     if "residual_max" not in report.figures:
         return ""
     mean, most = 1000 * report.figures["residual_mean"], 1000 * report.figures["residual_max"]
     flips = report.figures["flips"]
-    return (
-        f" (joints of the skeleton are {mean:.1f} mm off the generated ones, at most {most:.0f} mm; {flips:.0f} flips)"
-    )
+    if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips:
+        return ""
+    return f" (skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''})"
 
 
 def _with_own_prompts(
