@@ -27,6 +27,7 @@ from motionkit.evaluation._retrieval import (
     retrieval_protocols,
 )
 from motionkit.evaluation._shown import Shown
+from motionkit.evaluation._trained_on import trained_on
 from motionkit.evaluation.mpl import FreeRunSettings, evaluate_freerun, evaluate_teacher
 from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
@@ -74,5 +75,6 @@ __all__ = [
     "sample",
     "segment_bounds",
     "shared_sources",
+    "trained_on",
     "write_record",
 ]

@@ -20,13 +20,14 @@ from motionkit.runs._random import capture_random, restore_random
 from motionkit.runs._record import RunRecord
 from motionkit.runs._resume import locate, refuse_command, resume_line
 from motionkit.runs._run import Run
-from motionkit.runs._trained_on import Kept, TrainedOn
+from motionkit.runs._trained_on import TRAINED_ON, Kept, TrainedOn
 from motionkit.runs._writable import require_writable
 
 __all__ = [
     "LOCK",
     "PAGE",
     "TENSORS",
+    "TRAINED_ON",
     "Checkpoint",
     "FollowingRun",
     "Kept",

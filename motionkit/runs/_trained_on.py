@@ -14,7 +14,9 @@ from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_bytes
 
-FILE = "trained-on.json"
+TRAINED_ON = "trained-on.json"
+"""Name of the file."""
+
 _KIND: Literal["motionkit-trained-on"] = "motionkit-trained-on"
 _LIMIT = 64 << 20
 _MOST = 1_000_000
@@ -67,7 +69,7 @@ class TrainedOn:
         Raises:
             MotionkitError: The file is damaged or too large.
         """
-        if folder is None or not (path := folder / FILE).exists():
+        if folder is None or not (path := folder / TRAINED_ON).exists():
             return cls.unknown()
         content = read_json(path, dict, limit=_LIMIT, fix="copy the model's folder again.")
         try:
@@ -90,7 +92,7 @@ class TrainedOn:
         items = sorted(self.items)[:_MOST]
         document = {"kind": _KIND, "complete": self.complete and len(items) == len(self.items), "items": items}
         folder.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder / FILE, (json.dumps(document, indent=0) + "\n").encode())
+        write_bytes(folder / TRAINED_ON, (json.dumps(document, indent=0) + "\n").encode())
 
     def __or__(self, other: TrainedOn) -> TrainedOn:
         """Return what a model was trained on that began with another model's weights."""

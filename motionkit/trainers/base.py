@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol
 
-from motionkit.config import TrainerSettings
-from motionkit.runs import Run
+from motionkit.config import Chosen, TrainerSettings
+from motionkit.runs import Run, fingerprint, fingerprint_files
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Trainer(Protocol):
             meaning of counters. Changing one of them on ``--resume`` is refused by name.
 
     After `prepare` a trainer may also have ``inputs: Mapping[str, str]``: for dotted settings that name a place, such
-    as ``policy.text_model``, a fingerprint of what was found there. ``--resume`` takes another place with the same
-    fingerprint. See `inputs_of`.
+    as ``policy.text_model``, a fingerprint of what was found there: data, weights, judges. ``--resume`` takes another
+    place with the same fingerprint, and refuses the same place with another one. See `inputs_of`.
 
     A trainer may have ``figures: tuple[Figure, ...]``, what its progress line shows; others show the reward, else the
     loss. Its length comes from ``settings.run.num_steps`` as `prepare` leaves it.
@@ -111,16 +112,44 @@ def figures_of(trainer: object) -> Sequence[Figure]:
     return found
 
 
-def inputs_of(parts: Mapping[str, object]) -> dict[str, str]:
+def inputs_of(parts: Mapping[str, object], chosen: Mapping[str, Chosen] | None = None) -> dict[str, str]:
     """Collect the fingerprints of inputs that components found at the places their options name.
 
     Args:
         parts: Components by dotted setting, such as ``policy`` or ``reward.tmr-dense``; those that have something to
             tell have ``inputs: Mapping[str, str]``, fingerprints by the name of the option.
+        chosen: How the components were chosen. Of one without ``inputs`` the files that its options name are read.
     """
     found: dict[str, str] = {}
     for place, part in parts.items():
         inputs = getattr(part, "inputs", None)
         if isinstance(inputs, Mapping):
             found |= {f"{place}.{name}": str(mark) for name, mark in inputs.items()}
+        elif chosen and place in chosen:
+            for name, path in _places(chosen[place]):
+                if path.is_file():
+                    found[f"{place}.{name}"] = fingerprint_files(path, [path])
     return found
+
+
+def dataset_inputs(chosen: Chosen, dataset: object, *content: str) -> dict[str, str]:
+    """Return the fingerprints of a dataset by setting: those that it tells itself, else that of what was read of it.
+
+    Args:
+        chosen: ``dataset``; the fingerprint counts for each of its options that names a place.
+        dataset: The dataset that was built of it.
+        content: Fingerprints of what was read.
+    """
+    if isinstance(getattr(dataset, "inputs", None), Mapping):
+        return inputs_of({"dataset": dataset})
+    names = [f"dataset.{name}" for name, _ in _places(chosen)]
+    return dict.fromkeys(dict.fromkeys(names or ["dataset"]), fingerprint(*content))
+
+
+def _places(chosen: Chosen) -> Iterator[tuple[str, Path]]:
+    """Yield the options that are paths."""
+    for name in type(chosen.options).model_fields:
+        value = getattr(chosen.options, name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Path):
+                yield name, one.expanduser()

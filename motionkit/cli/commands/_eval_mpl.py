@@ -10,7 +10,7 @@ from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.cli.commands._own_data import clips_of
 from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import claim
+from motionkit.evaluation import claim, trained_on
 from motionkit.evaluation.mpl import (
     Horizons,
     Predictions,
@@ -54,6 +54,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         stride=settings.stride,
         train_stride=settings.train_stride,
         joints=() if predictor is None else predictor.names,
+        trained=None if found is None else trained_on(found.path),
     )
     if found is not None:
         tell_test_split(settings.split, [found.run])

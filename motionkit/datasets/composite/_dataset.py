@@ -19,6 +19,7 @@ from motionkit.datasets.composite._read import CompositeFile, find_files
 from motionkit.datasets.humanml import HumanMLOptions, KitOptions, humanml, kit
 from motionkit.errors import MotionkitError
 from motionkit.motion import KIT, Normalizer
+from motionkit.runs import fingerprint, fingerprint_files
 from motionkit.text import Prompt
 
 _log = logging.getLogger("motionkit.datasets")
@@ -73,6 +74,14 @@ class Composite:
     def source(self) -> TextMotionDataset | None:
         """The dataset of the single clips, where ``root`` names its folder."""
         return self._source
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """Fingerprints of the files, and of the statistics of the single clips' dataset; arrays by their own hashes."""
+        found = {"path": fingerprint(*(fingerprint_files(file.path, [file.path]) for file in self._files))}
+        if self._source is not None:
+            found["root"] = fingerprint(self._source.normalizer.mean, self._source.normalizer.std)
+        return found
 
     @property
     def splits(self) -> tuple[Split, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +38,7 @@ class Starter:
     fps: float = 20.0
     max_length: int = 196
     random_crop: bool = True
+    inputs: Mapping[str, str] = {}  # no file is read
 
     def __init__(self, options: StarterOptions) -> None:
         self._options = options

@@ -14,6 +14,7 @@ from motionkit.encoders.t2m._network import UNIT, EvaluatorSizes, MotionEncoder,
 from motionkit.encoders.t2m._words import MAX_WORDS, Sentences, WordTable
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, tag_caption
+from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt
 
 _logger = logging.getLogger("motionkit.evaluator")
@@ -88,6 +89,11 @@ class T2MEvaluator(nn.Module):
         self.tokens: dict[str, tuple[str, ...]] = {}
         self._texts: dict[str, Tensor] = {}
         self._cut = False
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of weights, statistics and words, the same wherever they lie."""
+        own = {"own mean": self.mean, "own std": self.std}
+        return fingerprint(fingerprint_tensors({**self.state_dict(), **own}), self.words.fingerprint())
 
     @property
     def latent(self) -> int:

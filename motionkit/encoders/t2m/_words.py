@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motionkit.errors import MotionkitError
 from motionkit.motion import evaluator_words
+from motionkit.runs import fingerprint
 
 MAX_WORDS = 20
 """Words of a caption that are read; the rest is cut off."""
@@ -90,6 +91,10 @@ class WordTable:
     def width(self) -> int:
         """Width W of a vector."""
         return int(self.vectors.shape[1])
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of words and vectors."""
+        return fingerprint(self.vectors, *(f"{word} {row}" for word, row in sorted(self.rows.items())))
 
     def knows(self, tokens: Sequence[str]) -> bool:
         """Whether one of the ``word/POS`` tokens that are read is in the vocabulary."""

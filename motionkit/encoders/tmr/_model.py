@@ -12,6 +12,7 @@ from motionkit.encoders.tmr._network import ActorDecoder, ActorEncoder, Latent
 from motionkit.encoders.tmr._patch import fold, unfold
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord
+from motionkit.runs import fingerprint_tensors
 from motionkit.text import SEPARATOR, Prompt, TextEncoder, TextFeatures
 
 _STD_EPS = 1e-12
@@ -72,6 +73,10 @@ class TMR(nn.Module):
         self.origin = origin
         self.trained_on = trained_on
         self._texts: dict[str, Tensor] = {}
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of weights and statistics, the same wherever they lie; not of the text model."""
+        return fingerprint_tensors({**self.state_dict(), "own mean": self.mean, "own std": self.std})
 
     @property
     def latent(self) -> int:

@@ -9,10 +9,11 @@ import torch
 
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import Split
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
+from motionkit.datasets.motions import STARTER, ClipSet, Windows, cut_windows, leave_out, open_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import FoundModel, gives_of_model, open_model
 from motionkit.policies.base import Predictor
+from motionkit.runs import TrainedOn
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ def open_eval_data(
     stride: int,
     train_stride: int,
     joints: Sequence[str] = (),
+    trained: TrainedOn | None = None,
 ) -> EvalData:
     """Read clips and cut them into windows.
 
@@ -54,15 +56,26 @@ def open_eval_data(
         stride: Frames between windows to measure on.
         train_stride: Frames between windows that baselines are fitted to.
         joints: Joint names of the predictor, in its order.
+        trained: What the predictor was trained on, which is left out of the split.
 
     Raises:
-        MotionkitError: As `open_clip_set`; the split has no clip.
+        MotionkitError: As `open_clip_set`; the split has no clip, or none that the predictor was not trained on.
     """
     clips = open_clip_set(names, fps, ("train", split) if split != "train" else ("train",)).in_order(joints)
+    said = ""
+    if trained is not None:
+        clips, kept = leave_out(clips, split, trained)
+        kept.require(
+            "clips",
+            f"the {split} split of {clips.name}",
+            "give --data with other clips, or the folder that the predictor was trained on: it has clips of its own "
+            "to measure on.",
+        )
+        said = "" if STARTER in names and not kept.left_out else kept.sentence("clips")
     windows = cut_windows(clips.split(split), past=past, future=future, stride=stride)
     fitting = [clip for clip in clips.clips if clip.split == "train"]
     train = cut_windows(fitting, past=past, future=future, stride=train_stride) if fitting else None
-    notes = [*clips.notes]
+    notes = [*([said] if said else []), *clips.notes]
     if windows.short:
         listed = ", ".join(windows.short[:3])
         notes.append(

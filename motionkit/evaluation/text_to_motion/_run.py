@@ -182,7 +182,7 @@ def evaluate(
     key = {
         "policy": found.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
-        "evaluator": fingerprint_tensors(opened.evaluator.state_dict()),
+        "evaluator": opened.evaluator.fingerprint(),
         "dataset": opened.dataset,
         "split": opened.split,
         "protocol": protocol,

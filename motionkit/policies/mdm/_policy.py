@@ -22,6 +22,7 @@ from motionkit.policies.mdm._network import MDMNetwork
 from motionkit.policies.mdm._settings import MDMSettings, Padding
 from motionkit.policies.mdm._store import STATS, write_policy
 from motionkit.rl import Schedule
+from motionkit.runs import fingerprint, fingerprint_tensors
 from motionkit.text import KnownTexts, Prompt, TextEncoder, TextRecord, proof
 
 
@@ -137,8 +138,12 @@ class MDMPolicy(TextToMotionPolicy):
     @property
     def inputs(self) -> dict[str, str]:
         """Fingerprints of the inputs that options name, by option; independent of their paths."""
-        found = proof(self.encoder.fingerprint)
-        return {"text_model": found} if found else {}
+        text = proof(self.encoder.fingerprint)
+        found = {
+            "checkpoint": fingerprint_tensors(self.network.state_dict()),
+            "stats": fingerprint(self.normalizer.mean, self.normalizer.std),
+        }
+        return found | ({"text_model": text} if text else {})
 
     def known_texts(self) -> KnownTexts | None:
         """Return the texts that it was trained on; None where they are not known, which is so but for the starter's."""

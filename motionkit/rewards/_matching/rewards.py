@@ -16,6 +16,9 @@ from motionkit.rewards._matching._segments import segment_crops, whole_crops
 from motionkit.rewards.base import RewardScores
 from motionkit.text import Prompt, proof
 
+_PLACES = ("weights", "text_encoder", "motion_encoder", "motion_decoder", "stats", "glove")
+"""Options that name files of a network."""
+
 
 class JointSpace(Protocol):
     """A network that maps texts and motions to one space of D dimensions; a `torch.nn.Module`."""
@@ -77,9 +80,14 @@ class JointSpaceReward(Generic[_Any]):
     @property
     def inputs(self) -> dict[str, str]:
         """What was found at the places that options name: by option, a fingerprint that is the same anywhere."""
-        model = getattr(self.space, "text_model", None)
-        found = proof(model.fingerprint) if model is not None else ""
-        return {"text_model": found} if found else {}
+        model, mark = getattr(self.space, "text_model", None), getattr(self.space, "fingerprint", None)
+        text = proof(model.fingerprint) if model is not None else ""
+        found = {"text_model": text} if text else {}
+        if mark is not None:  # of all places together: where single files are named, there is no folder
+            places = [name for name in _PLACES if getattr(self.options, name, None)]
+            places = [name for name in places if name != "weights" or "motion_encoder" not in places]
+            found |= dict.fromkeys(places, mark())
+        return found
 
     def whole(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> tuple[CropLatents, Tensor]:
         """Encode N whole motions, and their whole texts as ``[N, D]``."""

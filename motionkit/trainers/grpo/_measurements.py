@@ -18,7 +18,7 @@ from motionkit.evaluation import (
     judge_ratio,
 )
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.runs import Run
+from motionkit.runs import Run, TrainedOn
 from motionkit.tracking import result_table, results
 from motionkit.trainers._state import Kept, Stateful
 from motionkit.trainers._world import OneProcess, World, of_main
@@ -44,6 +44,7 @@ class Measurements:
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
         stop_on_gap: End the run when the judge no longer follows the reward.
+        trained_on: What the policy is trained on, written beside the best one.
         world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
     """
 
@@ -54,6 +55,7 @@ class Measurements:
     points: int
     num_steps: int
     stop_on_gap: bool
+    trained_on: TrainedOn = field(default_factory=TrainedOn)
     world: World = field(default_factory=OneProcess)
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
     _best: Kept = field(default_factory=lambda: Kept(values={"reward": 0.0, "step": 0, "gaps": 0}))
@@ -100,6 +102,7 @@ class Measurements:
                 self._note(reward=delta, step=step)
                 if self.world.main:
                     self.policy.save(run.artifact("best"))
+                    self.trained_on.write(run.artifact("best"))
         self._note(gaps=int(self._best.values["gaps"]) + 1 if gap else 0)
         _logger.info("step %d: held-out %s, in %.1f s", step, _in_words(found), time.monotonic() - begun)
         return _metrics(found)

@@ -119,8 +119,11 @@ def _require_same_space(policy: DiffusionPolicy, other: DiffusionPolicy) -> None
     )
     if not problems and ours != theirs:
         problems.append("a network of another size")
-    # What stands at the same option, such as the text model; a policy may have nothing to compare.
-    marks, others = (getattr(side, "inputs", {}) for side in (policy, other))
+    # What stands at the same option, such as the text model; a policy may have nothing to compare. Weights may differ.
+    marks, others = (
+        {name: mark for name, mark in getattr(side, "inputs", {}).items() if name not in ("checkpoint", "stats")}
+        for side in (policy, other)
+    )
     problems += [f"another {name.replace('_', ' ')}" for name in marks if marks[name] != others.get(name, marks[name])]
     if problems:
         raise MotionkitError(

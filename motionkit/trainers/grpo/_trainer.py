@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from motionkit import plugins
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextMotionDataset
+from motionkit.datasets.content import leave_out_prompts, trained_items
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import (
     HeldOut,
@@ -22,6 +23,7 @@ from motionkit.evaluation import (
     refuse_one_split,
     require_fit,
     shared_sources,
+    trained_on,
 )
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy
@@ -37,6 +39,7 @@ from motionkit.trainers._world import OneProcess, World
 from motionkit.trainers.base import LOSS, REWARD, Figure, inputs_of
 from motionkit.trainers.grpo._cursor import PromptCursor
 from motionkit.trainers.grpo._engine import GRPO
+from motionkit.trainers.grpo._inputs import fingerprints
 from motionkit.trainers.grpo._measurements import Measurements
 from motionkit.trainers.grpo._settings import GrpoSettings
 
@@ -99,9 +102,9 @@ class GrpoTrainer:
         if settings.reward_mix.calibrate:
             self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
         able = [chosen.component.gradient for chosen in settings.reward]
-        # A run may be resumed on a machine with other devices: where a reward is does not change its scores' meaning.
-        anywhere = {f"reward.{one.name}.device": "any" for one in settings.reward if hasattr(one.options, "device")}
-        self.inputs = inputs_of({"policy": self.policy, **named}) | anywhere
+        self.inputs = fingerprints(settings, dataset, prompts, self.policy, reference, named)
+        self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
+        self.items |= trained_items(dataset, settings.prompts.split, prompts)
         self.grpo = GRPO(
             self.policy,
             RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
@@ -120,6 +123,7 @@ class GrpoTrainer:
         self.excess = max(excess_noise(self.policy.schedule, plan) for plan in plans)
         settle_matmul(settings, self.policy, prompts, samples=settings.rollout.prompts * self.grpo.algorithm.samples)
         self.shared: list[str] = []
+        self.notes: list[str] = []
         self.cursor = PromptCursor(
             prompts, settings.rollout.prompts, settings.seed, self.world, by_length=settings.rollout.by_length
         )
@@ -131,6 +135,7 @@ class GrpoTrainer:
             points=settings.heldout.points,
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
+            trained_on=self.items,
             world=self.world,
         )
 
@@ -162,6 +167,8 @@ class GrpoTrainer:
                 _logger.warning("%s", why)
         if judge is not None:
             _warn_of_other_data("judge", judge, DataRecord.of(dataset))
+            chosen = self.settings.judge
+            self.inputs |= inputs_of({"judge": judge}, None if chosen is None else {"judge": chosen})
         # The questions are the same for every training seed, so that runs can be compared.
         trained = {len(prompt.segments) for prompt in self.cursor.prompts}
         # With one number of segments in training, another one in the measurement would say little.
@@ -175,6 +182,15 @@ class GrpoTrainer:
         if not asked:
             message = f"the {settings.split} split of {dataset.name} has no prompts to measure on."
             raise MotionkitError(message, fix=skip)
+        if not settings.allow_shared:
+            kept = leave_out_prompts(self.items, dataset, settings.split, asked)
+            kept.require("prompts", f"the {settings.split} split of {self.settings.dataset.label}", skip)
+            names = {name for prompt in self.cursor.prompts for name in prompt.source_ids}
+            known = {*kept.places, *(n for n, prompt in enumerate(asked) if names.intersection(prompt.source_ids))}
+            # Motions of one name in both splits are refused below.
+            asked = [asked[place] for place in sorted(known)]
+            if len(known) < kept.total:
+                self.notes.append(kept.sentence("held-out prompts"))
         others = asked[settings.prompts :][: min(settings.watch, settings.prompts)]
         others = others if len(others) >= _FEWEST else []
         asked = asked[: settings.prompts]
@@ -221,6 +237,9 @@ class GrpoTrainer:
         """Train until the last update; see `motionkit.trainers.base.Trainer.train`."""
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
+            self.items.write(run.artifact("policy"))
+        for note in self.notes:
+            _logger.warning("%s", note)
         if self.excess > _ROUGH:
             _logger.warning(
                 "fine detail of rollouts is %.1f times as rough as the data's, by noise that the sampler has no steps "

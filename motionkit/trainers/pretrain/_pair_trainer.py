@@ -21,7 +21,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure
-from motionkit.trainers.pretrain._clips import usable_clips
+from motionkit.trainers.pretrain._clips import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.trainers.pretrain._pair_settings import PairSettings
 from motionkit.trainers.pretrain._pairs import PairBatch, PairBatches
 from motionkit.trainers.pretrain._statistics import WithStatistics, statistics
@@ -44,10 +44,13 @@ class PairTrainer(ABC, Generic[Settings]):
     Attributes:
         stream: Keeps the random draws of one trainer apart from those of another.
         renamed: Names of losses in metrics, where they differ from those in the settings.
+        folder: Name of the model's folder in the run.
+        items: What the model is trained on; known after `open_clips`, as is ``inputs``, which a subclass adds to.
     """
 
     figures: ClassVar[tuple[Figure, ...]] = (LOSS, Figure("R@3", (_HEADLINE,)))
     stream: ClassVar[str]
+    folder: ClassVar[str]
     renamed: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, settings: Settings) -> None:
@@ -88,9 +91,13 @@ class PairTrainer(ABC, Generic[Settings]):
         self.train_clips = {"all": clips, "first": clips[0::2], "second": clips[1::2]}[train.half]
         size = min(train.batch_size, len(self.train_clips))
         self.share = share_of(size, self.world, what="clips", flag="--batch-size")
-        held_out = sorted(usable_clips(dataset, "val", label, least=2), key=lambda clip: stable_hash(clip.key))
+        self.items = trained_on_clips(dataset, self.train_clips)
+        found, said = held_out_clips(dataset, label, self.items, least=2)
+        self.notes = [said] if said else []
+        held_out = sorted(found, key=lambda clip: stable_hash(clip.key))
         self.val_clips = sorted(held_out[: train.val_clips], key=lambda clip: clip.key)
         self._trained_on = DataRecord.of(dataset)
+        self.inputs = clip_inputs(settings.dataset, dataset, self.train_clips, self.val_clips)
         self.max_length, self._random_crop = dataset.max_length, dataset.random_crop
         mean, std = statistics(self.train_clips, floor=dataset.normalizer.std.cpu() * train.std_floor)
         return dataset, mean, std
@@ -103,11 +110,14 @@ class PairTrainer(ABC, Generic[Settings]):
             "val_clips": len(self.val_clips),
             "epochs": round(self.settings.run.num_steps / self.batches().per_epoch, 1),
             "device": describe_device(self.device),
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings, optim = self.settings, self.settings.optim
+        for note in self.notes:
+            _logger.warning("%s", note)
         batches = self.batches()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(WithStatistics(self.model), optim, rate, world=self.world)
@@ -134,6 +144,7 @@ class PairTrainer(ABC, Generic[Settings]):
         after = after or self.validate()  # empty when resumed after the last step
         if self.world.main:
             self.save(run, self._provenance(after))
+            self.items.write(run.artifact(self.folder))
         table = retrieval_table(after, f"Retrieval on {len(self.val_clips)} held-out clips, % (median rank: of clips)")
         return {"heldout": self._heldout(start.values, after), "metrics": after, "table": table}
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motionkit.datasets.motions import ClipSet, Windows, cut_windows, open_clip_set
+from motionkit.datasets.motions import (
+    STARTER,
+    ClipSet,
+    Windows,
+    clip_fingerprint,
+    cut_windows,
+    leave_out,
+    open_clip_set,
+    set_fingerprint,
+)
 from motionkit.policies.mpl import PredictorSettings
+from motionkit.runs import TrainedOn
 from motionkit.trainers.train_mpl._settings import WindowSettings
 
 
@@ -19,12 +29,16 @@ class TrainingData:
         train: Windows to train on.
         val: Windows to choose the best model by; None where no clip is for validation.
         notes: What a person should know, a sentence each.
+        items: What is trained on; nothing of starter clips, which are made by code and whose splits share nothing.
+        inputs: Fingerprint of the clips that were read, by setting.
     """
 
     clips: ClipSet
     train: Windows
     val: Windows | None
     notes: tuple[str, ...]
+    items: TrainedOn
+    inputs: Mapping[str, str]
 
 
 def open_data(
@@ -44,6 +58,13 @@ def open_data(
     """
     clips = open_clip_set(names, fps, ("train", "val"))
     notes = [*clips.notes]
+    items, inputs = TrainedOn(), {}
+    if STARTER not in names:
+        inputs = {"data": set_fingerprint(clips)}
+        items = TrainedOn.of(map(clip_fingerprint, clips.split("train")))
+        clips, kept = leave_out(clips, "val", items)
+        if kept.left_out:
+            notes.append(kept.sentence("validation clips"))
     future = windows.seq_len - windows.known
     past = max(windows.known, max(model.lag_frames(clips.fps)) + 1)
     if past > windows.known:
@@ -66,4 +87,4 @@ def open_data(
         )
     if train.left_out:
         notes.append(f"{len(train.left_out)} clips of a single frame were left out: {', '.join(train.left_out[:3])}.")
-    return TrainingData(clips, train, val, tuple(notes))
+    return TrainingData(clips, train, val, tuple(notes), items, inputs)

@@ -96,11 +96,21 @@ def initialise(network: nn.Module, source: Path) -> Initialised:
     )
 
 
-def _read(source: Path) -> Mapping[str, Tensor]:
-    model = find_model(source, ARTIFACT, DOCUMENT) if source.is_dir() else None
-    if source.is_dir() and model is None:
+def weights_file(source: Path) -> Path:
+    """Return the file of weights of a run, a checkpoint or a folder; a file itself.
+
+    Raises:
+        MotionkitError: A folder holds no predictor.
+    """
+    if not source.is_dir():
+        return source
+    if (model := find_model(source, ARTIFACT, DOCUMENT)) is None:
         raise MotionkitError(f"{source} is no run of train-mpl.", fix="--init RUN, or a file of weights.")
-    content = weights.read(source if model is None else model.tensors)
+    return model.tensors
+
+
+def _read(source: Path) -> Mapping[str, Tensor]:
+    content = weights.read(weights_file(source))
     found = weights.find_tensors(content)
     if not found:
         raise MotionkitError(f"{source} holds no weights: it is {weights.describe(content)}.")

@@ -8,8 +8,9 @@ from motionkit.datasets.motions import ClipSet
 from motionkit.encoders.mpl import COMMAND, MotionEncoder, newest_encoder_run, open_encoder
 from motionkit.errors import MotionkitError
 from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.runs import fingerprint_files, fingerprint_tensors
 from motionkit.trainers.train_mpl._data import TrainingData
-from motionkit.trainers.train_mpl._initialise import initialise
+from motionkit.trainers.train_mpl._initialise import initialise, weights_file
 from motionkit.trainers.train_mpl._norm_template import read_template, take_turn_scale
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 
@@ -52,28 +53,40 @@ def new_predictor(
     return predictor, said
 
 
-def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str]:
+def model_inputs(settings: TrainMplSettings, encoder: MotionEncoder | None) -> dict[str, str]:
+    """Return the fingerprints of what the predictor is made of, by setting, after it was made.
+
+    Those of ``init`` and ``bundle`` are not compared on resume, since they are read at the beginning alone.
+    """
+    found = {"encoder": "none" if encoder is None else fingerprint_tensors(encoder.state_dict())}
+    if settings.run.resume is None:
+        files = {"init": settings.init and weights_file(settings.init), "bundle": settings.bundle}
+        found |= {name: fingerprint_files(file, [file]) for name, file in files.items() if file is not None}
+    return found
+
+
+def find_encoder(name: str, clips: ClipSet) -> tuple[MotionEncoder | None, str, str]:
     """Open the encoder that ``--encoder`` names.
 
     Returns:
-        The encoder, and where it is from, in words.
+        The encoder, its path (empty without one), and where it is from, in words.
 
     Raises:
         MotionkitError: It was named, and is missing, damaged, or made for other clips.
     """
     if name == "none":
-        return None, "none"
+        return None, "", "none"
     if name != "auto":
         encoder = open_encoder(name)
         if why := encoder.misfit(clips.names, clips.fps):
             raise MotionkitError(
                 f"{name} does not fit the clips.", why=why, fix=f"motionkit {COMMAND} --data with the same clips."
             )
-        return encoder, name
+        return encoder, name, name
     newest = newest_encoder_run()
     if newest is None:
-        return None, f"none: there is no finished run of {COMMAND} under ./runs"
+        return None, "", f"none: there is no finished run of {COMMAND} under ./runs"
     encoder = open_encoder(newest)
     if why := encoder.misfit(clips.names, clips.fps):
-        return None, f"none: the newest, {newest}, does not fit: {why}"
-    return encoder, f"{newest}, the newest finished run of {COMMAND}"
+        return None, "", f"none: the newest, {newest}, does not fit: {why}"
+    return encoder, str(newest), f"{newest}, the newest finished run of {COMMAND}"

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from motionkit.datasets.motions import cut_windows
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import trained_on
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
 from motionkit.policies.mpl.api import ARTIFACT
-from motionkit.runs import Run
+from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, Rate, cosine_rate
@@ -24,7 +25,7 @@ from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checkli
 from motionkit.trainers.train_mpl._data import open_data
 from motionkit.trainers.train_mpl._facts import data_facts
 from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
-from motionkit.trainers.train_mpl._model import find_encoder, new_predictor
+from motionkit.trainers.train_mpl._model import find_encoder, model_inputs, new_predictor
 from motionkit.trainers.train_mpl._norm_template import FILE as TEMPLATE
 from motionkit.trainers.train_mpl._norm_template import write_template
 from motionkit.trainers.train_mpl._objective import Objective
@@ -85,8 +86,12 @@ class TrainMpl:
         clips = self.data.clips
         self._augment = Augmentation(settings.augmentation, clips.names)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
-        encoder, self._encoder_from = find_encoder(settings.encoder, clips)
+        encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
         self.predictor, said = new_predictor(self.settings, self.data, encoder)
+        self.inputs = {**self.data.inputs, **model_inputs(self.settings, encoder)}
+        self._items = self.data.items | (trained_on(place) if encoder is not None else TrainedOn())
+        if settings.init is not None:
+            self._items |= trained_on(str(settings.init))
         self.predictor.to(self.device)
         self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *said]
 
@@ -133,6 +138,7 @@ class TrainMpl:
         parts: Parts = {**learner.parts(), **objective.parts(), "best": best, "before": start}
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
+            self._items |= TrainedOn.read(run.artifact(ARTIFACT))
             cut_back(run.artifact("metrics"), run.start_step // self.batches.per_epoch)
         elif validation is not None:
             _logger.info(
@@ -142,6 +148,7 @@ class TrainMpl:
             start.values = dict(logged(self._measure(validation, learner)))
         if self.world.main:
             self.predictor.save(run.artifact(ARTIFACT), tensors=False)
+            self._items.write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
             epoch = self.batches.epoch_of(step)

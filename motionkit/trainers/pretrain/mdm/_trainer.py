@@ -12,12 +12,12 @@ from torch import Tensor
 
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Quality, measure_quality, open_judge
+from motionkit.evaluation import Quality, measure_quality, open_judge, trained_on
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.policies.sampling import refuse_blocks
-from motionkit.runs import Run
+from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.tracking import result_table, results
 from motionkit.trainers._device import autocast, describe_device, set_up
@@ -27,7 +27,7 @@ from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure
-from motionkit.trainers.pretrain._clips import usable_clips
+from motionkit.trainers.pretrain._clips import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
@@ -76,7 +76,12 @@ class PretrainMDM:
         self._train_clips = usable_clips(dataset, "train", settings.dataset.label, least=1)
         size = min(settings.train.batch_size, len(self._train_clips))
         self._share = share_of(size, self.world, what="clips", flag="--batch-size")
-        self._val_clips = usable_clips(dataset, "val", settings.dataset.label, least=1)[: settings.train.val_clips]
+        self._items = trained_on_clips(dataset, self._train_clips)
+        if settings.init:
+            self._items |= trained_on(settings.init)
+        found, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
+        self._val_clips = found[: settings.train.val_clips]
+        self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
         self._judge = None
         if settings.train.samples:
             self._judge, why = open_judge(None, dataset, device=self.device)
@@ -92,7 +97,8 @@ class PretrainMDM:
                 "DistilBERT gives one token per word, which only the plain decoder reads.",
                 fix="--model.arch trans_dec --set model.clause_frames=false, or another --text.encoder.",
             )
-        self.inputs = {"text.model": found} if (found := proof(encoder.fingerprint)) else {}
+        if mark := proof(encoder.fingerprint):
+            self.inputs["text.model"] = mark
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
         if settings.init:
@@ -104,6 +110,7 @@ class PretrainMDM:
         options = MDMOptions(checkpoint=checkpoint, text_model=self.settings.text.model)
         given = open_policy(options, device=self.device, dataset=dataset)
         refuse_blocks(cast(DiffusionPolicy, given))
+        self.inputs["init"] = fingerprint_tensors(given.tensors())
         mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
         if odd := [key for key in mine if mine[key] != theirs[key] and key not in ("dropout", "cond_mask_prob")]:
             raise MotionkitError(
@@ -125,11 +132,14 @@ class PretrainMDM:
             "text_encoder": self.policy.encoder.name,
             "epochs": round(self.settings.run.num_steps / self._batches().per_epoch, 1),
             "device": describe_device(self.device),
+            **({"notes": [self._note]} if self._note else {}),
         }
 
     def train(self, run: Run) -> Mapping[str, object]:
         """Train; see `motionkit.trainers.base.Trainer.train`."""
         settings, optim = self.settings, self.settings.optim
+        if self._note:
+            _logger.warning("%s", self._note)
         batches, held_out = self._batches(), self._held_out()
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, settings.train.final_rate)
         learner = Learner(self.policy, optim, rate, ema=settings.train.ema, world=self.world)
@@ -142,6 +152,7 @@ class PretrainMDM:
             start.values = {"loss": self._validate(held_out)}
         if self.world.main:
             self.policy.save(run.artifact("policy"), tensors=False)
+            self._items.write(run.artifact("policy"))
         last = float("nan")
 
         def step_fn(step: int) -> Mapping[str, float]:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from motionkit import weights
-from motionkit.datasets.motions import open_clip_set
+from motionkit.datasets.motions import STARTER, clip_fingerprint, leave_out, open_clip_set, set_fingerprint
 from motionkit.encoders.mpl import ARTIFACT, FEET, EncoderSizes, MotionEncoder, Scales, save_encoder
-from motionkit.runs import Run
+from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._best import Best
 from motionkit.trainers._device import autocast, describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
@@ -79,6 +79,15 @@ class PretrainEncoder:
         self.device = set_up(settings)
         self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"))
         chosen = clips.split("train")
+        self.notes = [*clips.notes]
+        self.inputs: dict[str, str] = {}
+        self._items = TrainedOn()
+        if STARTER not in settings.data:  # those clips are made by code, and its splits share nothing
+            self.inputs = {"data": set_fingerprint(clips)}
+            self._items = TrainedOn.of(map(clip_fingerprint, chosen))
+            clips, kept = leave_out(clips, "val", self._items)
+            if kept.left_out:
+                self.notes.append(kept.sentence("validation clips"))
         held_out = [clip for clip in clips.clips if clip.split == "val"]
         model, train = settings.model, settings.train
         ahead = max(1, round(train.ahead * clips.fps))
@@ -86,7 +95,6 @@ class PretrainEncoder:
         frames = frames_of(clips, chosen, history=sizes.history, ahead=ahead, period=train.period)
         self.frames = frames.to(self.device)
         self.held_out: Frames | None = None
-        self.notes = [*clips.notes]
         if held_out:
             found = frames_of(clips, held_out, history=sizes.history, ahead=ahead, period=train.period)
             self.held_out = found.to(self.device)
@@ -144,6 +152,7 @@ class PretrainEncoder:
             start.values = self._probe()
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, tensors=False)
+            self._items.write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
             metrics = self._step(learner, step)

@@ -54,7 +54,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         "run.num_steps",
     )
 
-    stream = "t2m"
+    stream, folder = "t2m", RUN_PART
 
     @property
     def model(self) -> T2MEvaluator:
@@ -73,6 +73,8 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         self._tokens = {**caption_tokens(self.val_clips)[0], **trained}
         glove = settings.words.glove
         words = starter_words(trained, settings.words.width) if glove is None else read_words(glove, glove)
+        if glove is not None:
+            self.inputs["words.glove"] = words.fingerprint()
         sizes = EvaluatorSizes(
             len(mean),
             model.movement_hidden,

@@ -54,7 +54,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         "run.num_steps",
     )
 
-    stream = "tmr"
+    stream, folder = "tmr", FOLDER
     renamed: ClassVar[Mapping[str, str]] = {"kl": "kl_latent"}
 
     @property
@@ -74,7 +74,8 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
         text_model = open_text_model(settings.text.model or name, kind=name, table=text_table(), device=self.device)
-        self.inputs = {"text.model": found} if (found := proof(text_model.fingerprint)) else {}
+        if found := proof(text_model.fingerprint):
+            self.inputs["text.model"] = found
         model = settings.model
         sizes = ActorSizes(
             len(mean) * model.patch_size,
