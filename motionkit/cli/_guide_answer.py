@@ -97,7 +97,10 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
 
 def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
     if draft.changes:
-        why = ["the names differ, and some values; the command keeps the guide's:", *_table(draft.changes)]
+        why = [
+            "options have new names. This command keeps your values; motionkit's defaults are on the right.",
+            *_table(draft.changes),
+        ]
     else:
         old = ["", "that is an old name, from the training guides.", "those are old names, from the training guides."]
         why = [old[min(count, 2)]] if count else []

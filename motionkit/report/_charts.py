@@ -128,7 +128,7 @@ _CHARTS = (
     ),
     _Chart("KL, nats per dimension", {"KL": "kl/nats_per_dim"}, "To the reference policy.", zero=True),
     _Chart("Loss", {"train": "loss/total", "validation": "val/loss"}, "What is minimised; no measure of the result."),
-    _Chart("Gradient norm", {"norm": "grad/norm"}, "Before clipping.", zero=True),
+    _Chart("Gradient norm", {"norm": "grad/norm"}, "The norm of the gradient before it is clipped.", zero=True),
     _Chart(
         "Retrieval of 32, %",
         {"R@1": "retrieval/t2m/r1_32", "R@3": "retrieval/t2m/r3_32", "R@10": "retrieval/t2m/r10_32"},

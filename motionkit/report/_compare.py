@@ -63,7 +63,7 @@ def _results(sources: dict[str, Source]) -> str:
     befores = {row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"}
     text = "After training, with the change since its own start in brackets."
     if len(befores) > 1:
-        text += " The runs start from different rewards, so their prompts, policies or rewards differ."
+        text += " Not directly comparable: their rewards differ before training, so prompts, policies or rewards do."
     return f"<h2>Result</h2>{note(text)}{table(('', *sources), cells)}"
 
 

@@ -51,7 +51,7 @@ def section(shown: Mapping[str, Shown]) -> str:
         return ""
     found = _prompts(shown)
     if not found:
-        return note("The motions that were kept cannot be drawn.")
+        return note("No motions are shown: those that were kept do not belong to the same prompts, or cannot be read.")
     if len(shown) == 1:
         head, opened, others = f"Motions {next(iter(shown))} training", dict.fromkeys(range(min(3, len(found))), ""), ""
         words = f"{count(len(found), 'held-out prompt')}. {_LEGEND}"

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_SETS = {"": "all clips", "_same": "all, captions alike", "_32": "32 at a time", "_32_short": "32, short crops"}
+_SETS = {
+    "": "all clips",
+    "_same": "all, the same caption is a hit",
+    "_32": "32 at a time",
+    "_32_short": "32, short crops",
+}
 _WAYS = {"t2m": "text to motion", "m2t": "motion to text"}
 _RANKS = {"r1": "R@1", "r2": "R@2", "r3": "R@3", "r10": "R@10", "medr": "median rank"}
 

@@ -86,7 +86,7 @@ class PretrainMDM:
         if settings.train.samples:
             self._judge, why = open_judge(None, dataset, device=self.device)
             if self._judge is None:
-                _logger.info("no FID at the end, for want of a judge: %s", why)
+                _logger.info("FID will not be measured, because it needs a judge: %s", why)
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
