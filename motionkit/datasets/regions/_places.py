@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from motionkit.errors import MotionkitError
 
 _PICTURES = ("images", "train2014", "train2017")
+_WHOLE, _ENDS = 2_000_000_000, 1 << 16
+"""Bytes of all pictures up to which each is read whole for the fingerprint; of each picture where there are more."""
 
 
 def given(path: Path | None, name: str, wanted: str) -> Path:
@@ -100,20 +103,47 @@ def picture_folder(folder: Path, own: Path | None, first: str) -> Path:
 
 
 def fingerprint(documents: Iterable[Path], pictures: Iterable[Path], root: Path) -> str:
-    """Return a hash of the content of documents and of the names and sizes of pictures, wherever they lie."""
+    """Return a hash of the content of documents and pictures and of the pictures' names, wherever they lie.
+
+    Pictures of more than 2 GB together are known by their sizes and the first and last 64 kB of each: to read all of
+    them would take minutes.
+    """
     mark = sha256()
     for path in documents:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 mark.update(block)
-    for path in sorted(set(pictures)):
-        try:
-            size = path.stat().st_size
-        except (OSError, ValueError):
-            size = -1
+    sizes = {path: _size(path) for path in sorted(set(pictures))}
+    whole = sum(sizes.values()) <= _WHOLE
+    for path, size in sizes.items():
         name = path.relative_to(root) if path.is_relative_to(root) else Path(path.name)
         mark.update(f"{name.as_posix()} {size}\n".encode(errors="replace"))
+        if size > 0:
+            _add_content(mark, path, whole=whole)
     return mark.hexdigest()
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a plain file; -1 where there is none."""
+    try:
+        state = path.stat()
+    except (OSError, ValueError):
+        return -1
+    return state.st_size if stat.S_ISREG(state.st_mode) else -1
+
+
+def _add_content(mark: Any, path: Path, *, whole: bool) -> None:
+    try:
+        with path.open("rb") as file:
+            if whole:
+                while block := file.read(1 << 20):
+                    mark.update(block)
+            else:
+                mark.update(file.read(_ENDS))
+                file.seek(max(0, path.stat().st_size - _ENDS))
+                mark.update(file.read())
+    except OSError:  # it is left out, with the reason, when its rows are looked at
+        mark.update(b"unreadable")
 
 
 def _some(names: Iterable[str]) -> str:

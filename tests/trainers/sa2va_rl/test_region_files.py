@@ -62,6 +62,15 @@ def test_a_run_goes_on_where_the_same_files_lie_and_not_with_others(tmp_path: Pa
     refused = cli("sa2va-rl", "--resume", half)
     assert refused.exit_code == 2
     assert f"the content of dataset.path ({folder}) has changed since the run began" in refused.stderr
+    (folder / "regions.jsonl").write_text(lines)
+    picture = next(path for path in sorted(folder.rglob("*")) if path.suffix in (".png", ".bmp", ".jpg"))
+    before = picture.read_bytes()
+    picture.write_bytes(before[:-20] + bytes(20))  # repainted, as large as it was
+    refused = cli("sa2va-rl", "--resume", half)
+    assert refused.exit_code == 2
+    assert f"the content of dataset.path ({folder}) has changed since the run began" in refused.stderr
+    picture.write_bytes(before)
+    (folder / "regions.jsonl").write_text(lines.replace('"a ', '"one '))
     (tmp_path / "elsewhere").mkdir()
     moved = folder.rename(tmp_path / "elsewhere/moved")
     go_on = ["sa2va-rl", "--resume", half, "--dataset.path", moved]
