@@ -98,7 +98,7 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
 def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:
     if draft.changes:
         why = [
-            "options have new names. This command keeps your values; motionkit's defaults are on the right.",
+            "options have new names; the command keeps your values (defaults: right):",
             *_table(draft.changes),
         ]
     else:
