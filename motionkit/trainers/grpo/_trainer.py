@@ -184,9 +184,10 @@ class GrpoTrainer:
             raise MotionkitError(message, fix=skip)
         if not settings.allow_shared:
             kept = leave_out_prompts(self.items, dataset, settings.split, asked)
-            kept.require("prompts", f"the {settings.split} split of {self.settings.dataset.label}", skip)
             names = {name for prompt in self.cursor.prompts for name in prompt.source_ids}
             known = {*kept.places, *(n for n, prompt in enumerate(asked) if names.intersection(prompt.source_ids))}
+            if not known:
+                kept.require("prompts", f"the {settings.split} split of {self.settings.dataset.label}", skip)
             # Motions of one name in both splits are refused below.
             asked = [asked[place] for place in sorted(known)]
             if len(known) < kept.total:
