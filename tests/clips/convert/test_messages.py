@@ -47,7 +47,8 @@ def test_mirror_images_without_captions_are_no_clips() -> None:
 
 def test_generate_says_flips() -> None:
     figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 2.0}
-    assert _fit(ConvertReport(figures=figures)).endswith("at most 34 mm; 2 flips)")
+    assert _fit(ConvertReport(figures=figures)) == " (skeleton fit: 1 mm mean, 34 mm max, 2 flips)"
+    assert _fit(ConvertReport(figures=figures | {"flips": 0.0})) == ""
 
 
 def test_cut_lists_say_so() -> None:
