@@ -70,8 +70,12 @@ def case(request, shared):
     return assembled(built, nets.sizes).requires_grad_(False), io
 
 
-def close(a, b, atol=2e-6):
-    torch.testing.assert_close(a, b, rtol=0, atol=atol)
+def close(a, b, atol=4e-6):
+    """Compare by the largest recorded value: processors add the same float32 numbers in other orders.
+
+    On the kinds of processor that were tried, latents of up to 130 differ by 1.8e-4, embeddings of up to 4 by 5e-6.
+    """
+    torch.testing.assert_close(a, b, rtol=0, atol=atol * max(1.0, float(b.abs().max())))
 
 
 def test_latents_of_both_towers(case):
