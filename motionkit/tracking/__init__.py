@@ -4,6 +4,7 @@ from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_track
 from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
 from motionkit.tracking._metrics import METRICS, Metric, definition
 from motionkit.tracking._results import (
+    FEWEST,
     RESULT_COLUMNS,
     Result,
     compared_rows,
@@ -17,6 +18,7 @@ from motionkit.tracking._retrieval import retrieval_table
 from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
+    "FEWEST",
     "METRICS",
     "RESULT_COLUMNS",
     "JsonlWriter",

@@ -277,13 +277,18 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("encoder/pose_deg_velocity", "deg", "none", "encoder/pose_deg of constant angular velocity."),
     # held-out evaluation: the same prompts and noise before and after
     ("heldout/reward/mean", "1", "up", "Reward on held-out prompts, evaluation sampler, paired noise."),
-    ("heldout/reward/delta", "1", "up", "heldout/reward/mean minus its value before training."),
+    ("heldout/reward/delta", "1", "up", "Reward on held-out prompts minus its value before training."),
     ("heldout/reward/<name>", "1", "up", "One reward's own score on held-out prompts."),
     ("heldout/judge/mean", "1", "up", "Score of the judge, which is never a reward, on held-out prompts."),
-    ("heldout/judge/delta", "1", "up", "heldout/judge/mean minus its value before training."),
+    ("heldout/judge/delta", "1", "up", "Score of the judge on held-out prompts minus its value before training."),
     ("heldout/judge/<name>", "1", "up", "One figure of the judge on held-out prompts."),
-    ("heldout/physics/skate", "m/s", "down", "physics/skate of held-out samples."),
-    ("heldout/physics/jerk", "m/s^3", "none", "physics/jerk of held-out samples."),
+    ("heldout/physics/skate", "m/s", "down", "Speed of the feet along the floor while they touch it, held out."),
+    (
+        "heldout/physics/jerk",
+        "m/s^3",
+        "none",
+        "Third derivative of joint positions of held-out samples; neither far above nor below real motion.",
+    ),
     (
         "heldout/diversity",
         "1",
