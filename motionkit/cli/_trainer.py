@@ -89,12 +89,14 @@ def _opened(
     join: Callable[[str], Processes],
 ) -> Any:
     """Build the trainer; of several processes each gets a device of its own and knows the others."""
+    from motionkit.trainers.execute import build_trainer
+
     if launch.size == 1:
-        return component.build(settings)
+        return build_trainer(label, component, settings)
     from motionkit.trainers.together import own_device
 
     own = settings.model_copy(update={"device": own_device(settings.device, launch)})
-    trainer = component.build(own)
+    trainer: Any = build_trainer(label, component, own)
     refuse_unshared(label, trainer, launch)
     trainer.world = join(own.device)
     output.say(f"{label}: {launch.size} processes share each step")

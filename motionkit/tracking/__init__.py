@@ -2,7 +2,7 @@
 
 from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_trackers
 from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
-from motionkit.tracking._metrics import METRICS, Metric, definition
+from motionkit.tracking._metrics import METRICS, Metric, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
     RESULT_COLUMNS,
@@ -34,6 +34,7 @@ __all__ = [
     "headline",
     "last_metrics",
     "read_metrics",
+    "require_defined",
     "require_trackers",
     "result_rows",
     "result_table",
