@@ -140,12 +140,19 @@ def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:
 
     for name, slot in slots_of(models[command]).items() if command in models else ():
         if slot.spread and (owners := owners_of(slot, flag=option)):
-            return f"it is an option of {name} {' and '.join(owners)}.", f"{dotted((name,))} {' or '.join(owners)}"
+            return f"it is an option of {name} {_listed(owners, 'and')}.", f"{dotted((name,))} {_listed(owners, 'or')}"
         start, _, rest = option.partition(".")
         path = tuple(rest.replace("-", "_").split("."))
         if rest and start == dotted((name,)) and (owners := owners_of(slot, path) or owners_of(slot, path[1:] or path)):
-            return f"{path[-1].replace('_', '-')} belongs to {' and '.join(owners)}.", f"{start} {' or '.join(owners)}"
+            return (
+                f"{path[-1].replace('_', '-')} belongs to {_listed(owners, 'and')}.",
+                f"{start} {_listed(owners, 'or')}",
+            )
     return None
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def unreadable(error: OSError) -> MotionkitError:

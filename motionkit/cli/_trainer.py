@@ -19,7 +19,7 @@ from motionkit.cli._errors import as_motionkit_error, unreadable
 from motionkit.cli._together import ending_together, refuse_unshared
 from motionkit.cli.progress import follow
 from motionkit.cli.settings import add_command, show_plan
-from motionkit.config import Resolved, TrainerSettings
+from motionkit.config import Resolved, TrainerSettings, require_places
 from motionkit.errors import MotionkitError
 from motionkit.trainers.launch import Launch, launch_of, require_launch
 
@@ -44,6 +44,7 @@ def trainer_command(name: str, app: typer.Typer) -> None:
 
     def run(resolved: Resolved[TrainerSettings], dry_run: bool, as_json: bool, _: dict[str, Any]) -> None:
         require_launch()
+        require_places(resolved.settings)
         launch = launch_of()
         with ending_together(launch, as_json=as_json) as join:
             begun = time.monotonic()
@@ -89,12 +90,14 @@ def _opened(
     join: Callable[[str], Processes],
 ) -> Any:
     """Build the trainer; of several processes each gets a device of its own and knows the others."""
+    from motionkit.trainers.execute import build_trainer
+
     if launch.size == 1:
-        return component.build(settings)
+        return build_trainer(label, component, settings)
     from motionkit.trainers.together import own_device
 
     own = settings.model_copy(update={"device": own_device(settings.device, launch)})
-    trainer = component.build(own)
+    trainer: Any = build_trainer(label, component, own)
     refuse_unshared(label, trainer, launch)
     trainer.world = join(own.device)
     output.say(f"{label}: {launch.size} processes share each step")

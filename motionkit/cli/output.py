@@ -93,6 +93,11 @@ def set_up(*, level: int, colour: str) -> None:
     logger.propagate = False
 
 
+def is_verbose() -> bool:
+    """Whether ``-v`` was given."""
+    return _talk.isEnabledFor(logging.DEBUG)
+
+
 def say(message: str, *, whole: bool = False) -> None:
     """Print a line for the user on stderr; ``-q`` hides it.
 

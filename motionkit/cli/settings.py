@@ -13,7 +13,7 @@ import typer
 from motionkit import plugins
 from motionkit.cli import output, raw_arguments
 from motionkit.cli._flags import flags
-from motionkit.config import Draft, Given, Group, Resolved, Settings, dotted, read_layers, slots_of
+from motionkit.config import Draft, Given, Group, Resolved, Settings, dotted, read_layers, require_places, slots_of
 from motionkit.errors import MotionkitError
 
 S = TypeVar("S", bound=Group)
@@ -55,6 +55,7 @@ def settings_command(
         label = name or handler.__name__.replace("_", "-")
 
         def run(resolved: Resolved[S], dry_run: bool, as_json: bool, arguments: dict[str, Any]) -> None:
+            require_places(resolved.settings)
             if check is not None:
                 check(resolved.settings, **arguments)
             if dry_run:

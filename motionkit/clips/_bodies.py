@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +30,12 @@ an adult stays below it, an inch is 2.54 centimetres."""
 _LOOKS = 3
 """Files of a skeleton that are read whole to find its vertical axis, where it may be Z."""
 
+_BESIDE = 64
+"""Most files beside those given, in the order of their names, that have a say in a unit that is in doubt."""
+
+_ADULT, _NEAREST = 1.7, 3
+"""An adult's height in metres, and the number of units that are named where the one that was taken makes no adults."""
+
 Pose = tuple[FileSource, Motion]
 
 
@@ -47,6 +54,7 @@ class Body:
         height_m: Height of the smallest and of the tallest body, upright; None without legs known by name.
         doubt: Why the unit is doubtful; empty if it is not.
         given: Whether the unit was given and not found.
+        beside: Number of files that were not given and had a say in the unit, because they lie beside those that were.
     """
 
     skeleton: str
@@ -59,6 +67,7 @@ class Body:
     height_m: tuple[float, float] | None
     doubt: str = ""
     given: bool = False
+    beside: int = 0
 
     @property
     def plausible(self) -> bool:
@@ -69,12 +78,23 @@ class Body:
     def sentence(self) -> str:
         """Return how the files are read and what follows from it."""
         how = f"read as {UNITS[self.unit].words}{' (--units)' if self.given else ''}, {self.up.upper()} up"
+        if self.beside:
+            how += f", as the {self.beside} file(s) of this skeleton beside"
         if self.height_m is None:
             return f"{how}: {self.doubt or 'no legs are known by name, so the height of the bodies is not known'}"
-        low, high = (f"{height:.2f}" for height in self.height_m)
-        tall = low if low == high else f"{low} to {high}"
-        odd = "" if self.plausible else f" (adults: {HEIGHT_RANGE[0]:.2f} to {HEIGHT_RANGE[1]:.2f} m)"
-        return f"{how}: bodies are {tall} m tall{odd}; --units to change"
+        tall = f"{how}: bodies are {_span(self.height_m)} tall"
+        if self.plausible:
+            return f"{tall}; --units to change"
+        low, high = HEIGHT_RANGE
+        others = ", ".join(f"{unit} {_span(heights)}" for unit, heights in self._others(self.height_m))
+        return f"{tall} (adults: {low:.2f} to {high:.2f} m). Choose with --units: {others}"
+
+    def _others(self, heights: tuple[float, float]) -> list[tuple[str, tuple[float, float]]]:
+        """Return the other units with the heights that they would make, those nearest to an adult's first."""
+        low, high = heights
+        scales = {name: unit.metres / UNITS[self.unit].metres for name, unit in UNITS.items() if name != self.unit}
+        near = sorted(scales, key=lambda name: abs(math.log(scales[name] * math.sqrt(low * high) / _ADULT)))
+        return [(name, (scales[name] * low, scales[name] * high)) for name in near[:_NEAREST]]
 
     def document(self) -> dict[str, object]:
         """Return it for JSON, lengths to the centimetre."""
@@ -88,7 +108,9 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
 
     Files are of one skeleton when names and parents of their joints are equal, their rest poses stand along one axis,
     and their bodies are people of one unit (`_PEOPLE`). The unit follows from the median length of their legs, the axis
-    from `_up`: neither depends on the order of the files. Files that cannot be read are passed over.
+    from `_up`: neither depends on the order of the files. Files that cannot be read are passed over. Where the unit
+    makes no adults of the bodies, the other files of the skeleton in their folders have a say (at most `_BESIDE`): a
+    file alone is read as its folder is.
 
     Returns:
         The sources in their order, with the unit and the axis as options, and the skeletons, the most used first.
@@ -99,19 +121,13 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
     chosen: dict[str, FileSource] = {}
     bodies: list[Body] = []
     for poses in _skeletons(sources):
-        motions = [motion for _, motion in poses]
         given = poses[0][0].options
-        unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(motions[(len(motions) - 1) // 2])
         up = given.up if given.up != "auto" else _up(poses)
-        scale = UNITS[unit].metres
-        heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
-        tall = (min(heights), max(heights)) if min(heights) > 0 else None
-        joints = sum(not name.endswith(END) for name in motions[0].names)
-        label = f"{joints} joints from {motions[0].names[0]}"
-        first, example = motions[0], min(source.origin for source, _ in poses)
-        rig = (label, first.names, first.parents, example)
-        bodies.append(Body(*rig, len(poses), unit, up or "y", tall, doubt, given.unit != "auto"))
-        options = replace(given, unit=cast("Unit", unit), up=up or given.up)
+        body = _body(poses, up or "y")
+        if not (given.unit != "auto" or body.plausible) and (beside := _beside(poses, sources)):
+            body = _body(poses, up or "y", beside)
+        bodies.append(body)
+        options = replace(given, unit=cast("Unit", body.unit), up=up or given.up)
         chosen |= {source.key: replace(source, options=options) for source, _ in poses}
     table = sources[0].options.joint_map if sources else None
     if table is not None and bodies and not any(name.startswith(MAPPED) for body in bodies for name in body.names):
@@ -121,6 +137,36 @@ def vote(sources: Sequence[FileSource]) -> tuple[tuple[FileSource, ...], tuple[B
         )
     bodies.sort(key=lambda body: (-body.files, body.example))
     return tuple(chosen.get(source.key, source) for source in sources), tuple(bodies)
+
+
+def _body(poses: Sequence[Pose], up: Axis, beside: Sequence[Pose] = ()) -> Body:
+    """Return how files of one skeleton are read, in the unit of most of them and of those beside."""
+    motions = [motion for _, motion in poses]
+    first, given = motions[0], poses[0][0].options
+    voters = sorted((motion for _, motion in (*poses, *beside)), key=_size)
+    unit, doubt = (given.unit, "") if given.unit != "auto" else find_unit(voters[(len(voters) - 1) // 2])
+    scale = UNITS[unit].metres
+    heights = [scale * body_height(one.names, one.parents, one.positions()[0]) for one in motions]
+    tall = (min(heights), max(heights)) if min(heights) > 0 else None
+    joints = sum(not name.endswith(END) for name in first.names)
+    rig = (f"{joints} joints from {first.names[0]}", first.names, first.parents, min(one.origin for one, _ in poses))
+    return Body(*rig, len(poses), unit, up, tall, doubt, given.unit != "auto", len(beside))
+
+
+def _beside(poses: Sequence[Pose], sources: Sequence[FileSource]) -> list[Pose]:
+    """Return the files of the same skeleton and unit that lie beside these and were not given."""
+    given = {source.path.resolve() for source in sources}
+    found: list[Path] = []
+    for folder in sorted({source.path.parent for source, _ in poses}):
+        with suppress(OSError):
+            names = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".bvh" and path.is_file())
+            found += [path for path in names if path.resolve() not in given]
+    others = [replace(poses[0][0], path=path, key=str(path)) for path in found[:_BESIDE]]
+    own = {source.key for source, _ in poses}
+    for group in _skeletons([*(source for source, _ in poses), *others]):
+        if own.intersection(source.key for source, _ in group):
+            return [pose for pose in group if pose[0].key not in own]
+    return []
 
 
 def skeleton_mark(names: Sequence[str], parents: Sequence[int]) -> str:
@@ -180,13 +226,22 @@ def _skeletons(sources: Iterable[FileSource]) -> Iterator[list[Pose]]:
 
 def _of_one_unit(poses: list[Pose]) -> Iterator[list[Pose]]:
     """Yield the files in groups whose sizes differ by a unit."""
-    sizes = {source.key: motion_leg(motion) or rest_extent(motion) for source, motion in poses}
+    sizes = {source.key: _size(motion) for source, motion in poses}
     poses.sort(key=lambda pose: (sizes[pose[0].key], pose[0].origin))
     start = 0
     for place in range(1, len(poses) + 1):
         if place == len(poses) or sizes[poses[place][0].key] > _PEOPLE * sizes[poses[place - 1][0].key]:
             yield poses[start:place]
             start = place
+
+
+def _size(motion: Motion) -> float:
+    return motion_leg(motion) or rest_extent(motion)
+
+
+def _span(heights: tuple[float, float]) -> str:
+    low, high = (f"{height:.2f}" for height in heights)
+    return f"{low} m" if low == high else f"{low} to {high} m"
 
 
 def _up(poses: Sequence[Pose]) -> Axis | None:

@@ -6,6 +6,7 @@ from motionkit.config._given import Given, read_layers
 from motionkit.config._group import Cli, Group
 from motionkit.config._interpolate import interpolate
 from motionkit.config._one import choose_from_file, choose_one, typed_flags
+from motionkit.config._places import Place, require_places
 from motionkit.config._problems import Problem, SettingsError
 from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._search import Choice, Range, Search, Space
@@ -48,6 +49,7 @@ __all__ = [
     "LoraSettings",
     "LoraTarget",
     "OptimSettings",
+    "Place",
     "PlaceSettings",
     "Preset",
     "Problem",
@@ -72,6 +74,7 @@ __all__ = [
     "owners_of",
     "read_layers",
     "renamed",
+    "require_places",
     "resolve",
     "slot",
     "slot_words",

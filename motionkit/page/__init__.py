@@ -6,6 +6,7 @@ so that their type has one size everywhere. Nothing here knows what is shown: th
 of a run use it.
 """
 
+from motionkit.page._copy import commands, copy_script
 from motionkit.page._curves import Curve, curves, hover_script
 from motionkit.page._elements import definitions, details, figure, grid, note, table, tiles
 from motionkit.page._histogram import histogram
@@ -33,6 +34,8 @@ __all__ = [
     "Curve",
     "bars",
     "capped",
+    "commands",
+    "copy_script",
     "count",
     "curves",
     "definitions",

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
 
-from motionkit.page._svg import WIDTH, line, number, svg, text, ticks
+from motionkit.page._svg import WIDTH, cut, line, number, svg, text, ticks
 
 _COLOURS = 8
 _LEFT, _TOP, _BOTTOM, _BESIDE = 44, 12, 38, 108
-_ABOVE, _EDGE = 22, 12
-"""Room of the names above the plot, and right of it where they are there."""
+_ABOVE, _EDGE, _ROW = 22, 12, 15
+"""Room of the names above the plot, room right of it where they are there, and room of each further row of names."""
 
 _APART = 12
 """Least distance of two names on the right."""
 
-_LETTER = 5.8
-"""Width of a letter, about."""
+_LETTER = 6.6
+"""Width of a letter, about; of a wide font."""
+
+_MARK, _GAP = 19, 12
+"""Room of the mark before a name, and between two names, above the plot."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Curve:
         dashed: Draw it dashed and grey, as a control.
         faint: Draw it thin and light, without a name: the values behind the smoothed curve that comes next.
         dots: Mark every point, as measurements with long ways between them.
+        colour: Number of its colour, where other charts of the page show the same thing; None takes the next one.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Curve:
     dashed: bool = False
     faint: bool = False
     dots: bool = False
+    colour: int | None = None
 
 
 def curves(
@@ -60,8 +65,9 @@ def curves(
         width: Width of the drawing in units.
         height: Its height.
         zero: Begin the vertical axis at 0 where all values are positive; else it spans the values.
-        above: Write the names with their last values above the plot, where a narrow chart has no room beside it. With
-            `hover_script` in the page, the values under the pointer are shown.
+        above: Write the names with their last values above the plot, where a narrow chart has no room beside it, in as
+            many rows as they need; each further row makes the drawing higher. With `hover_script` in the page, the
+            values under the pointer are shown.
 
     Example:
         >>> chart = curves([Curve("grpo", [(0, 0), (10, 0.02)])], x_label="seconds", y_label="reward")
@@ -72,8 +78,12 @@ def curves(
     ys = [y for curve in shown for _, y in curve.points]
     right = max([*xs, 1e-9])
     least, most = _span(ys, zero)
+    named = [curve for curve in shown if not curve.faint]
+    rows = _rows_above(named, width) if above else []
+    further = _ROW * max(0, len(rows) - 1)
+    height += further
     floor, beside = height - _BOTTOM, _EDGE if above else _BESIDE
-    top = _TOP + (_ABOVE if above else 10)
+    top = _TOP + (_ABOVE + further if above else 10)
 
     def across(x: float) -> float:
         return _LEFT + x / right * (width - _LEFT - beside)
@@ -87,15 +97,15 @@ def curves(
         parts.append(text(_LEFT - 5, up(tick) + 4, f"{tick:g}", "end"))
     parts.extend(text(across(tick), floor + 15, number(tick), "middle") for tick in ticks(0, right, width // 90))
     parts.append(text((_LEFT + width - beside) / 2, floor + 31, x_label, "middle", "axis"))
-    named = [curve for curve in shown if not curve.faint]
     kinds, colour = {}, 0
     for curve in named:
-        kinds[curve.name] = "control" if curve.dashed else f"c{colour % _COLOURS}"
+        number_ = colour if curve.colour is None else curve.colour
+        kinds[curve.name] = "control" if curve.dashed else f"c{number_ % _COLOURS}"
         colour += not curve.dashed
     for curve in shown:
         parts.append(_drawn(curve, kinds.get(curve.name, "c0"), across, up))
     if above:
-        parts.append(_names_above(named, kinds, width))
+        parts.extend(_names_above(rows, kinds))
     else:
         parts.append(text(_LEFT, _TOP - 2, y_label, "start", "axis"))
         places = _apart([up(curve.points[-1][1]) for curve in named], floor)
@@ -108,7 +118,8 @@ def curves(
     chart = svg(height, f"{y_label} over {x_label}; at the end {ends}.", parts, width=width)
     # What turns a place in the drawing back into values.
     frame = (
-        f"{_LEFT:g} {(width - _LEFT - beside) / right:.8g} {floor:g} {(floor - top) / (most - least):.8g} {least:.8g}"
+        f"{_LEFT:g} {(width - _LEFT - beside) / right:.8g} {floor:g} {(floor - top) / (most - least):.8g} {least:.8g} "
+        f"{top - 4:g}"
     )
     return chart.replace("<svg ", f'<svg data-frame="{frame}" ', 1) if above else chart
 
@@ -142,17 +153,30 @@ def _drawn(curve: Curve, kind: str, across: Callable[[float], float], up: Callab
     return line_ + "".join(f'<circle class="dot {kind}" cx="{x}" cy="{y}" r="2.6"/>' for x, y in marks)
 
 
-def _names_above(named: Sequence[Curve], kinds: dict[str, str], width: int) -> str:
-    """Return a line of names with their last values, each with a mark in its colour; closer where they are many."""
-    parts, at = [], 2.0
-    shown = [f"{curve.name} {curve.points[-1][1]:.3g}" for curve in named]
-    mark, gap = 14, 14
-    if sum(mark + 5 + _LETTER * len(words) + gap for words in shown) - gap > width:
-        mark, gap = 8, 6
-    for curve, words in zip(named, shown, strict=True):
-        parts += [line(f"curve {kinds[curve.name]}", at, 8, at + mark, 8), text(at + mark + 5, 12, words)]
-        at += mark + 5 + _LETTER * len(words) + gap
-    return "".join(parts)
+def _rows_above(named: Sequence[Curve], width: int) -> list[list[tuple[float, Curve, str]]]:
+    """Return rows of names with their last values: place of the mark, curve, words; a row holds what fits into it."""
+    rows: list[list[tuple[float, Curve, str]]] = [[]]
+    at = 2.0
+    for curve in named:
+        words = f"{curve.name} {curve.points[-1][1]:.3g}".strip()
+        room = _MARK + _LETTER * len(words)
+        if rows[-1] and at + room > width:
+            rows.append([])
+            at = 2.0
+        rows[-1].append((at, curve, cut(words, int((width - _MARK - 2) / _LETTER))))
+        at += room + _GAP
+    return rows
+
+
+def _names_above(rows: Sequence[Sequence[tuple[float, Curve, str]]], kinds: Mapping[str, str]) -> list[str]:
+    """Return the names above a plot, each with a mark in its colour."""
+    parts = []
+    for place, row in enumerate(rows):
+        for at, curve, words in row:
+            middle = 8 + _ROW * place
+            parts.append(line(f"curve {kinds[curve.name]}", at, middle, at + _MARK - 5, middle))
+            parts.append(text(at + _MARK, middle + 4, words))
+    return parts
 
 
 def _apart(wanted: Sequence[float], floor: float) -> list[float]:

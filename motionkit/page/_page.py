@@ -53,11 +53,14 @@ def _mark(command: str) -> str:
     return f'<meta name="generator" content="motionkit {escape(command)}">'
 
 
+# Curves have neither the colours of left and right in the player nor those of its first two tracks, before and after.
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#5b6470;--line:#dfe3e8;--card:#fff;--page:#f5f6f8;
---bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00;--good:#1d7a4f}
+--bar:#3d6fb4;--mark:#c4661a;--bad:#b3261e;--warn:#8a5a00;--good:#1d7a4f;
+--c0:#6a3fb5;--c1:#857300;--c2:#12808f;--c3:#b5347f;--c4:#2e7d32;--c5:#c0392b;--c6:#8c6244;--c7:#6b7280}
 @media(prefers-color-scheme:dark){:root{--ink:#e7eaee;--soft:#a3adb9;--line:#333b45;--card:#1c2128;--page:#13171c;
---bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e;--good:#6fcf9f}}
+--bar:#6f9fe0;--mark:#f0a860;--bad:#ff8a80;--warn:#f2c14e;--good:#6fcf9f;
+--c0:#b79cf0;--c1:#cdbb3a;--c2:#4cc0cf;--c3:#ee7fbd;--c4:#7bc47f;--c5:#f08a7d;--c6:#cfa27f;--c7:#a3adb9}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Segoe UI",Roboto,"Noto Sans",sans-serif;
 overflow-wrap:break-word}
@@ -70,6 +73,13 @@ p{margin:6px 0}
 .cap{margin:8px 2px}
 code,pre{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 code span{display:inline-block;max-width:100%;overflow-wrap:anywhere}
+.commands>div{display:flex;gap:10px;align-items:baseline;margin:3px 0}.commands code{min-width:0}
+.copy{flex:none;font:inherit;font-size:11.5px;line-height:1.3;padding:1px 8px;border-radius:10px;
+border:1px solid var(--line);background:var(--card);color:var(--soft);cursor:pointer}
+.copy:hover{color:var(--ink)}.copy[hidden]{display:none}
+.card>.commands{padding:9px 14px}
+ul.runs{list-style:none;margin:12px 0 0;padding:0}.runs li{margin:6px 0}
+.runs b{color:var(--k);font-size:17px;margin-right:6px}
 .tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:10px;margin:18px 0 0}
 .tiles div,figure,.card{background:var(--card);border:1px solid var(--line);border-radius:8px}
 .tiles div{display:flex;flex-direction:column-reverse;justify-content:flex-end;padding:9px 13px}
@@ -93,8 +103,9 @@ svg .base{stroke:var(--soft);stroke-width:1}
 svg .tick{stroke:var(--ink);stroke-width:2}
 svg .curve{fill:none;stroke:var(--k);stroke-width:1.8}svg .dot{fill:var(--k)}
 svg .lead{stroke:var(--k);stroke-width:.6;opacity:.6}
-svg .c0{--k:#3d6fb4}svg .c1{--k:#c4661a}svg .c2{--k:#2a8c6e}svg .c3{--k:#a0489e}
-svg .c4{--k:#8a7a00}svg .c5{--k:#b3261e}svg .c6{--k:#4c9fc9}svg .c7{--k:#7d6b5d}
+svg .c0,.runs .c0{--k:var(--c0)}svg .c1,.runs .c1{--k:var(--c1)}svg .c2,.runs .c2{--k:var(--c2)}
+svg .c3,.runs .c3{--k:var(--c3)}svg .c4,.runs .c4{--k:var(--c4)}svg .c5,.runs .c5{--k:var(--c5)}
+svg .c6,.runs .c6{--k:var(--c6)}svg .c7,.runs .c7{--k:var(--c7)}
 svg .faint{stroke-width:1;opacity:.28}
 svg .rule{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 2}
 svg .control{--k:var(--soft)}svg .curve.control{stroke-dasharray:4 3}

@@ -3,13 +3,13 @@
   'use strict';
   const format = (value) => String(Number(value.toPrecision(3)));
   for (const chart of document.querySelectorAll('svg[data-frame]')) {
-    const [left, perX, floor, perY, least] = chart.dataset.frame.split(' ').map(Number);
+    const [left, perX, floor, perY, least, top] = chart.dataset.frame.split(' ').map(Number);
     const lines = [...chart.querySelectorAll('polyline[data-name]')];
     const curves = lines.map((line) => [...line.points].map((point) => [point.x, point.y]));
     const rule = document.createElementNS('http://www.w3.org/2000/svg', 'line');
     rule.setAttribute('class', 'rule');
     rule.setAttribute('y2', String(floor));
-    rule.setAttribute('y1', '30');
+    rule.setAttribute('y1', String(top));
     const tip = document.createElement('div');
     tip.className = 'tip';
     tip.hidden = true;

@@ -49,7 +49,9 @@ function labelOf(name, text) {
   const who = make('span', 'who');
   if (text) who.append(...nameParts(name, text, 'b'));
   head.append(make('i', 'swatch'), who, make('span', 'frame'));
-  label.append(head, make('p', 'caption'));
+  const caption = make('p', 'caption');
+  caption.addEventListener('click', () => caption.classList.toggle('whole')); // in a small picture it is cut
+  label.append(head, caption);
   return label;
 }
 

@@ -17,16 +17,22 @@ from motionkit.plugins._lookup import (
     label,
     warn_hidden,
 )
+from motionkit.plugins._metrics import FREE, Direction, Metric, declare, declared
 
 __all__ = [
+    "FREE",
     "KINDS",
     "CodeError",
     "Component",
+    "Direction",
     "Entry",
+    "Metric",
     "PluginError",
     "available",
     "catching",
     "code_error",
+    "declare",
+    "declared",
     "either",
     "find",
     "fitting",

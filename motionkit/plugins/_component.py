@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from motionkit.errors import MotionkitError
 from motionkit.plugins._guard import catching, package_of
+from motionkit.plugins._metrics import Metric
 
 if TYPE_CHECKING:  # listing plugins must not pay for pydantic
     from pydantic import BaseModel
@@ -37,6 +38,7 @@ class Component:
             other judge is known; it is built with its default options.
         page: ``"module:attribute"`` of the page of a trainer's finished runs: ``attribute(folder)`` returns HTML, which
             becomes ``report.html`` in the run folder.
+        metrics: What it logs besides motionkit's own metrics and those under ``my/``, which need no definition.
         search: ``"module:attribute"`` of what `motionkit tune --bayes` varies in a trainer's settings:
             ``attribute(settings)`` returns a `motionkit.config.Search`, and imports no torch.
     """
@@ -53,6 +55,7 @@ class Component:
     twin: str = ""
     page: str = ""
     search: str = ""
+    metrics: tuple[Metric, ...] = ()
 
     def missing(self) -> list[str]:
         """Return the modules of `needs` that cannot be found; of ``a.b`` only ``a`` is imported."""
@@ -107,7 +110,9 @@ class Component:
         except (ImportError, AttributeError, ValueError) as error:
             package = package_of(module)
             fix = f"correct or update {package}." if package else "motionkit doctor"
-            raise MotionkitError(f"cannot import {module}:{attribute}: {error}", fix=fix) from error
+            raise MotionkitError(
+                f"cannot import {module}:{attribute}: {error}", fix=_install_fix(error, module) or fix
+            ) from error
 
     def build(self, options: BaseModel, /, **runtime: Any) -> Any:
         """Import the heavy half and call it with `options` and the runtime objects its kind is given.
@@ -118,6 +123,14 @@ class Component:
         factory = self.load()
         with catching(self.factory.partition(":")[0]):
             return factory(options, **runtime)
+
+
+def _install_fix(error: BaseException, module: str) -> str:
+    """Return what brings the package that an import did not find; empty where it is a module of the plugin itself."""
+    absent = (getattr(error, "name", None) or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if not absent or absent == module.partition(".")[0]:
+        return ""
+    return f"pip install {absent}, or the package that brings that module."
 
 
 def install_line(extra: str) -> str:

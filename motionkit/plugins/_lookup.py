@@ -18,6 +18,7 @@ from motionkit.plugins._component import Component
 from motionkit.plugins._discovery import HOME, Entry, normalise, scan
 from motionkit.plugins._guard import claim, in_words, is_stop
 from motionkit.plugins._kinds import KINDS, either
+from motionkit.plugins._metrics import Metric, declare
 
 _logger = logging.getLogger("motionkit.plugins")
 
@@ -67,9 +68,11 @@ def get(kind: str, name: str, *, typed: bool = False) -> Component:
     if is_file(name):
         if not typed:
             raise code_error("the file", name, ["--" + KINDS[kind].singular, name])
-        return _from_file(name)
-    entry = find(kind, name)
-    return _load(entry)
+        component = _from_file(name)
+    else:
+        component = _load(find(kind, name))
+    declare(component.metrics)
+    return component
 
 
 def find(kind: str, name: str) -> Entry:
@@ -236,6 +239,14 @@ def _checked(found: object, origin: str) -> Component:
             f"the {wrong[0]} of {origin} cannot be {getattr(found, wrong[0])!r:.80}.",
             fix="Component(summary='One line.', options=A_subclass_of_motionkit.config.Group, factory='module:Class')",
         )
+    for metric in found.metrics if isinstance(found.metrics, (tuple, list)) else (found.metrics,):
+        fault = metric.fault if isinstance(metric, Metric) else "it is no motionkit.plugins.Metric"
+        if fault:
+            raise MotionkitError(
+                f"the metrics of {origin} cannot hold {metric!r:.120}.",
+                why=f"{fault}.",
+                fix="metrics=(Metric('loss/mine', unit='1', better='down', meaning='What it measures.'),)",
+            )
     reserved = {"name", "weight"} & set(found.options.model_fields)
     if reserved:
         raise MotionkitError(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from string import Template
 
 from motionkit.errors import MotionkitError
+from motionkit.plugins._discovery import normalise
 from motionkit.plugins._kinds import KINDS, Kind, either
+from motionkit.plugins._lookup import available
 
 
-def new_plugin(package: str, parent: Path, *, singular: str = "", gives: str = "") -> list[Path]:
+def new_plugin(
+    package: str, parent: Path, *, singular: str = "", gives: str = "", taken: Collection[str] = ()
+) -> list[Path]:
     """Write a new plugin package.
 
     Args:
@@ -20,12 +24,14 @@ def new_plugin(package: str, parent: Path, *, singular: str = "", gives: str = "
         parent: Folder to make it in.
         singular: Kind of the plugin, such as ``reward``; empty takes it from the name of the package.
         gives: What it gives, such as ``regions``; empty for the first word of its kind.
+        taken: Names of commands that are no trainers, which a trainer cannot have.
 
     Returns:
         The files written.
 
     Raises:
-        MotionkitError: The name is no package name, there are no templates for that kind, or the folder exists.
+        MotionkitError: The name is no package name or is taken, there are no templates for that kind, or the folder
+            exists.
     """
     kind = _kind(singular or _singular_in(package))
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", package):
@@ -38,6 +44,7 @@ def new_plugin(package: str, parent: Path, *, singular: str = "", gives: str = "
     if folder.exists():
         raise MotionkitError(f"{folder} exists already.", fix="choose another name, or remove it.")
     name = package.removeprefix("motionkit-").removeprefix(f"{kind.singular}-")
+    _refuse_known(kind, name, package, taken)
     words = {
         "package": package,
         "module": package.replace("-", "_"),
@@ -55,6 +62,20 @@ def new_plugin(package: str, parent: Path, *, singular: str = "", gives: str = "
         file.write_text(Template(text).substitute(words), encoding="utf-8")
         written.append(file)
     return written
+
+
+def _refuse_known(kind: Kind, name: str, package: str, taken: Collection[str]) -> None:
+    """Refuse a name that would mean something else: another plugin of the kind, or a command."""
+    own = [entry for entry in available(kind.name) if entry.name == name]
+    others = [entry for entry in own if normalise(entry.distribution) != normalise(package)]
+    if not others and not (kind.name == "trainers" and name in taken):
+        return
+    whose = f"{kind.singular} of {others[0].distribution}" if others else "command of motionkit"
+    raise MotionkitError(
+        f"{name!r} is the name of a {whose}.",
+        why="the new one could not be called by its name.",
+        fix=f"choose another name, such as motionkit plugins new {kind.singular} my-{name}",
+    )
 
 
 def _templates(kind: Kind, gives: str) -> str:

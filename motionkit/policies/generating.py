@@ -118,11 +118,11 @@ def typed_prompts(policy: DiffusionPolicy, texts: str | Sequence[str], seconds: 
         more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
         _log.warning(
             "%r is far from everything that this policy was trained on (nearest: %r, similarity %.2f of 1): "
-            "the motion will be another one%s",
+            "its motion will show something else%s",
             far[0].text,
             far[0].nearest,
             far[0].similarity,
-            f"; so for {others}{more}" if others else "",
+            f"; the same holds for {others}{more}" if others else "",
         )
     return prompts
 

@@ -165,16 +165,17 @@ def charts(lines: Lines) -> str:
 
 
 def compared(runs: Mapping[str, Lines]) -> str:
-    """Return charts with a curve for each run, by its name."""
+    """Return charts with a curve for each run, by its name, in one colour throughout."""
     figures = []
+    colours = {run: place for place, run in enumerate(runs)}
     for chart in (one for one in _CHARTS if not one.alone):
         every = {run: _points(chart, lines) for run, lines in runs.items()}
-        for label, name in chart.metrics.items():
+        for label in chart.metrics:
             found = {run: points[label] for run, points in every.items() if label in points}
             if len(found) > 1 and any(len(points) > 1 for points in found.values()):
                 title = chart.title if len(chart.metrics) == 1 else f"{chart.title}: {label}"
                 figures.append(
-                    _figure(title, found, _defined(name).meaning, zero=chart.zero, raw=False, smooth=not chart.steps)
+                    _figure(title, found, chart.caption, zero=chart.zero, smooth=not chart.steps, colours=colours)
                 )
     return f"<h2>Curves</h2>{grid(figures)}" if figures else ""
 
@@ -199,17 +200,20 @@ def _figure(
     caption: str,
     *,
     zero: bool = False,
-    raw: bool = True,
     smooth: bool = True,
+    colours: Mapping[str, int] | None = None,
 ) -> str:
+    """Return a chart; with `colours`, those of runs, the values behind a smoothed curve are left out."""
     shown = []
     for label, points in found.items():
+        colour = None if colours is None else colours[label]
         if len(points) < _FEW or not smooth:
-            shown.append(Curve(label, binned(points, _POINTS), dots=len(points) < 15))
+            shown.append(Curve(label, binned(points, _POINTS), dots=len(points) < 15, colour=colour))
             continue
-        if raw:
+        if colours is None:
             shown.append(Curve(label, binned(points, _POINTS), faint=True))
-        shown.append(Curve(label, binned(smoothed(points, max(3, len(points) // _SMOOTH)), _POINTS)))
+        line = binned(smoothed(points, max(3, len(points) // _SMOOTH)), _POINTS)
+        shown.append(Curve(label, line, colour=colour))
     behind_first = sorted(shown, key=lambda curve: not curve.faint)  # the light lines lie behind
     drawn = curves(behind_first, x_label="step", y_label=title, zero=zero, above=True, height=196)
     return figure(drawn, caption, title=title)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import ascii_uppercase
 
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
-from motionkit.page import count, hover_script, html_page, note, table
+from motionkit.page import commands, copy_script, count, details, hover_script, html_page, note, table
 from motionkit.report._charts import compared
-from motionkit.report._facts import flat
-from motionkit.report._motions import section
+from motionkit.report._facts import flat, typed
+from motionkit.report._motions import compared as motions_compared
 from motionkit.report._source import Source, read_source
 from motionkit.tracking import compared_rows
 
 _MOST = 8
 """Runs on one page: as many as there are colours."""
+
+_LETTERS = ascii_uppercase[:_MOST]
 
 
 def compare_page(folders: Sequence[Path]) -> str:
@@ -29,22 +32,35 @@ def compare_page(folders: Sequence[Path]) -> str:
         raise MotionkitError(f"{len(folders)} runs do not fit on one page.", fix=f"name {_MOST} or fewer.")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise MotionkitError("one run is named twice.", fix="name each run once.")
-    sources = dict(zip(_names(folders), (read_source(folder) for folder in folders), strict=True))
+    names = _names(folders)
+    sources = dict(zip(_LETTERS, (read_source(folder) for folder in folders), strict=False))
     missing = "".join(
-        f"<li>{escape(name)}: {escape(text)}</li>" for name, source in sources.items() for text in source.missing
+        f"<li>{letter}: {escape(text)}</li>" for letter, source in sources.items() for text in source.missing
     )
     body = "".join(
         [
-            f"<header><h1>{escape(' and '.join(sources) if len(sources) == 2 else count(len(sources), 'run'))}</h1>",
+            f"<header><h1>{escape(' and '.join(names) if len(names) == 2 else count(len(names), 'run'))}</h1>",
             f'<p class="sub">compared by motionkit {__version__}</p></header>',
+            _legend(dict(zip(sources, names, strict=True)), sources),
             f'<ul class="notes">{missing}</ul>' if missing else "",
             _results(sources),
-            _motions(sources),
-            compared({name: source.lines for name, source in sources.items()}),
+            motions_compared(sources),
+            compared({letter: source.lines for letter, source in sources.items()}),
             _differences(sources),
         ]
     )
-    return html_page(f"Comparison of {', '.join(sources)}", body, made_by="report", scripts=hover_script())
+    title = f"Comparison of {', '.join(names)}"
+    return html_page(title, body, made_by="report", scripts=hover_script() + copy_script())
+
+
+def _legend(names: Mapping[str, str], sources: Mapping[str, Source]) -> str:
+    """Return the letter, the name and the command of each run, the letter in the colour of its curves."""
+    rows = "".join(
+        f'<li><b class="c{place}">{letter}</b> {escape(names[letter])}{commands([line]) if line else ""}</li>'
+        for place, letter in enumerate(names)
+        for line in [typed(sources[letter])]
+    )
+    return f'<ul class="runs">{rows}</ul>'
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -60,20 +76,12 @@ def _results(sources: dict[str, Source]) -> str:
     if not cells:
         return note("None of these runs has a final measurement.")
     cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
-    befores = {row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"}
+    befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
     text = "After training, with the change since its own start in brackets."
-    if len(befores) > 1:
-        text += " Not directly comparable: their rewards differ before training, so prompts, policies or rewards do."
+    if len(set(befores)) > 1:
+        scores = f"{', '.join(befores[:-1])} and {befores[-1]}"
+        text += f" Not directly comparable: before training these runs already score {scores}."
     return f"<h2>Result</h2>{note(text)}{table(('', *sources), cells)}"
-
-
-def _motions(sources: dict[str, Source]) -> str:
-    """Return players with the start and each run's motions, where all have the prompts."""
-    shown = {name: source.after for name, source in sources.items() if source.after is not None}
-    first = next(iter(sources.values())).before
-    if len(shown) < len(sources) or first is None:
-        return ""
-    return section({"before": first, **shown})
 
 
 def _differences(sources: dict[str, Source]) -> str:
@@ -82,7 +90,12 @@ def _differences(sources: dict[str, Source]) -> str:
     rows = [
         (key, *(str(config.get(key, "-")) for config in configs))
         for key in keys
-        if len({str(config.get(key, "-")) for config in configs}) > 1
+        if len({str(config.get(key, "-")) for config in configs}) > 1 and not key.startswith("run.")
     ]
-    inside = table(("setting", *sources), rows) if rows else note("No setting differs.")
-    return f"<h2>Settings that differ</h2>{inside}"
+    # Another algorithm or command has other settings: they do not say how the runs differ in what both have.
+    common = [row for row in rows if all(row[0] in config for config in configs)]
+    own = [row for row in rows if row not in common]
+    heads = ("setting", *sources)
+    inside = table(heads, common) if common else note("No setting that all runs have differs.")
+    more = details(f"{count(len(own), 'setting')} that not all of these runs have", table(heads, own)) if own else ""
+    return f"<h2>Settings that differ</h2>{inside}{more}"

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from motionkit.page import details, duration, note, table, tiles
+from motionkit.page import commands, definitions, details, duration, note, table, tiles
 from motionkit.report._source import Source
-from motionkit.tracking import Result, headline, result_table, results, series
+from motionkit.tracking import FEWEST, Result, headline, result_table, results, series
+
+_BETTER = {"up": "Higher is better.", "down": "Lower is better.", "none": ""}
 
 _NARROW = 4
 """Columns of figures that fit beside each other on a telephone."""
@@ -17,18 +19,26 @@ _NARROW = 4
 
 def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
-    info, record = source.info, source.info.record
-    argv = list(record.argv) if record else []
-    words = shlex.join(["motionkit", *argv[1:]]) if argv else ""
-    line = " ".join(f"<span>{escape(word)}</span>" for word in words.split(" "))
-    code = f"<code>{line}</code><br>" if words else ""
+    info, line = source.info, typed(source)
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
     sentence = " ".join(filter(None, (headline(source.results) or _so_far(source), _verdict(source))))
     return (
         f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
-        f'<p class="sub">{code}{escape(when)}{escape(info.status)}</p></header>'
+        f"{commands([line]) if line else ''}"
+        f'<p class="sub">{escape(when)}{escape(info.status)}{escape(_commit(source))}</p></header>'
         + (f'<p class="lead-in">{escape(sentence).replace(" %", "&nbsp;%")}</p>' if sentence else "")
     )
+
+
+def typed(source: Source) -> str:
+    """Return the command line of a run; empty where it is not recorded."""
+    record = source.info.record
+    return shlex.join(["motionkit", *record.argv[1:]]) if record and record.argv else ""
+
+
+def _commit(source: Source) -> str:
+    record = source.info.record
+    return f", commit {str(record.git['commit'])[:10]}" if record and record.git and record.git.get("commit") else ""
 
 
 def figures(source: Source) -> str:
@@ -58,7 +68,26 @@ def result_tables(source: Source) -> str:
         + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind=_kind(one["columns"]))
         for one in others
     )
-    return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{more}"
+    return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{_how_to_read(source)}{more}"
+
+
+def _how_to_read(source: Source) -> str:
+    """Return what each row of the result means, and what the verdicts do."""
+    words = {
+        row.label: f"{row.metric.meaning} {_BETTER[row.direction]}".strip()
+        for row in source.results
+        if row.metric.meaning and not row.metric.name.endswith("<name>")
+    }
+    if any(row.name == "judge" for row in source.results):
+        words["reward and judge"] = (
+            "The judge measures the same as the reward by another network, which is never trained on. Where the "
+            "reward rises and the judge does not follow, the policy pleases the reward without being better."
+        )
+    if any(row.ci95 for row in source.results):
+        words["no change"] = "The 95 % interval of the change contains 0."
+    if any(row.verdict == "too few prompts" for row in source.results):
+        words["too few prompts"] = f"An interval needs {FEWEST} or more."
+    return details("How to read this", definitions(words)) if words else ""
 
 
 def _kind(columns: Sequence[str]) -> str:
@@ -77,7 +106,7 @@ def _measured_on(source: Source) -> str:
     each = f" x {samples} samples" if isinstance(samples, int) else ""
     return (
         f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
-        "prompts; 'no change' means that it holds zero."
+        "prompts; 'no change': it contains 0."
     )
 
 
@@ -138,8 +167,7 @@ def environment(source: Source) -> str:
 
 def next_steps(lines: Sequence[str]) -> str:
     """Return commands to type next."""
-    rows = escape("\n".join(lines))
-    return f'<h2>Next</h2><div class="card"><pre>{rows}</pre></div>' if rows else ""
+    return f'<h2>Next</h2><div class="card">{commands(lines)}</div>' if lines else ""
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -12,7 +12,7 @@ import torch
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Shown
 from motionkit.motion import HUMANML, KIT, JointMotion, features_to_joints
-from motionkit.page import count, details, note
+from motionkit.page import count, details, grid, note
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
 from motionkit.report._source import Source
 
@@ -20,6 +20,10 @@ _LEGEND = (
     "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "
     "right foot touch the floor. Drag to turn, scroll to zoom, space to play."
 )
+
+
+_OWN = 2
+"""Prompts of each run that are shown where several have none in common."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,36 @@ def motions(source: Source) -> str:
     return section(shown)
 
 
+def compared(sources: Mapping[str, Source]) -> str:
+    """Return players with the start and each run's motions; where they have no prompt in common, each run's own.
+
+    Args:
+        sources: The runs by what they are called.
+    """
+    shown = {name: source.after for name, source in sources.items() if source.after is not None}
+    if not shown:
+        return ""
+    first = next(iter(sources.values())).before
+    start = {} if first is None else {"before": first}
+    if len(shown) == len(sources) and _prompts({**start, **shown}):
+        return section({**start, **shown})
+    if len(shown) == 1:
+        why = f"No motions were kept of {', '.join(name for name in sources if name not in shown)}"
+    else:
+        why = "These runs were measured on different prompts"
+        segments = [(source.info.config.get("prompts") or {}).get("k_segments") for source in sources.values()]
+        if len(set(segments)) > 1:
+            why += f" (prompts.k_segments {', '.join(map(str, segments))})"
+    columns = []
+    for name, after in shown.items():
+        before = sources[name].before
+        mine = _prompts({"after": after} if before is None else {"before": before, "after": after})
+        players = "".join(_player(one, "") for one in mine[:_OWN])
+        columns.append(f"<div><h3>{escape(name)}</h3>{players or note('Its motions cannot be read.')}</div>")
+    words = note(f"{why}, so that each shows the first {count(_OWN, 'prompt')} of its own. {_LEGEND}")
+    return f"<h2>Before and after</h2>{words}{player_assets()}{grid(columns)}"
+
+
 def section(shown: Mapping[str, Shown]) -> str:
     """Return players for the prompts that all of `shown` have: three open, the others closed.
 
@@ -51,7 +85,7 @@ def section(shown: Mapping[str, Shown]) -> str:
         return ""
     found = _prompts(shown)
     if not found:
-        return note("No motions are shown: those that were kept do not belong to the same prompts, or cannot be read.")
+        return note("No motions are shown: those that were kept cannot be read, or not every one has the prompts.")
     if len(shown) == 1:
         head, opened, others = f"Motions {next(iter(shown))} training", dict.fromkeys(range(min(3, len(found))), ""), ""
         words = f"{count(len(found), 'held-out prompt')}. {_LEGEND}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from motionkit._version import __version__
-from motionkit.page import hover_script, html_page
+from motionkit.page import copy_script, hover_script, html_page
 from motionkit.report import _facts as facts
 from motionkit.report._charts import charts
 from motionkit.report._collected import collected
@@ -50,4 +50,6 @@ def run_page(folder: Path) -> str:
             f'<p class="cap">Made by motionkit {__version__}.</p>',
         ]
     )
-    return html_page(f"{source.info.command}: {source.name}", body, made_by=MADE_BY, scripts=hover_script())
+    return html_page(
+        f"{source.info.command}: {source.name}", body, made_by=MADE_BY, scripts=hover_script() + copy_script()
+    )

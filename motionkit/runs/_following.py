@@ -13,7 +13,7 @@ from motionkit.runs._checkpoint import read_checkpoint
 from motionkit.runs._lock import hold
 from motionkit.runs._record import RunRecord
 from motionkit.runs._run import Run
-from motionkit.tracking import definition
+from motionkit.tracking import require_defined
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +45,7 @@ class FollowingRun(Run):
 
     def log(self, step: int, metrics: Mapping[str, SupportsFloat]) -> None:
         """Check the names of metrics, and write none."""
-        for name in metrics:
-            definition(name)
+        require_defined(metrics)
         self._step = max(self._step, step)
 
     def save(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from motionkit import plugins
 from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.runs._folder import folder_name
 from motionkit.runs._lock import is_held
@@ -93,7 +95,7 @@ def load(path: str | Path) -> RunInfo:
         ('done', [0.5])
     """
     directory, _, record, config = locate(path)
-    return _info(directory, record, config)
+    return _known(_info(directory, record, config))
 
 
 def peek(path: str | Path) -> RunInfo:
@@ -106,6 +108,15 @@ def peek(path: str | Path) -> RunInfo:
     info = _look(folder)
     if info is None:
         raise no_run(Path(path))
+    return _known(info)
+
+
+def _known(info: RunInfo) -> RunInfo:
+    """Look up the trainer of a run that another package brings, so that the metrics of its own are defined."""
+    with suppress(MotionkitError):
+        name = info.command.replace(" ", ".")
+        if not plugins.find("trainers", name).builtin:
+            plugins.get("trainers", name)
     return info
 
 

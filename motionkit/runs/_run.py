@@ -32,7 +32,7 @@ from motionkit.runs._resume import (
 )
 from motionkit.runs._save import mend, prune, save_checkpoint
 from motionkit.runs._signals import StopSignals
-from motionkit.tracking import JsonlWriter, Trackers, definition, finite, require_trackers
+from motionkit.tracking import JsonlWriter, Trackers, finite, require_defined, require_trackers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -246,10 +246,10 @@ class Run:
             metrics: Values by name; numbers or one-element tensors.
 
         Raises:
-            KeyError: A name is not defined in `motionkit.tracking`.
-            MotionkitError: The disk is full (code 1).
+            MotionkitError: A name is not defined, or the disk is full (code 1).
         """
-        values = {name: float(value) for name, value in metrics.items() if definition(name)}
+        require_defined(metrics)
+        values = {name: float(value) for name, value in metrics.items()}
         self._step = max(self._step, step)
         with disk_errors("write metrics", self.directory):
             self._metrics.write({"step": step, "seconds": round(self._elapsed(), 3), **values})

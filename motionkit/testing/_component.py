@@ -12,6 +12,7 @@ from motionkit import plugins
 from motionkit.config import leaves, slots_of
 from motionkit.plugins import Component
 from motionkit.testing._report import Findings
+from motionkit.tracking import METRICS
 
 HEAVY = ("torch", "transformers", "peft", "accelerate")
 
@@ -51,6 +52,9 @@ def check_component(kind: str, name: str) -> Component:
         found.expect(
             component.twin in names, f"Its twin {component.twin!r} is no other {row.singular} that is installed."
         )
+    for metric in component.metrics:
+        ours = metric.name in METRICS
+        found.expect(not ours, f"The metric {metric.name!r} is motionkit's own; its definition counts.")
     slots = slots_of(component.options)
     for leaf in leaves(component.options):
         found.expect(

@@ -12,7 +12,7 @@ from motionkit.config import Resolved, TrainerSettings
 from motionkit.runs import Run
 from motionkit.testing._component import check_component
 from motionkit.testing._report import Findings, options_of
-from motionkit.trainers.execute import run_trainer
+from motionkit.trainers.execute import build_trainer, run_trainer
 
 
 def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = None) -> Mapping[str, Any]:
@@ -37,7 +37,7 @@ def check_trainer(name: str, folder: Path, *, settings: dict[str, Any] | None = 
     if not found.expect(issubclass(component.options, TrainerSettings), "Its settings must extend TrainerSettings."):
         found.close()
     chosen = options_of(component, settings)
-    trainer = component.build(chosen)
+    trainer = build_trainer(name, component, chosen)
     found.expect(isinstance(getattr(trainer, "shape_keys", None), tuple), "It needs 'shape_keys', a tuple of settings.")
     trainer.prepare()
     found.expect(not any(folder.iterdir()), "prepare() must not write anything.")

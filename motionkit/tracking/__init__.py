@@ -2,8 +2,9 @@
 
 from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_trackers
 from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
-from motionkit.tracking._metrics import METRICS, Metric, definition
+from motionkit.tracking._metrics import METRICS, Metric, definition, require_defined
 from motionkit.tracking._results import (
+    FEWEST,
     RESULT_COLUMNS,
     Result,
     compared_rows,
@@ -17,6 +18,7 @@ from motionkit.tracking._retrieval import retrieval_table
 from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
+    "FEWEST",
     "METRICS",
     "RESULT_COLUMNS",
     "JsonlWriter",
@@ -32,6 +34,7 @@ __all__ = [
     "headline",
     "last_metrics",
     "read_metrics",
+    "require_defined",
     "require_trackers",
     "result_rows",
     "result_table",

@@ -1,32 +1,13 @@
-"""Every metric motionkit logs, defined once: unit, direction, meaning. Logging any other name is a bug."""
+"""Every metric motionkit logs, defined once: unit, direction, meaning. Plugins define theirs in their `Component`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Literal
 
-Direction = Literal["up", "down", "none"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One logged quantity.
-
-    Attributes:
-        name: Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name.
-        unit: Unit, or "1" for a pure number.
-        better: Which way is an improvement; "none" where neither is.
-        meaning: What is measured, over what.
-    """
-
-    name: str
-    unit: str
-    better: Direction
-    meaning: str
-
+from motionkit.errors import MotionkitError
+from motionkit.plugins import FREE, Direction, Metric, declared
 
 _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     # an actor in an environment
@@ -277,13 +258,18 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("encoder/pose_deg_velocity", "deg", "none", "encoder/pose_deg of constant angular velocity."),
     # held-out evaluation: the same prompts and noise before and after
     ("heldout/reward/mean", "1", "up", "Reward on held-out prompts, evaluation sampler, paired noise."),
-    ("heldout/reward/delta", "1", "up", "heldout/reward/mean minus its value before training."),
+    ("heldout/reward/delta", "1", "up", "Reward on held-out prompts minus its value before training."),
     ("heldout/reward/<name>", "1", "up", "One reward's own score on held-out prompts."),
     ("heldout/judge/mean", "1", "up", "Score of the judge, which is never a reward, on held-out prompts."),
-    ("heldout/judge/delta", "1", "up", "heldout/judge/mean minus its value before training."),
+    ("heldout/judge/delta", "1", "up", "Score of the judge on held-out prompts minus its value before training."),
     ("heldout/judge/<name>", "1", "up", "One figure of the judge on held-out prompts."),
-    ("heldout/physics/skate", "m/s", "down", "physics/skate of held-out samples."),
-    ("heldout/physics/jerk", "m/s^3", "none", "physics/jerk of held-out samples."),
+    ("heldout/physics/skate", "m/s", "down", "Speed of the feet along the floor while they touch it, held out."),
+    (
+        "heldout/physics/jerk",
+        "m/s^3",
+        "none",
+        "Third derivative of joint positions of held-out samples; neither far above nor below real motion.",
+    ),
     (
         "heldout/diversity",
         "1",
@@ -353,24 +339,17 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (*(Metric(*row) 
 
 @lru_cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
-    found = []
-    for metric in METRICS.values():
-        if "<" in metric.name:
-            text = "".join(_FREE if part.startswith("<") else re.escape(part) for part in _PARTS.split(metric.name))
-            found.append((re.compile(text), metric))
+    found = [(metric.pattern, metric) for metric in METRICS.values() if "<" in metric.name]
     # Fewest free parts first: reward/<name>/mean before reward/<name>/<part>.
     return tuple(sorted(found, key=lambda item: item[1].name.count("<")))
 
 
-_PARTS = re.compile(r"(<\w+>)")
-_FREE = r"[\w.:+-]+"
-
-
 def definition(name: str) -> Metric:
-    """Return the definition of a logged name.
+    """Return the definition of a logged name: motionkit's, or that of a plugin that was looked up in this process.
 
     Raises:
-        KeyError: The name is not defined; add it to the table of this module.
+        KeyError: The name is not defined. Add it to the table of this module; a plugin names it in
+            ``Component(metrics=...)``, or begins it with ``my/``.
 
     Example:
         >>> definition("reward/physics/mean").unit
@@ -378,7 +357,29 @@ def definition(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]
-    for pattern, metric in _patterns():
-        if pattern.fullmatch(name):
-            return metric
+    own = declared(name)
+    if own is not None and own.name == name:
+        return own
+    found = next((metric for pattern, metric in _patterns() if pattern.fullmatch(name)), own)
+    if found is not None:
+        return found
     raise KeyError(f"metric {name!r} is not defined in motionkit.tracking")
+
+
+def require_defined(names: Iterable[str]) -> None:
+    """Refuse names that are not defined, before anything of them is written.
+
+    Raises:
+        MotionkitError: There is such a name (exit code 1); says how a plugin defines it.
+    """
+    for name in names:
+        try:
+            definition(name)
+        except KeyError:
+            raise MotionkitError(
+                f"metric {name!r} is not defined.",
+                why="each metric has a unit, a direction and a meaning; pages and verdicts use them.",
+                fix=f"log it as '{FREE}{name}', or define it in the plugin: Component(metrics=(Metric({name!r}, "
+                "unit='1', better='down', meaning='What it measures.'),))",
+                code=1,
+            ) from None

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from motionkit.plugins import declared
 from motionkit.tracking._metrics import METRICS, Direction, Metric, definition
 
 FEWEST = 5
@@ -264,6 +265,8 @@ def _metric(name: str) -> Metric:
             return METRICS[key]
     if _AT_HORIZON.fullmatch(name):
         return definition(name)
+    if (own := declared(name)) is not None:
+        return own
     return Metric(name, "1", "none", f"{name}.")
 
 

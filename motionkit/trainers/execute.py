@@ -11,6 +11,7 @@ from typing import Any
 
 from motionkit import plugins
 from motionkit.config import Resolved, TrainerSettings
+from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.runs import PAGE, Run, open_run, write_bytes_atomic
 from motionkit.tracking import result_table, results
@@ -41,6 +42,32 @@ class Outcome:
     status: str
     exit_code: int
     page: Path | None = None
+
+
+def build_trainer(command: str, component: Component, settings: TrainerSettings) -> Trainer:
+    """Build a trainer and see that it can be run.
+
+    Args:
+        command: Its command, for the message.
+        component: Its entry.
+        settings: Its settings.
+
+    Raises:
+        MotionkitError: A method or attribute of `motionkit.trainers.base.Trainer` is missing (exit code 2); or as
+            `Component.build`.
+    """
+    trainer: Trainer = component.build(settings)
+    missing = [f"{name}()" for name in ("prepare", "describe", "train") if not callable(getattr(trainer, name, None))]
+    missing += [name for name in ("settings", "shape_keys") if not hasattr(trainer, name)]
+    if missing:
+        package = plugins.package_of(component.factory.partition(":")[0])
+        raise MotionkitError(
+            f"trainer {command!r} has no {plugins.either(missing).replace(' or ', ' and ')}.",
+            why=f"{component.factory} is to follow motionkit.trainers.base.Trainer, which says what each one does.",
+            fix=f"add {'it' if len(missing) == 1 else 'them'}{f', or update {package}' if package else ''}; "
+            "motionkit plugins new trainer NAME writes one that works.",
+        )
+    return trainer
 
 
 def run_trainer(

@@ -59,7 +59,7 @@ def run_trial(
         report: Is told these.
         alive: Whether anyone still wants the result; asked at each logged step.
     """
-    from motionkit.trainers.execute import run_trainer
+    from motionkit.trainers.execute import build_trainer, run_trainer
 
     place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}
     count, stopped = 0, ""
@@ -88,7 +88,7 @@ def run_trial(
     try:
         with apart():
             resolved = base.with_values({**values, **place})
-            trainer = base.component.build(resolved.settings)
+            trainer = build_trainer(base.command, base.component, resolved.settings)
             with plugins.catching():
                 trainer.prepare()
             outcome = run_trainer(

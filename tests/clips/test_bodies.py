@@ -57,7 +57,25 @@ def test_one_unit_for_all_files_of_a_skeleton(tmp_path):
     assert {source.load()[0].notes["unit"] for source in opened.sources} == {"inches"}
     assert not body.plausible
     assert body.sentence.startswith("read as inches, Y up: bodies are 1.0")
-    assert body.sentence.endswith("m tall (adults: 1.40 to 2.05 m); --units to change")
+    assert " m tall (adults: 1.40 to 2.05 m). Choose with --units: asf 2.42 to 2.62 m, dm 4." in body.sentence
+
+
+def test_a_file_alone_is_read_as_its_folder_is(tmp_path):
+    folder = files(tmp_path, a=1.05 * BORDER, b=1.03 * BORDER, c=0.97 * BORDER)
+    files(tmp_path, other=82.0)  # the same skeleton in centimetres has no say
+    (folder / "broken.bvh").write_text("HIERARCHY")
+    opened = open_sources([folder / "c.bvh"])
+    assert units(opened.sources) == {"c": "in"}
+    (body,) = opened.bodies
+    assert (body.files, body.beside) == (1, 2)
+    assert body.sentence.startswith("read as inches, Y up, as the 2 file(s) of this skeleton beside: bodies are 1.09 m")
+    done = run("convert", folder / "c.bvh", tmp_path / "c.glb")
+    assert "Choose with --units: asf 2.42 m, dm " in " ".join(done.stderr.split())
+    typed = open_sources([folder / "c.bvh"], ReadOptions(unit="asf")).bodies[0]
+    assert typed.unit == "asf"
+    assert "in 1.09 m" in typed.sentence
+    alone = open_sources([files(tmp_path / "adult", a=82.0, child=48.0) / "a.bvh"]).bodies[0]
+    assert alone.beside == 0, "an adult's unit is not in doubt"
 
 
 def test_the_vote_does_not_depend_on_the_order(tmp_path):

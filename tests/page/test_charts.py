@@ -44,6 +44,23 @@ def test_ticks_are_round(start: float, stop: float, expected: list[float]) -> No
     assert charts.ticks(start, stop, 6) == pytest.approx(expected)
 
 
+def test_names_above_a_chart_take_as_many_rows_as_they_need() -> None:
+    names = ["physics_a_long_name", "awm_other_run", "a", "x" * 80]
+    shown = [charts.Curve(name, [(0.0, 0.0), (4.0, -0.00123)]) for name in names]
+    one = ElementTree.fromstring(charts.curves(shown[2:3], x_label="step", y_label="y", above=True))
+    chart = ElementTree.fromstring(charts.curves(shown, x_label="step", y_label="y", above=True))
+    words = [part for part in chart if part.tag == "text" and "-0.00123" in (part.text or "")]
+    words += [part for part in chart if (part.text or "").endswith("…")]
+    ends: dict[str, float] = {}
+    for part in words:
+        row, start = part.get("y") or "", float(part.get("x") or 0)
+        assert start >= ends.get(row, 0.0), "on the name before it"
+        ends[row] = start + 6.6 * len(part.text or "")
+        assert ends[row] <= charts.WIDTH
+    assert (len(words), len(ends)) == (4, 3)
+    assert float((chart.get("viewBox") or "").split()[3]) - float((one.get("viewBox") or "").split()[3]) == 30
+
+
 def test_one_high_bar_makes_heights_square_roots_and_the_axis_says_so() -> None:
     flat = charts.histogram(0.0, 1.0, [100, 4, 4, 1], label="a", unit="s", of="frames", marks={})
     assert "square-root scale" in flat

@@ -204,6 +204,23 @@ def test_a_phone_shows_four_and_the_others_are_a_tap_away(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_caption_that_a_phone_cuts_is_whole_after_a_tap(tmp_path: Path) -> None:
+    text = "the person jumps the feet apart and together with the hands on the hips"
+    page = player_html([track(f"walk {i}", segments=[(text, 0.0, 2.0)]) for i in range(2)])
+    measure = """
+      const caption = root.querySelector('.caption');
+      const { left, top } = caption.getBoundingClientRect();
+      const cut = () => caption.scrollWidth > caption.clientWidth;
+      found.before = cut();
+      const under = root.elementFromPoint(left + 5, top + 5);
+      found.under = under === caption;
+      under.click();
+      found.after = cut();"""
+    found = measured(tmp_path / "page.html", page, measure, width=390)
+    assert found == {"before": True, "under": True, "after": False}
+
+
+@pytest.mark.slow
 def test_lanes_scroll_and_stay_below_their_times(tmp_path: Path) -> None:
     page = player_html([track(f"a person walks {i}", segments=[("x", 0.0, 2.0)]) for i in range(30)])
     measure = """

@@ -18,7 +18,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Shown
 from motionkit.motion import HUMANML, joints_to_features
 from motionkit.report import compare_page, run_page, write_comparison, write_report
-from motionkit.runs import find_one, open_run
+from motionkit.runs import find_one, next_commands, open_run, peek
 from motionkit.starter import generate
 
 EVIL = 'a person <script>alert("x")</script> | walks & "waves" </motionkit-player>'
@@ -206,11 +206,72 @@ def test_a_comparison_has_a_column_per_run_and_the_settings_that_differ(tmp_path
     assert "+0.100, better" in markup.words
     assert "seed34" in markup.words
     data = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page)[0])
-    assert [track["title"] for track in data["tracks"]] == ["before", "a/run", "b/run"]
+    assert [track["title"] for track in data["tracks"]] == ["before", "A", "B"]
+    assert "A a/runmotionkit grpo" in markup.words
     with pytest.raises(MotionkitError, match="named twice"):
         compare_page([first, first])
     with pytest.raises(MotionkitError, match="do not fit"):
         compare_page([tmp_path / str(place) for place in range(9)])
+
+
+def test_runs_without_a_common_prompt_each_show_their_own(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "first"), make(tmp_path / "second", text="run {}")
+    for run, count in ((first, 0), (second, 2)):
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps({**config, "prompts": {"k_segments": count}}))
+    page = compare_page([first, second])
+    words = parsed(page).words
+    assert "These runs were measured on different prompts (prompts.k_segments 0, 2), so that each shows" in words
+    data = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
+    assert [[track["title"] for track in one["tracks"]] for one in data] == [["before", "after"]] * 4
+    assert [one["tracks"][0]["segments"][0]["text"] for one in data] == ["walk 0", "walk 1", "run 0", "run 1"]
+
+
+def test_a_comparison_says_what_does_not_compare(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "first"), make(tmp_path / "second")
+    for run, before, own in ((first, 0.678, {"hold": 1}), (second, 0.719, {"pairs": 2})):
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps({**config, "objective": {**own, "beta": before}}))
+        record = json.loads((run / "run.json").read_text())
+        record["summary"]["heldout"]["reward"]["before"] = before
+        (run / "run.json").write_text(json.dumps(record))
+    page = compare_page([first, second])
+    words = parsed(page).words
+    assert "Not directly comparable: before training these runs already score 0.678 and 0.719." in words
+    differ = words[words.index("Settings that differ") :]
+    common, own = differ.split("2 settings that not all of these runs have")
+    assert "objective.beta0.6780.719" in common
+    assert "objective.hold1-objective.pairs-2" in own
+    captions = re.findall("<figcaption>(.*?)</figcaption>", page)
+    assert captions
+    assert not any("heldout/" in caption for caption in captions)
+
+
+def test_curves_of_a_run_have_one_colour_in_all_charts(tmp_path: Path) -> None:
+    runs = [make(tmp_path / name) for name in ("one", "two", "three")]
+    lines = (runs[0] / "metrics.jsonl").read_text().replace('"grad/norm"', '"grad/other"')
+    (runs[0] / "metrics.jsonl").write_text(lines)
+    page = compare_page(runs)
+    chart = page[page.index("<h3>Gradient norm</h3>") :].split("</figure>")[0]
+    assert re.findall(r'class="curve (c\d)" data-name="(\w)"', chart) == [("c1", "B"), ("c2", "C")]
+
+
+def test_a_page_says_how_it_is_read_and_its_commands_can_be_copied(tmp_path: Path) -> None:
+    out = make(tmp_path / "run")
+    record = json.loads((out / "run.json").read_text())
+    record["git"] = {"commit": "0123456789abcdef"}
+    record["summary"]["heldout"]["judge"] = record["summary"]["heldout"]["reward"]
+    (out / "run.json").write_text(json.dumps(record))
+    page = run_page(out)
+    words = parsed(page).words
+    assert ", done, commit 0123456789" in words
+    read = words[words.index("How to read this") :]
+    assert "The judge measures the same as the reward by another network" in read
+    assert "skate (m/s)Speed of the feet along the floor while they touch it, held out. Lower is better." in read
+    assert "no changeThe 95 % interval of the change contains 0." in read
+    assert "'no change': it contains 0" in words
+    buttons = page.count('<button class="copy" type="button" hidden>')
+    assert buttons == 1 + len(next_commands(peek(out)))
 
 
 def test_only_a_page_of_its_own_is_replaced(tmp_path: Path) -> None:
@@ -270,6 +331,7 @@ def test_the_page_runs_without_an_error_in_a_browser(tmp_path: Path) -> None:
         chart.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - 20, clientY: box.top + 90 }));
         document.documentElement.dataset.found = JSON.stringify({ bad,
           tip: document.querySelector('.tip:not([hidden])').textContent,
+          copy: [...document.querySelectorAll('button.copy')].every((button) => !button.hidden),
           ready: document.querySelectorAll('motionkit-player[ready]').length,
           wide: document.documentElement.scrollWidth - innerWidth });
       }, 800);</script>"""
@@ -279,6 +341,7 @@ def test_the_page_runs_without_an_error_in_a_browser(tmp_path: Path) -> None:
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
     found = json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
     assert found["bad"] == []
+    assert found["copy"] is True
     assert found["ready"] == 4
     assert found["wide"] <= 0
     assert re.fullmatch(r"step \d+\ntrain 0\.\d+\nheld out 0\.6.*", found["tip"])

@@ -87,7 +87,7 @@ def test_a_policy_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "is far from everything that this policy was trained on (nearest: 'a " in said
     # Which of the two is farther depends on the encoder: MiniLM, or its student where it is not installed.
     assert "'a cat sleeps'" in said
-    assert "; so for 'a " in said
+    assert "; the same holds for 'a " in said
     assert "'a man rides a horse'" in said
     policy.trained_on = None  # nothing is known of it, so that nothing is said
     typed_prompts(policy, "a cat sleeps", None)

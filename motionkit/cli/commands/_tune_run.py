@@ -130,8 +130,10 @@ def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tu
 
 def _prepare(base: Base, plan: Plan) -> dict[str, object]:
     """Open the inputs once, so that what is wrong with them is said before anything is written."""
+    from motionkit.trainers.execute import build_trainer
+
     resolved = base.with_values({**plan.trial})
-    trainer = base.component.build(resolved.settings)
+    trainer = build_trainer(base.command, base.component, resolved.settings)
     try:
         with plugins.catching():
             trainer.prepare()

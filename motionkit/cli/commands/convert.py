@@ -14,7 +14,7 @@ from pydantic import Field
 
 from motionkit.cli._inputs import InputSettings, open_inputs, open_table
 from motionkit.cli._stop import GOES_ON, NOTHING, working
-from motionkit.cli.output import say, warn, wrapped
+from motionkit.cli.output import is_verbose, say, warn, wrapped
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
@@ -104,7 +104,7 @@ def register(app: typer.Typer) -> None:
         _talk(messages(report, fixed=settings.fix))
         one = len(report.written) == 1 and not report.splits
         table = {"title": f"wrote {out}", "columns": ("", ""), "rows": summary_rows(report)}
-        shown = {"text": f"wrote {out}: {summary_line(report)}"} if one else {"table": table}
+        shown = {"text": f"wrote {out}: {summary_line(report, always=is_verbose())}"} if one else {"table": table}
         bodies = [body.document() for body in opened.bodies]
         return {"out": str(out), "bodies": bodies, **asdict(report), **shown, "failure": report.failure(out)}
 

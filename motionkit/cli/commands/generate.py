@@ -12,7 +12,7 @@ from pydantic import Field
 from motionkit.cli._prompts import STDIN, list_prompts, read_prompts, refuse_loose_words
 from motionkit.cli._stop import working
 from motionkit.cli.commands._own_data import dataset_of
-from motionkit.cli.output import say
+from motionkit.cli.output import is_verbose, say
 from motionkit.cli.settings import settings_command
 from motionkit.config import Chosen, Cli, PromptSettings, SamplerSettings, Settings, slot
 from motionkit.errors import MotionkitError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 EXPORTS = ("bvh", "glb", "html", "mp4", "gif", "mpl", "npz")
-_FIT_MEAN, _FIT_MOST = 15.0, 60.0
-"""Millimetres between generated joints and those of the skeleton that was fitted to them; less is not worth a word."""
 
 
 class AskedPrompts(PromptSettings):
@@ -120,7 +118,7 @@ def register(app: typer.Typer) -> None:
         """Make motions from texts, or from the prompts of a dataset.
 
         A folder gets joints, features, motions.json and motions.html, a page that plays them; --to adds further
-        formats. Rotations for bvh, glb and mpl are found from the joints; the fit is printed.
+        formats. Rotations for bvh, glb and mpl are solved from the joints; -v prints the fit.
         """
         from motionkit.clips.convert import kind_of
         from motionkit.clips.motion_clip import save_clips
@@ -189,14 +187,11 @@ def _kinds(to: Sequence[str], out: Path) -> list[FileKind]:
 
 
 def _fit(report: ConvertReport) -> str:
-    """Return how far the fitted skeleton is off the joints, where that is worth a word; ``--json`` always has it."""
-    if "residual_max" not in report.figures:
-        return ""
-    mean, most = 1000 * report.figures["residual_mean"], 1000 * report.figures["residual_max"]
-    flips = report.figures["flips"]
-    if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips:
-        return ""
-    return f" (skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''})"
+    """Return the fit of solved rotations in brackets, where it is worth a word or ``-v`` was given."""
+    from motionkit.clips.convert import fit_text
+
+    fit = fit_text(report, always=is_verbose())
+    return f" ({fit})" if fit else ""
 
 
 def _with_own_prompts(

@@ -141,11 +141,15 @@ def new_plugin(
     json: JsonFlag = False,
 ) -> None:
     """Start a plugin in a pip package of its own: code that works, tests, README."""
+    from motionkit.cli._table import DEFAULTS, rows
     from motionkit.plugins import _scaffold
 
     if len(words) > 2:
         raise MotionkitError(f"one package at a time, not {' '.join(words)}.", fix="motionkit plugins new KIND NAME")
-    files = _scaffold.new_plugin(words[-1], parent, singular=words[0] if len(words) == 2 else "", gives=gives)
+    taken = {row.name for row in rows()} | set(DEFAULTS)
+    files = _scaffold.new_plugin(
+        words[-1], parent, singular=words[0] if len(words) == 2 else "", gives=gives, taken=taken
+    )
     emit({"command": "plugins new", "files": [str(file) for file in files]}, json=json)
     place = files[0].parent
     say(f"wrote {place} ({len(files)} files). Next: pip install -e {place} && pytest {place}")

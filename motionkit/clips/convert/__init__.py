@@ -9,6 +9,7 @@ from motionkit.clips.convert._feature_target import FeatureTarget
 from motionkit.clips.convert._messages import (
     check_messages,
     finding_text,
+    fit_text,
     listed,
     messages,
     summary_line,
@@ -45,6 +46,7 @@ __all__ = [
     "convert",
     "convert_file",
     "finding_text",
+    "fit_text",
     "generated_texts",
     "kind_of",
     "listed",

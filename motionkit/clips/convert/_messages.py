@@ -11,6 +11,9 @@ from motionkit.motion.corpus._ids import original
 
 Message = tuple[Literal["info", "warning"], str]
 
+_FIT_MEAN, _FIT_MOST = 15.0, 60.0
+"""Millimetres between joints and those of the skeleton that was fitted to them; less is not worth a word."""
+
 _FIGURES = {
     "skate": "median foot skate, m/s",
     "jerk": "median jerk, m/s^3",
@@ -64,14 +67,25 @@ def messages(report: ConvertReport, *, fixed: bool) -> list[Message]:
     return found
 
 
-def summary_line(report: ConvertReport) -> str:
-    """Return a line on a single clip: its length, and the residual of solved rotations."""
-    found = [f"{report.frames} frames"]
-    if "residual_max" in report.figures:
-        mean, most = (f"{1000 * report.figures[name]:.1f}" for name in ("residual_mean", "residual_max"))
-        found.append(f"joints {mean} mm off, at most {most} mm")
-        found.append(f"{report.figures['flips']:.0f} flips")
-    return ", ".join(found)
+def summary_line(report: ConvertReport, *, always: bool = False) -> str:
+    """Return a line on a single clip: its length, and the fit of solved rotations as `fit_text` returns it."""
+    return ", ".join(filter(None, (f"{report.frames} frames", fit_text(report, always=always))))
+
+
+def fit_text(report: ConvertReport, *, always: bool = False) -> str:
+    """Return how far the skeleton that rotations were solved for is off the joints, where that is worth a word.
+
+    Args:
+        report: What was written; its figures always have the residuals.
+        always: Return it however small it is.
+    """
+    if "residual_max" not in report.figures:
+        return ""
+    mean, most = (1000 * report.figures[name] for name in ("residual_mean", "residual_max"))
+    flips = report.figures["flips"]
+    if mean <= _FIT_MEAN and most <= _FIT_MOST and not flips and not always:
+        return ""
+    return f"skeleton fit: {mean:.0f} mm mean, {most:.0f} mm max{f', {flips:.0f} flips' if flips else ''}"
 
 
 def summary_rows(report: ConvertReport) -> list[tuple[str, object]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from motionkit.config import Cli, Group
+from motionkit.config import Cli, Group, Place
 from motionkit.plugins import Component
 
 
@@ -24,12 +24,12 @@ def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 class CompositeOptions(Group):
     """Which files are used, and what they must agree with."""
 
-    path: Annotated[tuple[Path, ...], BeforeValidator(_several), AfterValidator(_absolute)] = Field(
+    path: Annotated[tuple[Path, ...], BeforeValidator(_several), AfterValidator(_absolute), Place()] = Field(
         (),
         description="Files of motionkit compose (.json), of the original code (.npy), or their folder; repeatable "
         "(required).",
     )
-    root: Annotated[Path | None, AfterValidator(lambda root: root and _absolute((root,))[0])] = Field(
+    root: Annotated[Path | None, AfterValidator(lambda root: root and _absolute((root,))[0]), Place()] = Field(
         None,
         description="HumanML3D or KIT folder the clips came from: gives a .npy of the original code its Mean and Std.",
     )

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Cli, Group
+from motionkit.config import Cli, Group, Place
 from motionkit.plugins import Component
 
 
 class HumanMLOptions(Group):
     """Where the folder is and which of its clips are used."""
 
-    root: Path | None = Field(
+    root: Annotated[Path | None, Place()] = Field(
         None, description="Folder with new_joint_vecs/, texts/, train.txt, Mean.npy and Std.npy (required)."
     )
     max_length: int = Field(196, ge=40, le=100_000, description="Longest motion in frames; longer ones are cropped.")
@@ -24,7 +24,9 @@ class HumanMLOptions(Group):
     random_crop: Annotated[bool, Cli("--random-crop")] = Field(
         True, description="Crop training motions at random rather than at their start."
     )
-    stats: Path | None = Field(None, description="Folder with Mean.npy and Std.npy, when it is not root.")
+    stats: Annotated[Path | None, Place()] = Field(
+        None, description="Folder with Mean.npy and Std.npy, when it is not root."
+    )
     broken: Literal["refuse", "skip"] = Field(
         "refuse",
         description="Clips that are missing, unreadable or not finite: stop, or go on without them and say so.",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Cli, Group
+from motionkit.config import Cli, Group, Place
 from motionkit.plugins import Component
 from motionkit.policies.mdm._settings import MDMSettings
 
@@ -15,17 +15,17 @@ from motionkit.policies.mdm._settings import MDMSettings
 class MDMOptions(Group):
     """Where an MDM policy comes from."""
 
-    checkpoint: str = Field(
+    checkpoint: Annotated[str, Place(("starter",))] = Field(
         default="starter",
         description="'starter', a released model%09d.pt with args.json, or its folder; or a policy or run folder.",
     )
-    reference: Annotated[str, Cli("--reference")] = Field(
+    reference: Annotated[str, Cli("--reference"), Place(("starter",))] = Field(
         default="", description="Policy that KL is measured to; default: the policy as it starts."
     )
-    stats: Path | None = Field(
+    stats: Annotated[Path | None, Place()] = Field(
         default=None, description="Folder with Mean.npy and Std.npy; default: the policy's own, else the dataset's."
     )
-    text_model: str = Field(
+    text_model: Annotated[str, Place(hub=True)] = Field(
         default="", description="Text model, a transformers folder or hub id; default: the local cache."
     )
     padding: Literal["exact", "full"] = Field(
@@ -39,7 +39,7 @@ class MDMOptions(Group):
         description="Steps the policy was trained with, where its args.json is wrong: files of the guides' GRPO code "
         "say 1000 whatever their base has.",
     )
-    prefix: Path | None = Field(
+    prefix: Annotated[Path | None, Place()] = Field(
         default=None,
         description="DiP only: .npy of features that motions continue; default: the start of the prompt's own motion "
         "in the dataset, else a person who stands still.",

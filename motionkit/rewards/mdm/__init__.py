@@ -7,11 +7,11 @@ with.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from motionkit.config import Group
+from motionkit.config import Group, Place
 from motionkit.plugins import Component
 from motionkit.rewards._matching import JointSpaceOptions, ScoreOptions, SegmentOptions
 
@@ -21,9 +21,13 @@ _MODULE = "motionkit.rewards.mdm._reward"
 class EvaluatorOptions(Group):
     """What every reward of the evaluator needs."""
 
-    weights: str = Field("starter", description="Folder or file of the network, or 'starter'.")
-    glove: Path | None = Field(None, description="Folder with our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl.")
-    stats: Path | None = Field(None, description="Folder with the network's own mean and std.")
+    weights: Annotated[str, Place(("starter",))] = Field(
+        "starter", description="Folder or file of the network, or 'starter'."
+    )
+    glove: Annotated[Path | None, Place()] = Field(
+        None, description="Folder with our_vab_data.npy, our_vab_words.pkl and our_vab_idx.pkl."
+    )
+    stats: Annotated[Path | None, Place()] = Field(None, description="Folder with the network's own mean and std.")
     # In its statistics the root's features are 25 times those of other networks: 20 of their sigmas are 500 here.
     clamp: float = Field(500.0, ge=0.0, description="Cut normalised features to this many sigmas; 0 never cuts.")
 

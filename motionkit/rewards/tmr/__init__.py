@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from motionkit.config import Group
+from motionkit.config import Group, Place
 from motionkit.plugins import Component
 from motionkit.rewards._matching import PlainCosineOptions, ScoreOptions, SegmentOptions
 
@@ -15,13 +15,23 @@ from motionkit.rewards._matching import PlainCosineOptions, ScoreOptions, Segmen
 class TmrOptions(Group):
     """What every TMR reward needs."""
 
-    weights: str = Field("starter", description="Folder or file of the network, or 'starter'.")
-    text_encoder: Path | None = Field(None, description="text_encoder.pt, instead of --reward.weights.")
-    motion_encoder: Path | None = Field(None, description="motion_encoder.pt, instead of --reward.weights.")
-    motion_decoder: Path | None = Field(None, description="motion_decoder.pt; checked, never needed to score.")
+    weights: Annotated[str, Place(("starter",))] = Field(
+        "starter", description="Folder or file of the network, or 'starter'."
+    )
+    text_encoder: Annotated[Path | None, Place()] = Field(
+        None, description="text_encoder.pt, instead of --reward.weights."
+    )
+    motion_encoder: Annotated[Path | None, Place()] = Field(
+        None, description="motion_encoder.pt, instead of --reward.weights."
+    )
+    motion_decoder: Annotated[Path | None, Place()] = Field(
+        None, description="motion_decoder.pt; checked, never needed to score."
+    )
     heads: int = Field(0, ge=0, le=1024, description="Attention heads; 0 reads config.json, else takes 4.")
-    stats: Path | None = Field(None, description="Folder with the network's own mean and std.")
-    text_model: str = Field("", description="Text model: name, folder, hub id, or precomputed token_embeddings folder.")
+    stats: Annotated[Path | None, Place()] = Field(None, description="Folder with the network's own mean and std.")
+    text_model: Annotated[str, Place(hub=True)] = Field(
+        "", description="Text model: name, folder, hub id, or precomputed token_embeddings folder."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -8,7 +8,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from motionkit.config import Cli, EpochRunSettings, Foreign, Group, OptimSettings, Preset, TrainerSettings, split_commas
+from motionkit.config import (
+    Cli,
+    EpochRunSettings,
+    Foreign,
+    Group,
+    OptimSettings,
+    Place,
+    Preset,
+    TrainerSettings,
+    split_commas,
+)
 from motionkit.policies.mpl import PredictorSettings
 from motionkit.trainers.train_mpl._guide_config import translate
 from motionkit.trainers.train_mpl._preset import Size, find_preset
@@ -173,7 +183,7 @@ class TrainMplSettings(TrainerSettings):
     """Settings of `motionkit train-mpl`."""
 
     run: MplRunSettings = MplRunSettings()
-    data: Annotated[tuple[str, ...], Cli("--data")] = Field(
+    data: Annotated[tuple[str, ...], Cli("--data"), Place(("starter",))] = Field(
         ("starter",), min_length=1, description="Folder or file of clips with rotations, repeatable; or starter."
     )
     fps: Annotated[float, Cli("--fps")] = Field(

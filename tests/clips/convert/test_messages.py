@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from typer.testing import Result
 
-from motionkit.cli.commands.generate import _fit
-from motionkit.clips.convert import ConvertReport, finding_text, messages, summary_line, summary_rows
+from motionkit.clips.convert import ConvertReport, finding_text, fit_text, messages, summary_line, summary_rows
 
 from ...made.bodies import walker
 from ...made.bvh_files import write_bvh
@@ -45,10 +44,16 @@ def test_mirror_images_without_captions_are_no_clips() -> None:
     assert text.startswith("2 clip(s) and 1 mirror image(s) have no caption")
 
 
-def test_generate_says_flips() -> None:
-    figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 2.0}
-    assert _fit(ConvertReport(figures=figures)) == " (skeleton fit: 1 mm mean, 34 mm max, 2 flips)"
-    assert _fit(ConvertReport(figures=figures | {"flips": 0.0})) == ""
+def test_the_fit_of_a_skeleton_is_said_where_it_is_bad_or_asked_for() -> None:
+    def said(mean: float, most: float, flips: float = 0.0, **how: bool) -> str:
+        return fit_text(ConvertReport(figures={"residual_mean": mean, "residual_max": most, "flips": flips}), **how)
+
+    assert said(0.0077, 0.038) == ""
+    assert said(0.0077, 0.038, always=True) == "skeleton fit: 8 mm mean, 38 mm max"
+    assert said(0.0012, 0.0345, 2.0) == "skeleton fit: 1 mm mean, 34 mm max, 2 flips"
+    assert said(0.02, 0.03) == "skeleton fit: 20 mm mean, 30 mm max"
+    assert said(0.01, 0.07).endswith("70 mm max")
+    assert fit_text(ConvertReport(), always=True) == ""
 
 
 def test_cut_lists_say_so() -> None:
@@ -61,7 +66,8 @@ def test_cut_lists_say_so() -> None:
 def test_residuals_are_millimetres() -> None:
     figures = {"residual_mean": 0.0012, "residual_max": 0.0345, "flips": 0.0}
     found = report("a", written=["a"], figures=figures, frames=60)
-    assert summary_line(found) == "60 frames, joints 1.2 mm off, at most 34.5 mm, 0 flips"
+    assert summary_line(found) == "60 frames"
+    assert summary_line(found, always=True) == "60 frames, skeleton fit: 1 mm mean, 34 mm max"
     assert dict(summary_rows(found))["joints to rotations: largest residual, mm"] == 34.5
 
 
@@ -69,7 +75,7 @@ def test_one_clip_gets_one_line_and_a_bad_one_is_told_of_once(cli: Cli) -> None:
     np.save("a.npy", walker(60).float().numpy())
     result = cli("convert", "a.npy", "a.bvh")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("wrote a.bvh: 60 frames, joints ")
+    assert result.stdout.startswith("wrote a.bvh: 60 frames, skeleton fit: ")
     assert result.stdout.count("\n") == 1
     Path("in").mkdir()
     write_bvh(Path("in/good.bvh"), 60)

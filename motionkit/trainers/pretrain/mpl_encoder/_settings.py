@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, TrainerSettings, split_commas
+from motionkit.config import Cli, EpochRunSettings, Group, OptimSettings, Place, TrainerSettings, split_commas
 
 
 class EncoderModelSettings(Group):
@@ -75,7 +75,7 @@ class PretrainEncoderSettings(TrainerSettings):
     """Settings of `motionkit pretrain mpl-encoder`."""
 
     run: EncoderRunSettings = EncoderRunSettings()
-    data: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data")] = Field(
+    data: Annotated[tuple[str, ...], BeforeValidator(split_commas), Cli("--data"), Place(("starter",))] = Field(
         ("starter",), min_length=1, description="Motion files or folders with rotations, or starter."
     )
     fps: Annotated[float, Cli("--fps")] = Field(

@@ -1,0 +1,157 @@
+"""Trainers of other packages: they log metrics of their own, and what they lack is said before anything is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from motionkit.plugins import _metrics, get
+from motionkit.report import run_page
+from motionkit.testing import check_component
+from motionkit.tracking import definition, require_defined
+
+Cli = Callable[..., Result]
+
+DRILL = """
+from motionkit.config import TrainerSettings
+from motionkit.plugins import Component, Metric
+class Settings(TrainerSettings):
+    pass
+class Drill:
+    shape_keys = ()
+    def __init__(self, settings):
+        self.settings = settings
+    def prepare(self):
+        assert not {stop}, "its inputs are opened"
+    def {describe}(self):
+        return {{}}
+    def train(self, run):
+        {first}
+        run.begin_steps(2)
+        for step in (1, 2):
+            run.log(step, {{"loss/total": 1.0, {logged}: 0.5}})
+        return {{"heldout": {{"drill/error": {{"before": 2.0, "after": 1.0, "delta": -1.0, "n": 9}}}}}}
+component = Component("Drill.", Settings, "drills:Drill", metrics={metrics})
+"""
+OWN = "(Metric('drill/error', 'cm', 'down', 'Mean error.'), Metric('drill/<joint>/angle', 'deg', 'none', 'Angle.'))"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_metrics, "_declared", {})
+
+
+def drill(site: Any, logged: str, *, metrics: str = "()", describe: str = "describe", stop: bool = False) -> None:
+    first = "import torch"
+    source = DRILL.format(logged=repr(logged), metrics=metrics, describe=describe, stop=stop, first=first)
+    site.install("motionkit-trainer-drill", "[motionkit.trainers]\ndrill = drills:component\n", drills=source)
+
+
+@pytest.mark.parametrize(
+    ("logged", "metrics", "unit"),
+    [
+        ("my/loss", "()", "1"), ("my/loss/of.a-joint", "()", "1"), ("drill/error", OWN, "cm"),
+        ("drill/left_hip/angle", OWN, "deg"),
+    ],
+)  # fmt: skip
+def test_a_metric_of_its_own_is_logged(
+    logged: str, metrics: str, unit: str, cli: Cli, site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drill(site, logged, metrics=metrics)
+    done = cli("drill", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert [line[logged] for line in lines] == [0.5, 0.5]
+    monkeypatch.setattr(_metrics, "_declared", {})  # as another process begins
+    page = run_page(Path("run"))
+    assert definition(logged).unit == unit
+    assert ("Mean error. Lower is better." in page) == (metrics == OWN)
+    if metrics == OWN:
+        assert "better" in cli("runs", "show", "run").stdout
+
+
+@pytest.mark.parametrize("logged", ["my_loss", "drill/error", "my/", "my/a b"])
+def test_another_name_is_refused_with_the_way_to_define_it(logged: str, cli: Cli, site: Any) -> None:
+    drill(site, logged)
+    done = cli("drill", "--out", "run", "--json")
+    assert done.exit_code == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["message"] == f"metric {logged!r} is not defined."
+    assert f"'my/{logged}'" in error["fix"]
+    assert f"Component(metrics=(Metric({logged!r}, unit=" in error["fix"]
+    assert Path("run/metrics.jsonl").read_text() == ""
+
+
+def test_the_definitions_of_motionkit_come_first(site: Any) -> None:
+    drill(site, "x", metrics="(Metric('loss/total', 'm', 'up', 'Mine.'), Metric('reward/mine/mean', 'm', 'up', 'M.'))")
+    get("trainers", "drill")
+    assert definition("loss/total").unit == "1"
+    assert definition("reward/mine/mean").unit == "m", "the name itself says more than reward/<name>/mean"
+    assert definition("reward/other/mean").unit == "1"
+    with pytest.raises(AssertionError, match="The metric 'loss/total' is motionkit's own"):
+        check_component("trainers", "drill")
+    require_defined(["my/x", "loss/total"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ("Metric('a b', 'm', 'up', 'x')", "a name has letters"), ("Metric('a/', 'm', 'up', 'x')", "a name has letters"),
+        ("Metric('a', '', 'up', 'x')", "at least one letter"), ("Metric(3, 'm', 'up', 'x')", "are texts"),
+        ("Metric('a', 'm', 'lower', 'x')", "better is 'up', 'down' or 'none'"), ("'a'", "no motionkit.plugins.Metric"),
+    ],
+)  # fmt: skip
+def test_a_definition_that_is_none_is_refused(metric: str, why: str, cli: Cli, site: Any) -> None:
+    drill(site, "x", metrics=f"({metric},)")
+    done = cli("drill")
+    assert done.exit_code == 2
+    assert why in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not Path("runs").exists()
+
+
+def test_a_missing_method_is_said_before_the_inputs_are_opened(cli: Cli, site: Any) -> None:
+    drill(site, "my/x", describe="plan", stop=True)
+    done = cli("drill")
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert "error: trainer 'drill' has no describe()." in said
+    assert "add it, or update motionkit-trainer-drill" in said
+    assert not Path("runs").exists()
+
+
+def test_what_an_import_lacks_is_named(cli: Cli, site: Any) -> None:
+    drill(site, "my/x")
+    (site.folder / "drills.py").write_text((site.folder / "drills.py").read_text().replace("drills:D", "heavy:D"))
+    (site.folder / "heavy.py").write_text("import nonexistent_pkg.part\n")
+    done = cli("drill")
+    assert done.exit_code == 2
+    assert "pip install nonexistent_pkg, or the package that brings that module." in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "whose"),
+    [
+        (("reward", "tmr-dense"), "a reward of motionkit."), (("trainer", "grpo"), "a trainer of motionkit."),
+        (("trainer", "convert"), "a command of motionkit."), (("trainer", "pretrain"), "a command of motionkit."),
+        (("motionkit-dataset-kit",), "a dataset of motionkit."), (("trainer", "drill"), "a trainer of another-drill."),
+    ],
+)  # fmt: skip
+def test_a_new_plugin_with_a_name_that_is_taken_is_refused(
+    words: tuple[str, ...], whose: str, cli: Cli, site: Any
+) -> None:
+    site.install("another-drill", "[motionkit.trainers]\ndrill = drills:component\n")
+    done = cli("plugins", "new", *words)
+    assert done.exit_code == 2
+    assert f"is the name of {whose}" in done.stderr
+    assert not list(Path().iterdir())
+
+
+def test_a_package_may_be_started_again(cli: Cli, site: Any) -> None:
+    drill(site, "my/x")
+    assert cli("plugins", "new", "trainer", "drill").exit_code == 0
