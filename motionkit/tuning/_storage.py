@@ -78,9 +78,9 @@ def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None =
             study.set_user_attr("plan", plan.digest)
         elif known != plan.digest:
             raise MotionkitError(
-                f"study {name!r} is there already, with other settings, space or value.",
+                f"study {name!r} is there already, with other settings, space, value or data.",
                 why="its trials would not be comparable.",
-                fix="choose another --name, or run it with the settings that it was begun with.",
+                fix="choose another --name, or run it with the settings and the data that it was begun with.",
             )
     return study
 
