@@ -149,7 +149,7 @@ def seed_values(plan: Plan, folder: Path) -> dict[str, dict[int, float | None]]:
     """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None where it failed."""
     found: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
     for one in open_seeds(plan, folder).get_trials(deepcopy=False):
-        if one.state.is_finished() and LOST not in one.user_attrs:
+        if one.state.is_finished() and LOST not in one.user_attrs and {_WHO, _SEED} <= one.params.keys():
             found[one.params[_WHO]][one.params[_SEED]] = one.value
     return {who: dict(sorted(values.items())) for who, values in found.items()}
 
@@ -227,8 +227,9 @@ def hopeless(trials: list[FrozenTrial]) -> bool:
 
 
 def best_trial(study: Study, plan: Plan) -> FrozenTrial | None:
-    """Return the finished trial with the best value, the earlier one of two."""
-    done = [one for one in study.get_trials(deepcopy=False) if one.state.name == "COMPLETE"]
+    """Return the finished trial with the best value, the earlier one of two; one without all settings is not ours."""
+    found = [one for one in study.get_trials(deepcopy=False) if one.params.keys() == plan.space.keys()]
+    done = [one for one in found if one.state.name == "COMPLETE"]
     sign = 1.0 if plan.direction == "maximize" else -1.0
     return max(done, key=lambda one: (sign * float(one.value or 0.0), -one.number), default=None)
 

@@ -123,6 +123,19 @@ def test_a_search_that_was_killed_at_its_last_trials_repeats_them(cli: Cli, tune
     assert found["best"]["repeated"]["seeds"] == found["baseline"]["repeated"]["seeds"] == [1, 2]
 
 
+@pytest.mark.parametrize("line", ['{"op_code": 99, "worker_id": "x"}', "[]", "7", '{"op_code": 0}', "text"])
+def test_a_journal_with_a_foreign_line_is_an_error_that_names_it(cli: Cli, tuned: ModuleType, line: str) -> None:
+    words = [*SHORT, "--trials", "1", "--name", "a"]
+    assert cli("tune-bayes", *words).exit_code == 0
+    with (PLACE / "journal.log").open("a") as file:
+        file.write(line + "\n")
+    refused = cli("tune-bayes", "--resume", PLACE, "--trials", 2)
+    said = " ".join(refused.stderr.split())
+    assert "error: the storage runs/tune/a" in said
+    assert "copy the study's folder again" in said
+    assert "bug" not in said
+
+
 def test_a_search_does_not_go_on_with_other_data(cli: Cli, tuned: ModuleType) -> None:
     Path("data.txt").write_text("clips")
     words = [*SHORT, "--trials", "2", "--base-set", "data=data.txt", "--name", "a"]
