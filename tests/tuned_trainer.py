@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from motionkit.config import Group, Range, Search, TrainerSettings
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
+from motionkit.runs import fingerprint_files
 
 
 class Shape(Group):
@@ -65,6 +66,7 @@ class TunedTrainer:
         settings = self.settings
         if settings.data is not None and not settings.data.exists():
             raise MotionkitError(f"{settings.data} does not exist.")
+        self.inputs = {"data": fingerprint_files(settings.data, [settings.data])} if settings.data is not None else {}
         if settings.trap == "refuse" and self._trapped():
             raise MotionkitError("x and depth do not fit together.")
 

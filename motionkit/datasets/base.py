@@ -145,6 +145,15 @@ class HasRegionAreas(Protocol):
 
 
 @runtime_checkable
+class HasPictureMarks(Protocol):
+    """A dataset of regions that knows its pictures by their content."""
+
+    def picture_marks(self, split: Split) -> Sequence[str]:
+        """Return for every region of a split the fingerprint of its picture, hexadecimal, the same at any place."""
+        ...
+
+
+@runtime_checkable
 class Described(Protocol):
     """A dataset that says what it holds and what it left out.
 

@@ -45,8 +45,10 @@ def trained_items(dataset: TextMotionDataset, split: Split, prompts: Iterable[Pr
     return TrainedOn.of(map(clip_fingerprint, dataset.clips(split)))
 
 
-def leave_out_clips(trained: TrainedOn, clips: Sequence[TextClip]) -> Kept:
-    """Return which clips a model was not trained on."""
+def leave_out_clips(trained: TrainedOn, dataset: TextMotionDataset, clips: Sequence[TextClip]) -> Kept:
+    """Return which clips of a dataset a model was not trained on."""
+    if is_generated(dataset):
+        return TrainedOn().leave_out([""] * len(clips))
     return trained.leave_out([clip_fingerprint(clip) for clip in clips] if trained.items else [""] * len(clips))
 
 
@@ -56,7 +58,7 @@ def leave_out_prompts(trained: TrainedOn, dataset: TextMotionDataset, split: Spl
     The motions behind composite prompts are known where their dataset is (``source``).
     """
     if is_generated(dataset) or not trained.items:
-        return trained.leave_out([""] * len(prompts))
+        return (TrainedOn() if is_generated(dataset) else trained).leave_out([""] * len(prompts))
     singles: TextMotionDataset | None = getattr(dataset, "source", None) if _is_composite(dataset) else dataset
     seen: dict[str, str] = {}
     for clip in singles.clips(split) if singles is not None else ():

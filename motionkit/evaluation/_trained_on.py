@@ -27,8 +27,10 @@ def trained_on(path: str) -> TrainedOn:
     place = Path(path).expanduser()
     if not path or not place.exists():
         return TrainedOn.unknown()
+    parts: tuple[str, ...] = _PARTS
+    if not place.is_dir():
+        place, parts = place.parent, ("",)
     if (place / "state.json").is_file() and place.parent.name == "checkpoints":
-        place = place.parent.parent
-    place = place if place.is_dir() else place.parent
-    folders = [place / part for part in _PARTS if (place / part / runs.TRAINED_ON).is_file()]
+        place, parts = place.parent.parent, _PARTS
+    folders = [place / part for part in parts if (place / part / runs.TRAINED_ON).is_file()]
     return TrainedOn.read(folders[0] if folders else None)

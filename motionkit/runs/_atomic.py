@@ -59,10 +59,16 @@ def is_temporary(path: Path) -> bool:
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
-def sweep(folder: Path) -> None:
-    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock."""
-    for path in filter(is_temporary, folder.glob(f"{TEMPORARY}*")):
-        remove(path)
+def sweep(folder: Path, *, below: bool = False) -> None:
+    """Delete the temporary files that a killed process left in `folder`; the caller must hold its lock.
+
+    Args:
+        folder: The folder.
+        below: Also delete those in the folders in it, links left out.
+    """
+    for place in [Path(root) for root, *_ in os.walk(folder)] if below else [folder]:
+        for path in filter(is_temporary, place.glob(f"{TEMPORARY}*")):
+            remove(path)
 
 
 def discard(path: Path) -> None:

@@ -174,8 +174,9 @@ class Run:
         with ExitStack() as cleanup:
             with disk_errors("continue the run", directory, code=2):
                 lock = cleanup.enter_context(hold(directory))
-                for name in ("", *own_names(record)):
-                    sweep(directory / name)
+                sweep(directory)
+                for name in own_names(record):
+                    sweep(directory / name, below=True)
                 mend(directory / "checkpoints")
                 checkpoint = read_checkpoint(chosen) if chosen else newest_checkpoint(directory / "checkpoints")
                 if chosen:

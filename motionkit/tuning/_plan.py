@@ -48,6 +48,7 @@ class Plan(BaseModel):
         why: Why these two.
         study: Name of the study in its storage.
         storage: Optuna storage URL; empty for the journal in the study folder.
+        inputs: Fingerprints of what the trainer reads, by setting; see `motionkit.trainers.base.Trainer`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -68,6 +69,7 @@ class Plan(BaseModel):
     why: str
     study: str
     storage: str
+    inputs: dict[str, str] = {}
 
     @property
     def dimensions(self) -> dict[str, Range | Choice]:
@@ -82,7 +84,7 @@ class Plan(BaseModel):
     @property
     def digest(self) -> str:
         """A fingerprint of what processes that share a study must agree on."""
-        common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial"})
+        common = self.model_dump(include={"trainer", "base", "space", "value", "watch", "direction", "trial", "inputs"})
         return hashlib.sha256(json.dumps(common, sort_keys=True).encode()).hexdigest()[:16]
 
     def better(self, one: float, other: float) -> bool:

@@ -125,7 +125,7 @@ class Result:
         import optuna
 
         study = open_study(self.plan, self.folder)
-        study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan)
+        study.sampler, study.pruner = make_sampler(self.plan, 0), make_pruner(self.plan, 0)
         try:
             found = optuna.importance.get_param_importances(study, normalize=True)
         except (RuntimeError, ValueError, ZeroDivisionError):  # all values alike

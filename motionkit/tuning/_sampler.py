@@ -1,11 +1,12 @@
-"""Optuna's samplers and pruners by name, and CMA-ES without pickles."""
+"""Optuna's samplers and pruners by name, as if no trial was ever lost; and CMA-ES without pickles."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from motionkit.tuning._storage import quiet_optuna
@@ -13,28 +14,53 @@ from motionkit.tuning._storage import quiet_optuna
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
 
     from motionkit.tuning._plan import Plan
+
+LOST = "lost"
+"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
+
+PLACE = "place"
+"""Attribute of a trial: the number that it has where no trial is lost. One that is run again has that of the first."""
 
 _STARTUP = 10
 
 
-def make_sampler(plan: Plan, number: int) -> BaseSampler:
-    """Return the sampler for one trial; its random numbers depend on the seed and the trial's number alone.
+def place_of(trial: FrozenTrial) -> int:
+    """Return the place of a trial; that of one from before places were kept is its number."""
+    place = trial.user_attrs.get(PLACE)
+    return place if isinstance(place, int) else trial.number
+
+
+def next_place(trials: Iterable[FrozenTrial]) -> int:
+    """Return the place of the trial that Optuna gives out next: the first that waits, else the one behind all."""
+    last = -1
+    waiting = None
+    for one in trials:
+        if one.state.name != "WAITING":
+            last = max(last, -1 if LOST in one.user_attrs else place_of(one))
+        elif waiting is None:
+            waiting = one
+    return place_of(waiting) if waiting is not None and PLACE in waiting.user_attrs else last + 1
+
+
+def make_sampler(plan: Plan, place: int) -> BaseSampler:
+    """Return the sampler for one trial; its random numbers depend on the seed and the trial's place alone.
 
     So a search that was stopped goes on with the trials that it would have had.
     """
     optuna = quiet_optuna()
-    seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{number}".encode(), digest_size=4).digest(), "little")
+    seed = int.from_bytes(hashlib.blake2b(f"tune/{plan.seed}/{place}".encode(), digest_size=4).digest(), "little")
     samplers = optuna.samplers
     if plan.sampler == "gp":
         found: BaseSampler = samplers.GPSampler(seed=seed, n_startup_trials=_STARTUP, deterministic_objective=False)
     elif plan.sampler == "tpe":
         found = samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
-    elif plan.sampler == "qmc":  # one sequence for all trials: its places come from the storage
+    elif plan.sampler == "qmc":  # one sequence for all trials
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            found = samplers.QMCSampler(seed=plan.seed % 2**32, scramble=True, warn_independent_sampling=False)
+            found = _qmc_class()(place, plan.seed % 2**32)
     elif plan.sampler == "cmaes":
         found = _cma_class()(seed, plan.direction == "maximize")
     else:
@@ -42,16 +68,59 @@ def make_sampler(plan: Plan, number: int) -> BaseSampler:
     return found
 
 
-def make_pruner(plan: Plan) -> BasePruner:
-    """Return the pruner."""
+def make_pruner(plan: Plan, place: int) -> BasePruner:
+    """Return the pruner for one trial."""
     pruners = quiet_optuna().pruners
     if plan.pruner == "hyperband":
-        found: BasePruner = pruners.HyperbandPruner(min_resource=plan.patience, reduction_factor=3)
+        found: BasePruner = _hyperband_class()(place, plan.patience)
     elif plan.pruner == "median":
         found = pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=plan.patience - 1)
     else:
         found = pruners.NopPruner()
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def _hyperband_class() -> Any:
+    """Return the class of the Hyperband pruner; its base class is Optuna's, which is imported here."""
+    import optuna
+
+    class PlacedHyperband(optuna.pruners.HyperbandPruner):
+        """Hyperband whose brackets follow from the places of trials, and which lost trials do not compete in.
+
+        Optuna draws a trial's bracket by its number, and compares it with all that have reached a rung.
+        """
+
+        def __init__(self, place: int, patience: int) -> None:
+            super().__init__(min_resource=patience, reduction_factor=3)
+            self._place = place
+
+        def _get_bracket_id(self, study: Any, trial: FrozenTrial) -> int:
+            if LOST in trial.user_attrs:
+                return -1
+            placed = copy.copy(trial)
+            placed.number = place_of(trial) if PLACE in trial.user_attrs else self._place
+            return super()._get_bracket_id(study, placed)
+
+    return PlacedHyperband
+
+
+@functools.lru_cache(maxsize=1)
+def _qmc_class() -> Any:
+    """Return the class of the quasi-random sampler; its base class is Optuna's, which is imported here."""
+    import optuna
+
+    class PlacedQmc(optuna.samplers.QMCSampler):
+        """A sequence in which a trial's point follows from its place; Optuna counts those that were drawn."""
+
+        def __init__(self, place: int, seed: int) -> None:
+            super().__init__(seed=seed, scramble=True, warn_independent_sampling=False)
+            self._place = place
+
+        def _find_sample_id(self, study: Any, search_space: Any) -> int:
+            return max(0, self._place - 1)  # trial 0 is the base
+
+    return PlacedQmc
 
 
 @functools.lru_cache(maxsize=1)
@@ -61,7 +130,7 @@ def _cma_class() -> Any:
     import optuna
     from optuna.distributions import BaseDistribution
     from optuna.search_space import IntersectionSearchSpace
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import TrialState
 
     class ReplayedCma(optuna.samplers.BaseSampler):
         """CMA-ES that is built anew for each trial from the trials that are there.

@@ -13,9 +13,9 @@ from motionkit.tuning._base import Base
 from motionkit.tuning._plan import Plan
 from motionkit.tuning._processes import run_processes
 from motionkit.tuning._result import Result
+from motionkit.tuning._sampler import LOST, PLACE, place_of
 from motionkit.tuning._storage import open_study
 from motionkit.tuning._work import (
-    LOST,
     Worker,
     best_trial,
     counted,
@@ -82,8 +82,9 @@ def search(
     lost = recover(study, folder)
     if lost:
         say(f"trials that were cut off are run again: {', '.join(map(str, lost))}")
+    recover(open_seeds(plan, folder), folder)
     if not study.get_trials(deepcopy=False):
-        study.enqueue_trial(plan.first)
+        study.enqueue_trial(plan.first, user_attrs={PLACE: 0})
     teller = _Teller(plan, study, run, tell, jobs)
     _phase(plan, base, run, "search", jobs, teller)
     if run.stop_requested:
@@ -196,7 +197,7 @@ class _Teller:
             what, note = f"{trial.params.get('settings')}, seed {trial.params.get('seed')}", ""
         else:
             best = best_trial(self.study, self._plan)
-            what = "trial 0, the base" if trial.number == 0 else f"trial {trial.number}"
+            what = f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
             note = f"best {best.value:.4f} (trial {best.number})" if best is not None else ""
         if reason := trial.user_attrs.get("reason"):
             note = f"{reason}  {note}".rstrip()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from motionkit.tuning._plan import Plan
 
+_PACKAGES = ("sqlalchemy", "optuna", "redis", "grpc", "filelock")
+
 WAIT = 30.0
 """Seconds that a locked storage is waited for."""
 
@@ -78,9 +80,9 @@ def open_study(plan: Plan, folder: Path, name: str = "", *, wait: float | None =
             study.set_user_attr("plan", plan.digest)
         elif known != plan.digest:
             raise MotionkitError(
-                f"study {name!r} is there already, with other settings, space or value.",
+                f"study {name!r} is there already, with other settings, space, value or data.",
                 why="its trials would not be comparable.",
-                fix="choose another --name, or run it with the settings that it was begun with.",
+                fix="choose another --name, or run it with the settings and the data that it was begun with.",
             )
     return study
 
@@ -111,9 +113,17 @@ def storage_errors(where: str) -> Iterator[None]:
     except (ImportError, OSError, ValueError, RuntimeError) as error:
         raise _unusable(where, error) from error
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("sqlalchemy", "optuna", "redis", "grpc", "filelock"):
+        if type(error).__module__.partition(".")[0] not in _PACKAGES and _raised_in(error) not in _PACKAGES:
             raise
         raise _unusable(where, error) from error
+
+
+def _raised_in(error: Exception) -> str:
+    """Return the package whose code raised an error: a damaged journal makes Optuna raise nearly any."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _unusable(where: str, error: Exception) -> MotionkitError:
@@ -127,9 +137,12 @@ def _unusable(where: str, error: Exception) -> MotionkitError:
         )
     if isinstance(error, ImportError):
         return MotionkitError(f"the storage {shown} needs a driver.", why=text, fix="pip install it, such as psycopg2")
-    return MotionkitError(
-        f"the storage {shown} cannot be used.", why=text[:300], fix="check the URL: sqlite:///tune.db, or leave it out."
-    )
+    text = f"{type(error).__name__}: {text}" if isinstance(error, LookupError) or not text else text
+    if "://" in where:
+        fix = "check the URL: sqlite:///tune.db, or leave it out."
+    else:
+        fix = "copy the study's folder again, or begin another one: --name NEW"
+    return MotionkitError(f"the storage {shown} cannot be used.", why=text[:300], fix=fix)
 
 
 def _without_password(url: str) -> str:

@@ -15,7 +15,7 @@ from motionkit.runs import hold
 from motionkit.tuning._base import Base
 from motionkit.tuning._names import SEEDS, TRIALS, WORKERS
 from motionkit.tuning._plan import Plan
-from motionkit.tuning._sampler import make_pruner, make_sampler
+from motionkit.tuning._sampler import LOST, PLACE, make_pruner, make_sampler, next_place
 from motionkit.tuning._space import distributions
 from motionkit.tuning._storage import open_study, seeds_of, storage_errors
 from motionkit.tuning._trial import Ended, run_trial, tidy
@@ -23,9 +23,6 @@ from motionkit.tuning._trial import Ended, run_trial, tidy
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial, Trial
-
-LOST = "lost"
-"""Attribute of a trial whose process died or was stopped; its settings were put back into the queue."""
 
 KILLED = "its process was killed"
 
@@ -88,8 +85,11 @@ class Worker:
         found = study.get_trials(deepcopy=False)
         if len(counted(found)) >= self.plan.trials or hopeless(found):
             return None
-        study.sampler, study.pruner = make_sampler(self.plan, len(found)), make_pruner(self.plan)
-        return study.ask(distributions(self.plan.dimensions))
+        place = next_place(found)
+        study.sampler, study.pruner = make_sampler(self.plan, place), make_pruner(self.plan, place)
+        trial = study.ask(distributions(self.plan.dimensions))
+        trial.set_user_attr(PLACE, place)
+        return trial
 
     def _do(self, trial: Trial) -> Ended:
         def report(number: int, value: float) -> bool:
@@ -149,9 +149,9 @@ def seed_values(plan: Plan, folder: Path) -> dict[str, dict[int, float | None]]:
     """Return the values that were reached with other seeds: of ``base`` and ``best``, by seed; None where it failed."""
     found: dict[str, dict[int, float | None]] = {"base": {}, "best": {}}
     for one in open_seeds(plan, folder).get_trials(deepcopy=False):
-        if one.state.is_finished() and LOST not in one.user_attrs:
+        if one.state.is_finished() and LOST not in one.user_attrs and {_WHO, _SEED} <= one.params.keys():
             found[one.params[_WHO]][one.params[_SEED]] = one.value
-    return found
+    return {who: dict(sorted(values.items())) for who, values in found.items()}
 
 
 def tell(study: Study, trial: Trial, ended: Ended) -> None:
@@ -186,7 +186,12 @@ def requeue(study: Study, trial: FrozenTrial, reason: str) -> None:
         return
     queued = [one.user_attrs.get("again") for one in study.get_trials(deepcopy=False)]
     if trial.number not in queued:
-        study.enqueue_trial(trial.params, user_attrs={"again": trial.number})
+        kept: dict[str, Any] = {"again": trial.number}
+        params = dict(trial.system_attrs.get("fixed_params", {}))
+        if PLACE in trial.user_attrs:  # otherwise it was killed while its settings were drawn, which are drawn anew
+            kept[PLACE] = trial.user_attrs[PLACE]
+            params |= trial.params
+        study.enqueue_trial(params, user_attrs=kept)
     study._storage.set_trial_user_attr(trial._trial_id, LOST, reason or "its process ended")
     study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
@@ -222,8 +227,9 @@ def hopeless(trials: list[FrozenTrial]) -> bool:
 
 
 def best_trial(study: Study, plan: Plan) -> FrozenTrial | None:
-    """Return the finished trial with the best value, the earlier one of two."""
-    done = [one for one in study.get_trials(deepcopy=False) if one.state.name == "COMPLETE"]
+    """Return the finished trial with the best value, the earlier one of two; one without all settings is not ours."""
+    found = [one for one in study.get_trials(deepcopy=False) if one.params.keys() == plan.space.keys()]
+    done = [one for one in found if one.state.name == "COMPLETE"]
     sign = 1.0 if plan.direction == "maximize" else -1.0
     return max(done, key=lambda one: (sign * float(one.value or 0.0), -one.number), default=None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from motionkit.cli import get_app
+
+from ..made.own_runs import RUNS, place_of, typed, write_data
 
 DATA = (
     "--dataset.clips", "144", "--dataset.val-clips", "48", "--dataset.test-clips", "48", "--dataset.prompts", "8",
@@ -58,3 +62,21 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
             assert result.exit_code == 0, result.stderr
             documents[f"pretrain {name}"] = result.stdout
         yield Tiny(folder / "mdm", folder / "tmr", documents)
+
+
+@pytest.fixture(scope="session")
+def own_runs(tmp_path_factory: pytest.TempPathFactory, clip: Path) -> Iterator[Path]:
+    """A folder with data of one's own, whose names have spaces, and a run of each trainer on them."""
+    pytest.importorskip("transformers")
+    work = tmp_path_factory.mktemp("own")
+    write_data(work)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("MOTIONKIT_")]:
+            patch.delenv(name)
+        patch.setenv("MOTIONKIT_CACHE", str(work / "cache"))
+        patch.setenv("XDG_CACHE_HOME", str(work / "cache"))
+        patch.chdir(work)
+        for command, line in RUNS.items():
+            done = typed(line.format(text=shlex.quote(str(clip))), "--out", place_of(command))
+            assert done.exit_code == 0, f"{line}\n{done.stderr}"
+        yield work

@@ -107,7 +107,51 @@ def test_a_killed_search_goes_on_and_loses_nothing(cli: Cli, tuned: ModuleType) 
     assert states == ["complete", "complete", "lost", *["complete"] * 4]
     assert found["trials"][3]["params"] == found["trials"][2]["params"]
     straight = document(cli("tune-bayes", *SHORT, "--trials", 6, "--name", "b", "--json", "--pruner", "none"))
-    assert [one["params"] for one in found["trials"]][:2] == [one["params"] for one in straight["trials"]][:2]
+    kept = [one for one in found["trials"] if one["state"] != "lost"]
+    assert [one["params"] for one in kept] == [one["params"] for one in straight["trials"]]
+
+
+def test_a_search_that_was_killed_at_its_last_trials_repeats_them(cli: Cli, tuned: ModuleType) -> None:
+    """The trials with further seeds: one that was cut off was neither repeated nor missed by anybody."""
+    slow = [*SHORT, "--trials", "3", "--base-set", "wait=0.15", "--pruner", "none"]
+    process = start([*slow, "--name", "a"], Path.cwd())
+    first = PLACE / "seeds" / "base-seed-1" / "metrics.jsonl"
+    until(lambda: first.exists() and first.read_text() != "")
+    process.kill()
+    process.communicate()
+    found = document(cli("tune-bayes", "--resume", PLACE, "--json"))
+    assert found["best"]["repeated"]["seeds"] == found["baseline"]["repeated"]["seeds"] == [1, 2]
+
+
+@pytest.mark.parametrize("line", ['{"op_code": 99, "worker_id": "x"}', "[]", "7", '{"op_code": 0}', "text"])
+def test_a_journal_with_a_foreign_line_is_an_error_that_names_it(cli: Cli, tuned: ModuleType, line: str) -> None:
+    words = [*SHORT, "--trials", "1", "--name", "a"]
+    assert cli("tune-bayes", *words).exit_code == 0
+    with (PLACE / "journal.log").open("a") as file:
+        file.write(line + "\n")
+    refused = cli("tune-bayes", "--resume", PLACE, "--trials", 2)
+    said = " ".join(refused.stderr.split())
+    assert "error: the storage runs/tune/a" in said
+    assert "copy the study's folder again" in said
+    assert "bug" not in said
+
+
+def test_a_search_does_not_go_on_with_other_data(cli: Cli, tuned: ModuleType) -> None:
+    Path("data.txt").write_text("clips")
+    words = [*SHORT, "--trials", "2", "--base-set", "data=data.txt", "--name", "a"]
+    assert cli("tune-bayes", *words).exit_code == 0
+    Path("kept.txt").write_text("clips")
+    Path("data.txt").write_text("other")
+    for more in (["--resume", PLACE, "--trials", 3], [*words, "--trials", 3]):
+        refused = cli("tune-bayes", *more)
+        assert refused.exit_code == 2
+        assert "the content of data has changed since the run began" in " ".join(refused.stderr.split())
+    stored = [*words[:-2], "--storage", "sqlite:///t.db", "--name"]
+    assert cli("tune-bayes", *stored, "b").exit_code == 0
+    Path("data.txt").write_text("clips")
+    refused = cli("tune-bayes", *stored, "b", "--out", "elsewhere")
+    assert refused.exit_code == 2
+    assert cli("tune-bayes", "--resume", PLACE, "--trials", 3).exit_code == 0
 
 
 def test_settings_that_kill_their_process_twice_have_failed(cli: Cli, tuned: ModuleType) -> None:

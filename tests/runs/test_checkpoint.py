@@ -186,6 +186,22 @@ def test_what_is_swept_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / ".tmp-12-0011aabb").is_symlink()
 
 
+def test_a_resumed_run_is_free_of_temporary_files_at_every_depth(tmp_path: Path) -> None:
+    """A kill while train-mpl wrote metrics/valfree/GeoDeg.txt left one there for ever."""
+    with Run.create("grpo", {}, out=tmp_path / "run") as run:
+        run.save(1, {"model": {"w": torch.ones(2)}})
+        (run.artifact("metrics") / "valfree").mkdir(parents=True)
+    deep = tmp_path / "run/metrics/valfree"
+    for name in (".tmp-12-0011aabb", ".tmp-notes"):
+        (deep / name).write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/.tmp-12-0011aabb").write_text("")
+    (deep / "link").symlink_to(tmp_path / "elsewhere")
+    with Run.resume(tmp_path / "run", {}):
+        assert sorted(path.name for path in deep.iterdir()) == [".tmp-notes", "link"]
+    assert (tmp_path / "elsewhere/.tmp-12-0011aabb").exists()
+
+
 def flip_a_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1

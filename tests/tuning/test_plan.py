@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from motionkit.errors import MotionkitError
 from motionkit.tuning import make_plan, open_base
 from motionkit.tuning._keys import flat, value_at, with_values
 from motionkit.tuning._plan import Plan, choose_method
-from motionkit.tuning._sampler import make_sampler
+from motionkit.tuning._sampler import LOST, make_sampler
 from motionkit.tuning._space import dimension, distributions, written
+from motionkit.tuning._work import KILLED, Worker, requeue
 
 NUMBERS = {f"x{number}": Range(0.0, 1.0) for number in range(5)}
 CHOICES = {**NUMBERS, "kind": Choice(("a", "b"))}
@@ -158,3 +160,44 @@ def test_trials_follow_from_seed_and_history(sampler: str) -> None:
     if sampler == "cmaes":
         assert whole.best_value > -0.02
         assert not any("pickle" in key or "cma" in key for one in whole.trials for key in one.system_attrs)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "pruner"),
+    [("cmaes", "none"), ("gp", "none"), ("qmc", "none"), ("random", "median"), ("random", "hyperband"),
+     ("tpe", "hyperband")],
+)  # fmt: skip
+def test_trials_that_were_lost_change_no_other_trial(sampler: str, pruner: str, tmp_path: Path) -> None:
+    """A search whose process was killed in trials 0, 4 and 9 has the trials of one that nothing disturbed."""
+    import math
+
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    plan = plan_of(sampler).model_copy(update={"pruner": pruner, "trials": 24 if pruner == "hyperband" else 13})
+
+    def run(kills: tuple[int, ...]) -> list[tuple[dict[str, float], str, int]]:
+        study = optuna.create_study(direction="maximize", study_name="s")
+        study.enqueue_trial(plan.first, user_attrs={"place": 0})
+        worker = Worker(plan, None, tmp_path)  # type: ignore[arg-type]
+        left = list(kills)
+        while (trial := worker._claim(study)) is not None:
+            value = -((trial.params["x"] - 1) ** 2) - (math.log10(trial.params["y"]) + 1) ** 2
+            killed = trial.number in left
+            for step in range(1, 4 if killed else 28):
+                trial.report(value + step / 100, step)
+                if trial.should_prune():
+                    break
+            if killed:
+                requeue(study, study.trials[trial.number], KILLED)
+            else:
+                state = optuna.trial.TrialState
+                study.tell(trial, state=state.PRUNED) if step < 27 else study.tell(trial, value)
+        shown = [one for one in study.trials if LOST not in one.user_attrs]
+        return [(one.params, one.state.name, len(one.intermediate_values)) for one in shown]
+
+    straight = run(())
+    assert len(straight) == plan.trials
+    assert run((0, 4, 9)) == straight
+    if pruner == "hyperband":
+        assert {"COMPLETE", "PRUNED"} <= {state for _, state, _ in straight}

@@ -9,6 +9,7 @@ from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import MplSettings
 from motionkit.cli.commands._own_data import clips_of
 from motionkit.cli.commands._test_split import tell_test_split
+from motionkit.datasets.motions import set_fingerprint
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import claim, trained_on
 from motionkit.evaluation.mpl import (
@@ -21,6 +22,7 @@ from motionkit.evaluation.mpl import (
 )
 from motionkit.policies.device import resolve_device
 from motionkit.report import write_evaluation
+from motionkit.trainers.base import inputs_of
 
 _FPS = 30.0
 _ROWS = 5
@@ -45,6 +47,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
             fix="leave --horizon out, or ask for nearer --horizons.",
         )
     names = clips_of(model, settings.data, flag="--data")
+    typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
     data = open_eval_data(
         names,
         settings.split,
@@ -54,7 +57,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         stride=settings.stride,
         train_stride=settings.train_stride,
         joints=() if predictor is None else predictor.names,
-        trained=None if found is None else trained_on(found.path),
+        trained=None if predictor is None else trained_on(typed if found is None else found.path),
     )
     if found is not None:
         tell_test_split(settings.split, [found.run])
@@ -82,6 +85,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         "warmup": settings.warmup,
         "horizon": future,
         "future_command": settings.command,
+        "inputs": {"data": set_fingerprint(data.clips), **inputs_of({"policy": predictor})},
     }
     if settings.out is None:
         return {**what, **result}

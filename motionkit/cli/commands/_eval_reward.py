@@ -42,6 +42,7 @@ def run_reward(settings: RewardSettings, model: str, data: Sequence[str]) -> Map
         "architecture": classifier.card.architecture,
         "cameras": classifier.card.seen(),
         "data": list(source.places),
+        "inputs": {"model": classifier.fingerprint(), "data": episodes.fingerprint},
         "notes": notes,
         **report.document(),
     }

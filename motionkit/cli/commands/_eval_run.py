@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, cast
 
 import torch
@@ -15,7 +17,7 @@ from motionkit.cli.output import as_next, say
 from motionkit.config import words_for
 from motionkit.datasets.base import TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import FoundModel, dataset_for, open_reward
+from motionkit.evaluation import FoundModel, dataset_for, open_reward, trained_on
 from motionkit.evaluation.text_to_motion import (
     COLUMNS,
     PUBLISHED,
@@ -38,7 +40,7 @@ from motionkit.evaluation.text_to_motion import (
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.device import resolve_device
 from motionkit.rewards.mix import RewardMix
-from motionkit.runs import folder_of, generate_line
+from motionkit.runs import fingerprint_tensors, folder_of, generate_line
 
 _STARTER = "starter"
 _SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
@@ -133,11 +135,16 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
     words = ", ".join(dict.fromkeys(one.words for one in how.values()))
     title = f"{found.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
     tables = [found.table(title)]
-    closing = found.remarks()
+    notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
+    closing = [*notes, *found.remarks()]
     document: dict[str, Any] = {
         "models": found.names, "base": found.names[0], "dataset": label, "split": settings.split,
         "protocol": settings.protocol, "prompts": found.prompts, "sampler": words, "guidance_scale": scale,
-        "quantities": found.document(),
+        "inputs": {
+            "dataset": opened.questions.fingerprint(), "evaluator": opened.evaluator.fingerprint(),
+            **{name: fingerprint_tensors(policy.tensors()) for name, policy in policies.items()},
+        },
+        "notes": notes, "quantities": found.document(),
     }  # fmt: skip
     if settings.published:
         rows, note = published_rows(found, opened, label, settings)
@@ -185,6 +192,7 @@ def open_inputs(
         k_segments=settings.prompts.k_segments,
         seed=settings.seed,
         device=device,
+        trained=reduce(or_, map(trained_on, policies)),
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import Sa2vaSettings
 from motionkit.cli.commands._test_split import tell_test_split
+from motionkit.datasets.pictures import untrained_regions
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import claim
+from motionkit.evaluation import claim, trained_on
 from motionkit.evaluation.regions import (
     absent_captions,
     explained,
@@ -24,6 +23,7 @@ from motionkit.evaluation.regions import (
 )
 from motionkit.policies.device import resolve_device, set_threads
 from motionkit.report import write_region_evaluation
+from motionkit.trainers.base import inputs_of
 
 PROTOCOL = "sa2va"
 _STARTER = "starter"
@@ -50,8 +50,13 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
             fix=f"--split {'test' if settings.split == 'val' else 'val'}, or another --dataset.",
         )
     models = open_region_models(model, settings.policy, settings.base, data=data, device=device)
+    typed = "" if settings.policy is None else str(getattr(settings.policy.options, "checkpoint", ""))
+    trained = trained_on(model or typed)
+    if settings.base:
+        trained |= trained_on(settings.base)
+    index, kept = untrained_regions(trained, data, settings.split, settings.regions or count)
+    kept.require("regions", f"the {settings.split} split of {label}", "give --dataset with other pictures.")
     tell_test_split(settings.split, [models.run])
-    index = np.arange(min(settings.regions or count, count))
     absent, certain = absent_captions(data, settings.split, index)
     policies = [models.policy, *([] if models.start is None else [models.start])]
     with working("eval sa2va", len(policies) * len(index)) as step:
@@ -61,7 +66,7 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
         )  # fmt: skip
     before = others[0] if others else None
     figures = summarise(after, before, seed=settings.seed)
-    notes = _notes(settings, label, len(index), count, certain)
+    notes = [*filter(None, [kept.sentence("regions")]), *_notes(settings, label, len(index), len(kept.places), certain)]
     said = verdict(figures, compared=before is not None)
     title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"
     document = {
@@ -73,6 +78,7 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
         "temperature": settings.temperature,
         "seed": settings.seed,
         "no_target": "absent" if certain else "other images",
+        "inputs": inputs_of({"dataset": data, "policy": models.policy}),
         "figures": figures,
         "notes": notes,
         "verdict": said,

@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
     if settings.write_config is not None:
         _refuse_config(settings.write_config)
     output.say(f"sampler {plan.sampler}, pruner {plan.pruner}: {plan.why}")
-    described = _prepare(base, plan)
+    described, inputs = _prepare(base, plan)
+    plan = plan.model_copy(update={"inputs": inputs})
     output.say(f"{_COMMAND}: loaded in {time.monotonic() - begun:.1f} s")
     jobs = settings.jobs or default_jobs(str(described.get("device", "")))
     if dry_run:
@@ -128,8 +130,12 @@ def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tu
     )  # fmt: skip
 
 
-def _prepare(base: Base, plan: Plan) -> dict[str, object]:
-    """Open the inputs once, so that what is wrong with them is said before anything is written."""
+def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str]]:
+    """Open the inputs once, so that what is wrong with them is said before anything is written.
+
+    Returns:
+        The trainer's plan, and fingerprints of what it reads.
+    """
     from motionkit.trainers.execute import build_trainer
 
     resolved = base.with_values({**plan.trial})
@@ -137,7 +143,7 @@ def _prepare(base: Base, plan: Plan) -> dict[str, object]:
     try:
         with plugins.catching():
             trainer.prepare()
-            return dict(trainer.describe())
+            return dict(trainer.describe()), dict(getattr(trainer, "inputs", {}))
     except OSError as error:
         raise unreadable(error) from error
 
@@ -146,7 +152,7 @@ def _join(plan: Plan, base: Base, folder: Path) -> None:
     """Help a search that another process of this machine, or of this disk, is at."""
     if read_plan(folder).digest != plan.digest:
         raise MotionkitError(
-            f"{folder} is searched by another process, with other settings.", fix="choose another --name"
+            f"{folder} is searched by another process, with other settings or data.", fix="choose another --name"
         )
     output.say(f"{folder} is searched by another process; this one takes trials of it, and that one ends it")
     worker = Worker(read_plan(folder), base, folder)
@@ -158,7 +164,7 @@ def _join(plan: Plan, base: Base, folder: Path) -> None:
 def _search(
     resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, *, as_json: bool
 ) -> None:
-    run = _open_run(resolved, folder)
+    run = _open_run(resolved, folder, plan.inputs)
     result: Result | None = None
     with run:
         save_plan(run, plan)
@@ -190,10 +196,10 @@ def _search(
         raise typer.Exit(run.exit_code)
 
 
-def _open_run(resolved: Resolved[TuneBayesSettings], folder: Path) -> Run:
+def _open_run(resolved: Resolved[TuneBayesSettings], folder: Path, inputs: Mapping[str, str]) -> Run:
     place = resolved.settings.run
     exists = (folder / "run.json").is_file() and not place.overwrite
-    arguments: dict[str, Any] = {"argv": sys.argv, "origins": resolved.origins}
+    arguments: dict[str, Any] = {"argv": sys.argv, "origins": resolved.origins, "inputs": inputs}
     if place.resume is not None or exists:
         return Run.resume(folder, resolved.snapshot(), command=_COMMAND, **arguments)
     return Run.create(_COMMAND, resolved.snapshot(), out=folder, overwrite=place.overwrite, **arguments)

@@ -109,7 +109,8 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
-        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim
+        from motionkit.datasets.content import clips_fingerprint, leave_out_clips
+        from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim, trained_on
         from motionkit.policies.device import resolve_device
 
         nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()
@@ -118,18 +119,23 @@ def register(app: typer.Typer) -> None:
         )
         chosen = dataset_for(found, settings.dataset)
         dataset = chosen.build()
-        tell_test_split(settings.split, [found.run])
         clips = dataset.clips(settings.split)
+        kept = leave_out_clips(trained_on(found.path), dataset, clips)
+        kept.require("clips", f"the {settings.split} split of {chosen.label}", "give --dataset with other clips.")
+        clips = [clips[place] for place in kept.places]
+        tell_test_split(settings.split, [found.run])
         with working("eval retrieval", len(clips)) as step:
             result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
+        notes = [*filter(None, [kept.sentence("clips")]), *result.notes]
         return {
             "model": found.path,
             "dataset": chosen.label,
             "split": settings.split,
+            "inputs": {"model": tmr.fingerprint(), "dataset": clips_fingerprint(clips)},
             "candidates": result.candidates,
             "protocols": result.protocols,
-            "notes": list(result.notes),
-            "closing": result.notes,
+            "notes": notes,
+            "closing": notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
         }
 

@@ -1,8 +1,9 @@
-"""Opens arrow files of strangers: nothing in them is larger in memory than it is in the file.
+"""Opens arrow files of strangers: nothing in them is much larger in memory than it is in the file.
 
 pyarrow checks neither that a row takes room (a column of nothing may have 10^12 rows, a list of nothing 10^9 entries)
 nor how large compressed columns become. Columns that take no room and compressed ones are therefore refused by their
-types and headers, before they are read.
+types and headers, before they are read. A bit of the file can become a table of Python, of 200 bytes: values of lists
+are counted before they are copied.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from motionkit.errors import MotionkitError
 
 _FILE = b"ARROW1"  # two bytes follow, then the same stream as in a file without it
 _DEPTH = 4
+_VALUES = 1 << 20  # of a column in a row: numbers, texts, lists and tables
 _HEADER, _COMPRESSION = 2, 3  # fields of Message and RecordBatch in Arrow's Message.fbs
 
 
@@ -98,7 +100,7 @@ def _open(path: Path, wanted: Mapping[str, Column], size: int) -> list[Any]:
 
 
 def check_batch(batch: Any) -> str:
-    """Return what is wrong with a batch, such as offsets that lead out of it; empty when nothing is."""
+    """Return what is wrong with a batch or a column, such as offsets that lead out of it; empty when nothing is."""
     try:
         batch.validate(full=True)
     # A damaged file can raise nearly any exception.
@@ -118,11 +120,36 @@ def row_of(batch: Any, at: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
         value = batch.column(name).slice(at, 1)
         if value.nbytes > column.most:
             raise UnusableError(BAD_ROW, f"{name} of {value.nbytes / 1e6:.0f} MB")
+        if (count := _values(value)) > _VALUES:
+            raise UnusableError(BAD_ROW, f"{name} of {count:,} values")
         try:
             (found[name],) = value.to_pylist()
         except Exception as error:  # a damaged name of a field, for one
             raise UnusableError(BAD_ROW, _first_line(error)[:80]) from error
     return found
+
+
+def may_name_files(column: Any) -> bool:
+    """Return whether some pictures of a column may lie in files of their own: it is sound, and not all are bytes."""
+    import pyarrow.types as is_a
+
+    if not is_a.is_struct(column.type):
+        return bool(is_a.is_string(column.type) or is_a.is_large_string(column.type))
+    names = [column.type.field(place).name for place in range(column.type.num_fields)]
+    if "path" not in names or check_batch(column):
+        return False
+    return "bytes" not in names or bool(column.field(names.index("bytes")).null_count)
+
+
+def _values(array: Any) -> int:
+    """Return how many objects of Python an array becomes."""
+    import pyarrow.types as is_a
+
+    if is_a.is_struct(array.type):
+        return len(array) + sum(map(_values, array.flatten()))
+    if is_a.is_list(array.type) or is_a.is_large_list(array.type) or is_a.is_fixed_size_list(array.type):
+        return len(array) + _values(array.flatten())
+    return len(array)
 
 
 def _plain(kind: Any, depth: int, *, lists: bool) -> bool:

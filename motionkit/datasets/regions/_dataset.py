@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ _TRIES = 100
 
 
 class RegionFiles:
-    """See `motionkit.datasets.base.RegionDataset`, `HasRegionAreas` and `Described`.
+    """See `motionkit.datasets.base.RegionDataset`, `HasRegionAreas`, `HasPictureMarks` and `Described`.
 
     Every row is looked at before the first run: regions that cannot be used are left out, counted and named. One that
     can no longer be read later gives way to the next of its split, with a warning.
@@ -82,6 +82,10 @@ class RegionFiles:
     def areas(self, split: Split) -> NDArray[np.float32]:
         """See `motionkit.datasets.base.HasRegionAreas`."""
         return self._index.area[self._members[split]]
+
+    def picture_marks(self, split: Split) -> Sequence[str]:
+        """See `motionkit.datasets.base.HasPictureMarks`."""
+        return [f"{mark:016x}" for mark in self._index.image[self._members[split]].tolist()]
 
     def regions(self, split: Split, index: NDArray[np.int64]) -> Regions:
         """Read regions.

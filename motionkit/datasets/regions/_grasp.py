@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.datasets.regions._arrow import Column, check_batch, open_batches, row_of
+from motionkit.datasets.regions._arrow import Column, check_batch, may_name_files, open_batches, row_of
 from motionkit.datasets.regions._images import LARGEST_FILE
 from motionkit.datasets.regions._places import fingerprint
 from motionkit.datasets.regions._rows import BAD_IMAGE, BAD_ROW, LONGEST_ROW, NO_IMAGE, Record, UnusableError
@@ -27,7 +27,6 @@ _COLUMNS = {
     "image": Column(LARGEST_FILE, lists=False), "mask_rle": Column(LONGEST_ROW), "conversations": Column(LONGEST_ROW)
 }  # fmt: skip
 _LAYOUT = "wanted are folders such as Fine-Grained-Dataset with data-*-of-*.arrow, as hf download or save_to_disk leave"
-_ENDS = 1 << 16
 
 
 class Grasp:
@@ -52,11 +51,8 @@ class Grasp:
         self._ends = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         self._file_ends = np.cumsum([0, *(sum(batch.num_rows for batch in batches) for batches in opened)])
         self._checked: dict[int, str] = {}  # of each batch that was used: what is wrong with it
-        mark = sha256()
-        for path in self._files:
-            mark.update(f"{path.relative_to(folder).as_posix()} {_mark(path)}\n".encode(errors="surrogateescape"))
         states = [one for one in {path.parent / "state.json" for path in self._files} if one.is_file()]
-        self.mark = sha256(f"{mark.hexdigest()} {fingerprint(sorted(states), [], folder)}".encode()).hexdigest()
+        self.mark = fingerprint(sorted(states), [*self._files, *self._pictures()], folder)
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -68,15 +64,34 @@ class Grasp:
 
     def record(self, number: int) -> Record:
         """See `Source.record`."""
+        row = self._row(number, _COLUMNS)
+        image = _picture(row["image"], self._folder(number))
+        return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
+
+    def _row(self, number: int, wanted: Mapping[str, Column]) -> dict[str, Any]:
         place, at = _find(self._ends, number)
         batch = self._batches[place]
         if place not in self._checked:
             self._checked[place] = check_batch(batch)
         if problem := self._checked[place]:
             raise UnusableError(BAD_ROW, problem)
-        row = row_of(batch, at, _COLUMNS)
-        image = _picture(row["image"], self._files[_find(self._file_ends, number)[0]].parent)
-        return Record(self.where(number), image, parts_of(row["mask_rle"], row["conversations"]))
+        return row_of(batch, at, wanted)
+
+    def _folder(self, number: int) -> Path:
+        return self._files[_find(self._file_ends, number)[0]].parent
+
+    def _pictures(self) -> Iterator[Path]:
+        """Yield the pictures that lie outside the arrow files."""
+        for place, batch in enumerate(self._batches):
+            if not may_name_files(batch.column("image")):
+                continue
+            for number in range(self._ends[place], self._ends[place + 1]):
+                try:
+                    image = _picture(self._row(number, {"image": _COLUMNS["image"]})["image"], self._folder(number))
+                except UnusableError:  # it is left out, with the reason, when its rows are looked at
+                    continue
+                if isinstance(image, Path):
+                    yield image
 
 
 def _find(ends: NDArray[np.int64], number: int) -> tuple[int, int]:
@@ -119,15 +134,6 @@ def _of_folder(folder: Path) -> list[Path]:
             )
         there = [folder / name for name in names]
     return there
-
-
-def _mark(path: Path) -> str:
-    """Return a hash of a file's length and of both its ends: the whole would take minutes."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        head = file.read(_ENDS)
-        file.seek(max(0, size - _ENDS))
-        return sha256(str(size).encode() + head + file.read()).hexdigest()
 
 
 def _picture(image: object, folder: Path) -> bytes | Path:

@@ -10,6 +10,9 @@ from motionkit.datasets.regions._rows import BAD_MASK, UnusableError
 _MOST = 20_000
 """Points of a polygon."""
 
+_RINGS = 1_000
+"""Polygons of a mask."""
+
 _CROSSINGS = 8_000_000
 """Rows that the borders of a mask's polygons may cross together, which takes about a second."""
 
@@ -27,7 +30,7 @@ def fill_polygons(mask: object, size: tuple[int, int]) -> NDArray[np.bool_]:
         size: ``(H, W)``.
 
     Raises:
-        UnusableError: It is no polygon, or the borders are too long.
+        UnusableError: It is no polygon, there are too many, or their borders are too long.
     """
     runs = _runs(mask, size)
     inside = np.arange(len(runs)) % 2 == 1
@@ -48,6 +51,8 @@ def _runs(mask: object, size: tuple[int, int]) -> NDArray[np.int64]:
     if not isinstance(mask, (list, tuple)):
         raise UnusableError(BAD_MASK, f"a {type(mask).__name__}")
     rings = [mask] if all(isinstance(one, (int, float)) for one in mask) else mask
+    if len(rings) > _RINGS:
+        raise UnusableError(BAD_MASK, f"{len(rings):,} polygons")
     left = _CROSSINGS
     edges = [np.zeros(0, np.int64)]
     for ring in rings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,7 @@ class Shapes:
     """
 
     name = "shapes"
+    inputs: Mapping[str, str] = {}  # no file is read
 
     def __init__(self, options: ShapesOptions | None = None) -> None:
         self.options = options or ShapesOptions()

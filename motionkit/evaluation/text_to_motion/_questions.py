@@ -9,8 +9,10 @@ import numpy as np
 from torch import Tensor
 
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.content import clips_fingerprint, leave_out_clips, leave_out_prompts, prompt_fingerprint
 from motionkit.errors import MotionkitError
 from motionkit.rl import stable_hash
+from motionkit.runs import TrainedOn, fingerprint
 from motionkit.text import Prompt
 
 _UNIT = 4
@@ -41,13 +43,25 @@ class Questions:
         longest: Longest motion of the policy in frames.
         k_segments: Segments per prompt; composite data only.
         seed: Seed of the draw.
+        trained: What the policies were trained on, which is not asked for.
+
+    Attributes:
+        kept: What was left out.
 
     Raises:
-        MotionkitError: There are none, or `dataset` was composed of training clips.
+        MotionkitError: There are none, none that the policies were not trained on, or `dataset` was composed of
+            training clips.
     """
 
     def __init__(
-        self, dataset: TextMotionDataset, split: Split, *, longest: int, k_segments: int = 0, seed: int = 0
+        self,
+        dataset: TextMotionDataset,
+        split: Split,
+        *,
+        longest: int,
+        k_segments: int = 0,
+        seed: int = 0,
+        trained: TrainedOn | None = None,
     ) -> None:
         self._seed, self._longest, self._crop = seed, longest, dataset.random_crop
         splits: Sequence[Split] | None = getattr(dataset, "splits", None)
@@ -66,10 +80,27 @@ class Questions:
             )
         self._prompts = list(dataset.prompts(split, k_segments=k_segments)) if self.composite else []
         self._clips = list(dataset.clips(split))
+        if not (self._prompts or self._clips):
+            raise MotionkitError(f"the {split} split of {dataset.name} has nothing to ask for.")
+        trained = trained or TrainedOn()
+        if self.composite:
+            self.kept = leave_out_prompts(trained, dataset, split, self._prompts)
+            self._prompts = [self._prompts[place] for place in self.kept.places]
+        else:
+            self.kept = leave_out_clips(trained, dataset, self._clips)
+            self._clips = [self._clips[place] for place in self.kept.places]
+        self.kept.require(self.what, f"the {split} split of {dataset.name}", f"give --dataset with other {self.what}.")
         self._truth = {clip.key: clip.features for clip in self._clips} if self.composite else {}
         self.count = len(self._prompts) if self.composite else len(self._clips)
-        if not self.count:
-            raise MotionkitError(f"the {split} split of {dataset.name} has nothing to ask for.")
+
+    @property
+    def what(self) -> str:
+        """What an item is called, in the plural."""
+        return "composite prompts" if self.composite else "clips"
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the clips and prompts that are asked for."""
+        return fingerprint(clips_fingerprint(self._clips), *map(prompt_fingerprint, self._prompts))
 
     @property
     def clips(self) -> Sequence[TextClip]:

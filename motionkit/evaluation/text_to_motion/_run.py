@@ -26,7 +26,7 @@ from motionkit.evaluation.text_to_motion._summary import summarise, table, verdi
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.mdm.opening import open_evaluator
 from motionkit.rewards.mix import RewardMix
-from motionkit.runs import fingerprint_tensors
+from motionkit.runs import TrainedOn, fingerprint_tensors
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def open_all(
     k_segments: int = 0,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    trained: TrainedOn | None = None,
 ) -> Opened:
     """Open the evaluator and the questions, and check that everything fits.
 
@@ -91,13 +92,14 @@ def open_all(
         k_segments: Segments per prompt, of composite data.
         seed: Seed of the draw.
         device: Where the evaluator goes.
+        trained: What the policies were trained on, which is not asked for.
 
     Raises:
         MotionkitError: Something is refused, or does not fit.
     """
     opened = open_evaluator(evaluator, glove=glove, stats=stats, device=device)
     longest = min(policy.max_length for policy in policies.values())
-    questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed)
+    questions = Questions(dataset, split, longest=longest, k_segments=k_segments, seed=seed, trained=trained)
     asked = [question.prompt for question in questions.draw(0, questions.count)]
     for policy in policies.values():
         require_fit(policy, asked, fps=dataset.fps, label=label)
@@ -182,8 +184,10 @@ def evaluate(
     key = {
         "policy": found.path,
         "policy weights": fingerprint_tensors(policy.tensors()),
+        "text model": getattr(policy, "inputs", {}).get("text_model", ""),
         "evaluator": opened.evaluator.fingerprint(),
         "dataset": opened.dataset,
+        "data": opened.questions.fingerprint(),
         "split": opened.split,
         "protocol": protocol,
         "mode": mode,
@@ -265,7 +269,9 @@ def _outcome(
 
 def _notes(opened: Opened, amount: Amount, protocol: str) -> list[str]:
     notes = [opened.doubt] if opened.doubt else []
-    count, what = opened.questions.count, "composite prompts" if opened.questions.composite else "clips"
+    count, what = opened.questions.count, opened.questions.what
+    if said := opened.questions.kept.sentence(what):
+        notes.insert(0, said)
     if amount.prompts > count:
         notes.append(
             f"the {opened.split} split has {count} {what}: each is asked {amount.prompts / count:.2g} times per "

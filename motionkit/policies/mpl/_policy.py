@@ -15,6 +15,7 @@ from motionkit.motion.prediction import MotionState
 from motionkit.policies.mpl._network import PredictorNetwork
 from motionkit.policies.mpl._settings import PredictorSettings
 from motionkit.policies.mpl._store import KIND, write_predictor
+from motionkit.runs import fingerprint_tensors
 
 
 class MplPredictor:
@@ -45,6 +46,11 @@ class MplPredictor:
         self.network = network.eval()
         self.fps, self.past = network.fps, network.past
         self.names, self.parents, self.offsets = tuple(names), tuple(parents), offsets.double()
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of what options name: of its weights, as they are now."""
+        return {"checkpoint": fingerprint_tensors(self.tensors())}
 
     @torch.no_grad()
     def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:

@@ -19,6 +19,7 @@ from motionkit.policies.regions._network import RegionNetwork
 from motionkit.policies.regions._settings import RegionSettings
 from motionkit.policies.regions._words import END, PAD, SEG, UNKNOWN, Words
 from motionkit.rl import categorical
+from motionkit.runs import fingerprint, fingerprint_tensors
 
 _NEVER = (PAD, SEG, UNKNOWN)
 """Words that no caption may hold."""
@@ -69,6 +70,11 @@ class ShapesPolicy:
         self.device = torch.device(device)
         self.mask_size = (settings.mask_size, settings.mask_size)
         self.action_size, self.longest = settings.prompt, settings.max_words
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Fingerprints of what options name: of its weights and words, as they are now."""
+        return {"checkpoint": fingerprint(fingerprint_tensors(self.network.state_dict()), *self.words.words)}
 
     def see(self, images: Sequence[NDArray[np.uint8]]) -> SeenImages:
         """See `RegionPolicy.see`.

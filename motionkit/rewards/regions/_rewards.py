@@ -110,7 +110,7 @@ class MeteorReward(_Texts):
         self.options = options
         lexicon = load_lexicon(None if options.lexicon is None else options.lexicon.expanduser())
         self._meteor = Meteor(options.tokenizer, lexicon)
-        self.digest = lexicon.digest
+        self.inputs = {"lexicon": lexicon.digest}
 
     def of(self, text: str, wanted: Sequence[str]) -> float:
         """Return the best score over the wanted texts."""

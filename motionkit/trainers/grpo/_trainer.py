@@ -226,6 +226,7 @@ class GrpoTrainer:
             "rewards": {chosen.label: chosen.weight for chosen in settings.reward},
             "heldout_prompts": len(reported.prompts) if (reported := self.measurements.heldout.get("reported")) else 0,
             **({"heldout_shared_motions": len(self.shared)} if self.shared else {}),
+            **({"notes": self.notes} if self.notes else {}),
         }
 
     def _stochastic(self) -> dict[str, object]:

@@ -102,7 +102,7 @@ class PpoTrainer:
         steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}
-        self.inputs = inputs_of(named)
+        self.inputs = inputs_of(named, {f"reward.{one.name}": one for one in settings.reward})
         if settings.init is not None:
             self.inputs["init"] = fingerprint_tensors(self.actor.tensors())
         self.scorer = Scorer(

@@ -66,7 +66,7 @@ def held_out_clips(
         MotionkitError: As `usable_clips`.
     """
     clips = usable_clips(dataset, "val", label, least=least)
-    kept = leave_out_clips(trained, clips)
+    kept = leave_out_clips(trained, dataset, clips)
     if not kept.left_out:
         return clips, ""
     if len(kept.places) < least:

@@ -39,12 +39,16 @@ class LoopRewards:
         loop: Name of the loop, for messages and metrics.
         device: Where scores are.
         world: The processes that share the samples.
+
+    Attributes:
+        rewards: The rewards by name.
     """
 
     def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None) -> None:
         self.loop = loop
         self._world = world or OneProcess()
         self.names = tuple(one.name for one in chosen)
+        self.rewards: dict[str, Reward] = {}
         self._terms: list[tuple[Reward, float, str]] = []
         for one in chosen:
             reads = reads_of(one.kind, one.component)
@@ -54,7 +58,8 @@ class LoopRewards:
                     why=f"it reads {reads}; a loop makes masks and texts.",
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
-            self._terms.append((one.build(dataset=None, device=device), one.weight, reads))
+            self.rewards[one.name] = one.build(dataset=None, device=device)
+            self._terms.append((self.rewards[one.name], one.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:
         """Return the scores of N samples, the share of this process.

@@ -8,10 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.datasets.base import Described, RegionDataset
+from motionkit.datasets.base import Described, RegionDataset, Split
+from motionkit.datasets.pictures import trained_pictures, untrained_regions
 from motionkit.errors import MotionkitError
+from motionkit.evaluation import trained_on
 from motionkit.evaluation.regions import GALLERY, Task, Weights, as_it_is, measure, open_task, write_gallery
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
@@ -118,9 +121,30 @@ class Sa2vaRl:
         per_epoch = max(1, count // settings.rollout.batch_size)
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
-        self.inputs = inputs_of({"dataset": self.data, "policy": self.policy})
+        named = {
+            f"{name}_reward.{one}": part for name in self.loops for one, part in self.rewards[name].rewards.items()
+        }
+        picked = {f"{name}_reward.{one.name}": one for name in self.loops for one in paid[name]}
+        self.inputs = inputs_of({"dataset": self.data, "policy": self.policy, **named}, picked)
+        self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", ""))) | trained_pictures(self.data)
+        self.notes: list[str] = []
+        self.held, self.watched = (self._held_out(split) for split in ("test", "val"))
         with torch.no_grad():  # a policy may not see images of that size
             self.policy.see(self.data.regions("train", np.zeros(1, np.int64)).images)
+
+    def _held_out(self, split: Split) -> NDArray[np.int64]:
+        """Return the regions of a split that are measured: those whose pictures no part of the training saw."""
+        most = self.settings.heldout.regions
+        index, kept = untrained_regions(self.items, self.data, split, most)
+        if not len(index):
+            self.notes.append(
+                f"the policy was trained on the pictures of all {kept.total} {split} regions, which are measured all "
+                "the same: the figures of this run are not held out."
+            )
+            return np.arange(min(most, self.data.count(split)))
+        if kept.left_out:
+            self.notes.append(kept.sentence(f"{split} regions"))
+        return index
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan, with every part that is trained."""
@@ -137,6 +161,7 @@ class Sa2vaRl:
                 for name, rewards in self.rewards.items()
             ),
             **({"memory": self.memory} if self.memory else {}),
+            **({"notes": self.notes} if self.notes else {}),
             "device": describe_device(self.device),
         }
 
@@ -151,6 +176,8 @@ class Sa2vaRl:
         settings = self.settings
         if isinstance(self.data, Described):
             _logger.info("%s: %s", self.data.name, self.data.summary)
+        for note in self.notes:
+            _logger.warning("%s", note)
         optim = settings.optim
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, settings.run.num_steps, optim.final)
         learner = Learner(self.policy, optim, rate, world=self.world, trained=self.named)
@@ -172,10 +199,7 @@ class Sa2vaRl:
             "balance": balance,
             "alarms": alarms,
         }
-        held, watched = (
-            order.open(split, np.arange(min(settings.heldout.regions, self.data.count(split))))
-            for split in ("test", "val")
-        )
+        held, watched = order.open("test", self.held), order.open("val", self.watched)
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
@@ -189,6 +213,7 @@ class Sa2vaRl:
         partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=None)
+            self.items.write(run.artifact(ARTIFACT))
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
@@ -239,6 +264,7 @@ class Sa2vaRl:
             return {}
         if self.world.main:
             self.policy.save(run.artifact(f"{ARTIFACT}-last"), tensors=self.policy.tensors())
+            self.items.write(run.artifact(f"{ARTIFACT}-last"))
         if best.tensors:
             self.policy.load_tensors(best.tensors)
         _logger.info("measuring %d held-out regions after training", len(held))
@@ -246,7 +272,7 @@ class Sa2vaRl:
         if self.world.main:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         before = figures_of(kept)
-        write_gallery(run.artifact(GALLERY), self.data, "test", np.arange(len(held)), after, before)
+        write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
         return summary_of(before, after, best.step, settings.seed)
 
     def _weights(self, step: int) -> dict[str, float]:

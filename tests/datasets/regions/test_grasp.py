@@ -252,6 +252,37 @@ def test_columns_that_take_no_room_are_refused(tmp_path: Path) -> None:
         opened(written(tmp_path / "rows", nothing))
 
 
+def test_a_row_of_more_values_than_a_mask_has_is_unusable(tmp_path: Path) -> None:
+    """A bit of the file would become a table of Python: 8 MB took 12 GB."""
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")
+    tables = pa.StructArray.from_arrays([pa.array(np.zeros(1_200_000, bool))], ["a"])
+    masks = pa.LargeListArray.from_arrays(pa.array([0, 1_200_000, 1_200_000, 1_200_000], pa.int64()), tables)
+    folder = written(tmp_path / "bits", changed(mask_rle=masks))
+    with pytest.raises(MotionkitError, match="no region that can be used") as error:
+        opened(folder)
+    assert "the row cannot be read: 1 (row 0 of a.arrow (mask_rle of 2,400,001 values))" in error.value.why
+
+
+def test_pictures_beside_the_rows_and_in_them_are_in_the_fingerprint(tmp_path: Path) -> None:
+    rows = grasp_rows(12)
+    inside = write_grasp(tmp_path / "inside", rows, files=1)
+    before = opened(inside).inputs["path"]
+    (path,) = inside.glob("*/*.arrow")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    assert opened(inside, bad_share=0.9).inputs["path"] != before
+    for number, row in enumerate(rows):
+        row["image"] = {"bytes": None, "path": f"{number}.png"}
+    beside = write_grasp(tmp_path / "beside", rows)
+    for number, (image, *_) in enumerate(scenes(12)):
+        (beside / f"Fine-Grained-Dataset/{number}.png").write_bytes(png(image))
+    before = opened(beside).inputs["path"]
+    assert opened(beside).inputs["path"] == before
+    (beside / "Fine-Grained-Dataset/3.png").write_bytes(png(255 - scenes(12)[3][0]))
+    assert opened(beside).inputs["path"] != before
+
+
 @pytest.mark.parametrize("kind", ["zstd", "lz4"])
 def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, kind: str) -> None:
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra sa2va)")

@@ -26,7 +26,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
-from motionkit.trainers.base import LOSS, Figure
+from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain._clips import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
@@ -87,6 +87,7 @@ class PretrainMDM:
             self._judge, why = open_judge(None, dataset, device=self.device)
             if self._judge is None:
                 _logger.info("FID will not be measured, because it needs a judge: %s", why)
+            self.inputs |= inputs_of({"judge": self._judge})
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.datasets.base import RegionDataset, Split
+from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.regions import open_task
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
@@ -92,6 +93,7 @@ class PretrainRegions:
             restore(parts, checkpoint)
         if self.world.main:
             policy.save(run.artifact(ARTIFACT), tensors=None)
+            trained_pictures(self.data).write(run.artifact(ARTIFACT))
         size, every = settings.train.batch_size, settings.train.val_every
 
         def step_fn(step: int) -> Mapping[str, float]:
