@@ -66,7 +66,7 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
     if settings.write_config is not None:
         _refuse_config(settings.write_config)
     output.say(f"sampler {plan.sampler}, pruner {plan.pruner}: {plan.why}")
-    described = _prepare(base, plan)
+    described, steps = _prepare(base, plan)
     output.say(f"{_COMMAND}: loaded in {time.monotonic() - begun:.1f} s")
     jobs = settings.jobs or default_jobs(str(described.get("device", "")))
     if dry_run:
@@ -84,7 +84,7 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
         if settings.run.overwrite:
             delete_studies(plan, folder)
         open_study(plan, folder)
-    _search(resolved, plan, base, folder, jobs, as_json=as_json)
+    _search(resolved, plan, base, folder, jobs, steps, as_json=as_json)
 
 
 def _folder(settings: TuneBayesSettings) -> Path:
@@ -128,14 +128,20 @@ def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tu
     )  # fmt: skip
 
 
-def _prepare(base: Base, plan: Plan) -> dict[str, object]:
-    """Open the inputs once, so that what is wrong with them is said before anything is written."""
+def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], int]:
+    """Open the inputs once, so that what is wrong with them is said before anything is written.
+
+    Returns:
+        The trainer's plan, and the steps of a trial with the base settings; 0 where they are not known.
+    """
     resolved = base.with_values({**plan.trial})
     trainer = base.component.build(resolved.settings)
     try:
         with plugins.catching():
             trainer.prepare()
-            return dict(trainer.describe())
+            described = dict(trainer.describe())
+            settings = getattr(trainer, "settings", resolved.settings)  # which may settle how long it is
+            return described, settings.run.num_steps or 0
     except OSError as error:
         raise unreadable(error) from error
 
@@ -154,7 +160,7 @@ def _join(plan: Plan, base: Base, folder: Path) -> None:
 
 
 def _search(
-    resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, *, as_json: bool
+    resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, steps: int, *, as_json: bool
 ) -> None:
     run = _open_run(resolved, folder)
     result: Result | None = None
@@ -165,7 +171,7 @@ def _search(
         if plan.trial:
             shown = ", ".join(f"{key} {value}" for key, value in plan.trial.items())
             output.say(f"trials are shortened by {shown}; --trial-set changes that")
-        result = search(plan, base, run, jobs=jobs, tell=_tell, say=output.say)
+        result = search(plan, base, run, jobs=jobs, tell=_tell, say=output.say, steps=steps)
         parts: dict[str, Any] = {}
         changes: list[tuple[str, Any, Any]] = []
         closing: list[str] = []
