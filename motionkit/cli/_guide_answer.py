@@ -16,6 +16,10 @@ _VARIABLE = re.compile(r"[A-Z_]+=")
 _ONE_FILE = {"ppo", "reward-collect"}
 """Commands that one settings file of the guide, with one set of names, is for."""
 
+_LAUNCHER = "torchrun"
+_SHARED = {"grpo", "sa2va-rl", "train-mpl", "reward-train", "pretrain mpl-encoder"}
+"""Commands for scripts of the guides that several processes can run together; see docs/several-gpus.md."""
+
 
 def refuse_old_options(command: str, words: Sequence[str], options: Mapping[str, bool]) -> None:
     """Refuse a command that has options of the guides.
@@ -92,7 +96,19 @@ def answer_script(words: Sequence[str], options_of: Callable[[str], Mapping[str,
     message = f"{name} is a script of the training guides; nothing was started."
     draft = translate(command, words[place + 1 :], options_of(command), script=True)
     draft.before = tuple(word for word in words[:place] if _VARIABLE.match(word))
+    _launch(draft, words[:place])
     return _error(draft, message)
+
+
+def _launch(draft: Draft, before: Sequence[str]) -> None:
+    """Keep the launcher of the guide's line, and what it was given, where the command can be shared."""
+    if _LAUNCHER not in before:
+        return
+    words = tuple(before[before.index(_LAUNCHER) :])
+    if draft.command in _SHARED:
+        draft.launcher = words
+    else:
+        draft.dropped.append(f"{' '.join(words)}: motionkit {draft.command} is one process")
 
 
 def _error(draft: Draft, message: str, *, count: int = 0) -> MotionkitError:

@@ -52,6 +52,7 @@ class Draft:
         changes: What differs: name, the guide's value, motionkit's default.
         dropped: What was left out, and why.
         before: Variables of the shell before the command, ``NAME=value``.
+        launcher: What starts several processes of it: ``torchrun`` with its options; empty for one process.
     """
 
     command: str
@@ -62,6 +63,7 @@ class Draft:
     changes: list[tuple[str, str, str]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     before: tuple[str, ...] = ()
+    launcher: tuple[str, ...] = ()
 
     def add(self, key: str, *words: str) -> None:
         """Add an option; one that is there already is not added again."""
@@ -74,7 +76,8 @@ class Draft:
 
     def text(self) -> str:
         """Return the command as it is pasted into a shell, on several lines when it is long."""
-        head = " ".join([*self.before, shlex.join(["motionkit", *self.command.split(), *self.places])])
+        start = [*self.launcher, "-m"] if self.launcher else []
+        head = " ".join([*self.before, shlex.join([*start, "motionkit", *self.command.split(), *self.places])])
         lines = [shlex.join(words) for _, words in self._sorted()]
         one = " ".join([head, *lines])
         return one if len(lines) <= _FEW and len(one) <= _LINE else " \\\n    ".join([head, *lines])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from motionkit import plugins
 from motionkit.cli._guide import guide_options
 from motionkit.cli._translate import Draft
 from motionkit.config import leaves
+from motionkit.documents import read_yaml
 from motionkit.errors import MotionkitError
 from motionkit.plugins import either
 from motionkit.trainers._guide_yaml import reason_in
@@ -29,6 +31,9 @@ _CONFIGS = "examples/embodiment/config"
 _CHOICE = frozenset({"--reward_model_type", "--reward_type", "--use_dense_reward"})
 _TARGETS = "attn,ffn,text"
 """What the guides adapt by LoRA."""
+
+_LORA_RATE = "1e-5"
+"""Learning rate for a published Sa2VA, whose language model is trained by LoRA; the guide's log shows 9.5e-6."""
 
 
 def apply(draft: Draft) -> None:
@@ -231,14 +236,35 @@ def _encoder(draft: Draft) -> None:
             draft.flags[place] = (key, ("--encoder", folder or "RUN"))
 
 
+def _settings_file(draft: Draft) -> str:
+    """Return the settings file that Hydra found by itself; empty where the line names none."""
+    folder, name = draft.old.get("--config_path", "") or _CONFIGS, draft.old.get("--config_name", "")
+    if draft.whole and not name and draft.places:
+        name = draft.places[0]
+    return f"{folder.rstrip('/')}/{name.removesuffix('.yaml')}.yaml" if name else ""
+
+
+def _switches_in(file: str) -> tuple[bool, bool]:
+    """Return ``use_reward_model`` and ``collect_data`` of a settings file; both off where it cannot be read."""
+    try:
+        table = read_yaml(file, dict) if file and Path(file).is_file() else {}
+    except MotionkitError:
+        return False, False  # the command says what is wrong with it
+    reward = table.get("reward")
+    values = reward if isinstance(reward, dict) else {}
+    use, collect = (values.get(name.removeprefix("reward.")) is True for name in SWITCHES)
+    return use, collect
+
+
 def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
     """Name the settings file that Hydra found by itself, and leave out what does nothing here."""
     old = draft.old
-    folder, name = old.pop("--config_path", "") or _CONFIGS, old.pop("--config_name", "")
-    if draft.whole and not name and draft.places:
-        name = draft.places.pop(0)
-    if name:
-        draft.add("config", "--config", f"{folder.rstrip('/')}/{name.removesuffix('.yaml')}.yaml")
+    if file := _settings_file(draft):
+        draft.add("config", "--config", file)
+        if draft.whole and not old.get("--config_name"):
+            del draft.places[0]
+    for name in ("--config_path", "--config_name"):
+        old.pop(name, None)
     for key in [key for key in old if reason_in(left_out, key)]:
         draft.dropped.append(f"{key}={old.pop(key)}: {reason_in(left_out, key)}")
     for key in [key for key, value in old.items() if value.lower() in ("null", "none")]:
@@ -248,6 +274,8 @@ def _hydra(draft: Draft, left_out: Mapping[str, str]) -> None:
 def _stage(draft: Draft) -> None:
     """Choose the command by the guide's switches, and keep what it reads; ``null`` is its 0."""
     use, collect = (draft.old.get(name, "").lower() == "true" for name in SWITCHES)
+    if draft.whole and not any(name in draft.old for name in SWITCHES):
+        use, collect = _switches_in(_settings_file(draft))
     if use and collect:
         raise MotionkitError(
             "use_reward_model and collect_data are both true; nothing was started.",
@@ -289,6 +317,13 @@ def _self_play(draft: Draft) -> None:
     if model := old.pop("--model_path", ""):
         draft.add("policy", "--policy", "sa2va")
         draft.add("policy.checkpoint", "--policy.checkpoint", model)
+        if draft.whole:
+            draft.add("policy.trust_remote_code", "--trust-remote-code")
+            draft.changes.append(("code in the model's folder", "runs", "refused: read it first"))
+            if "--learning_rate" not in old:
+                draft.add("optim.learning_rate", "--learning-rate", _LORA_RATE)
+                here = plugins.get("trainers", "sa2va-rl").options.model_fields["optim"].default.learning_rate
+                draft.changes.append(("learning rate", f"about {_LORA_RATE}", f"{here:g}, for the small policy"))
     if name := old.pop("--dataset_name", ""):
         draft.add("dataset", "--dataset", "grasp-any-region")
         draft.add("dataset.path", "--dataset.path", name)

@@ -27,6 +27,7 @@ class Base:
         table: All settings, nested and JSON-able.
         notes: What was decided while they were read.
         code: The Python files among trainer and plugins, all of which were typed.
+        given: The settings without what a search fixed in them; None where it fixed nothing.
     """
 
     trainer: str
@@ -34,6 +35,7 @@ class Base:
     table: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     code: frozenset[str] = frozenset()
+    given: Mapping[str, Any] | None = None
 
     @property
     def command(self) -> str:
@@ -61,8 +63,8 @@ class Base:
         return Draft(self.model, layers).resolve({}, command=self.command)
 
     def fixed(self, values: Mapping[str, Any]) -> Base:
-        """Return the base with some settings replaced."""
-        return replace(self, table=self.with_values(values).snapshot()) if values else self
+        """Return the base with some settings fixed, which `changed` leaves out."""
+        return replace(self, table=self.with_values(values).snapshot(), given=self.table) if values else self
 
     def read(self, sets: Sequence[str], *, repeated: str = "") -> tuple[Base, dict[str, Any]]:
         """Read ``key=value`` strings, in the types of the settings.
@@ -86,8 +88,12 @@ class Base:
         return replace(self, code=self.code | _code_of(draft)), values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what differs from the trainer's defaults, nested, with `values` set: what a settings file holds."""
-        table = self.with_values(values).snapshot()
+        """Return what differs from the trainer's defaults, nested, with `values` set: what a settings file holds.
+
+        What a search fixed in the base is left out: it is about trials.
+        """
+        given = self if self.given is None else replace(self, table=self.given)
+        table = given.with_values(values).snapshot()
         usual = dict(flat(Draft(self.model).resolve({}).snapshot()))
         found: dict[str, Any] = {}
         for key, value in table.items():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from motionkit.errors import MotionkitError
+from motionkit.page import duration
 from motionkit.runs import Run
+from motionkit.tracking import last_metrics
 from motionkit.tuning._base import Base
 from motionkit.tuning._plan import Plan
 from motionkit.tuning._processes import run_processes
@@ -23,8 +25,10 @@ from motionkit.tuning._work import (
     list_seeds,
     open_seeds,
     recover,
+    seed_folder,
     seed_values,
     tidy_trials,
+    trial_folder,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = 3.0
 """How many times as long as the longest trial one that runs elsewhere is waited for."""
+
+_EVERY = 15.0
+"""Seconds without a word, after which the trials that run are told of."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,14 @@ class Finished:
 
 
 def search(
-    plan: Plan, base: Base, run: Run, *, jobs: int, tell: Callable[[Finished], None], say: Callable[[str], None]
+    plan: Plan,
+    base: Base,
+    run: Run,
+    *,
+    jobs: int,
+    tell: Callable[[Finished], None],
+    say: Callable[[str], None],
+    steps: int = 0,
 ) -> Result | None:
     """Search in the folder of an open run.
 
@@ -69,7 +83,8 @@ def search(
         run: The run; its folder is the study folder.
         jobs: Processes.
         tell: Is told each trial that ends.
-        say: Is told what begins.
+        say: Is told what begins, and now and then how far it is.
+        steps: Steps of a trial; 0 where they are not known.
 
     Returns:
         The result; None when it was stopped, in which case it goes on by ``--resume``.
@@ -85,7 +100,7 @@ def search(
     recover(open_seeds(plan, folder), folder)
     if not study.get_trials(deepcopy=False):
         study.enqueue_trial(plan.first, user_attrs={PLACE: 0})
-    teller = _Teller(plan, study, run, tell, jobs)
+    teller = _Teller(plan, study, run, tell, say, steps)
     _phase(plan, base, run, "search", jobs, teller)
     if run.stop_requested:
         return None
@@ -101,12 +116,11 @@ def search(
     if hopeless(found):
         raise MotionkitError("the first trials all failed.", why=str(found[0].user_attrs.get("reason")), code=1)
     tidy_trials(plan, folder)
-    both = best.params != plan.first
-    list_seeds(plan, folder, both=both)
-    if plan.seeds:
-        names = "the best settings and the base" if both else "the base, which nothing beat,"
-        say(f"{names} with {plan.seeds} further seeds")
-        _phase(plan, base, run, "seeds", jobs, _Teller(plan, open_seeds(plan, folder), run, tell, jobs, seeds=True))
+    if plan.seeds and best.params != plan.first:  # a base that nothing beat has nothing to be compared with
+        list_seeds(plan, folder)
+        say(f"the best settings and the base with {plan.seeds} further seeds")
+        teller = _Teller(plan, open_seeds(plan, folder), run, tell, say, steps, seeds=True)
+        _phase(plan, base, run, "seeds", jobs, teller)
         if run.stop_requested:
             return None
         _wait(open_seeds(plan, folder), run, say)
@@ -119,6 +133,7 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
 
         def look() -> bool:
             lost = recover(teller.study, folder)
+            teller.tell_running()
             return teller.look() or bool(lost)
 
         def left() -> bool:
@@ -129,7 +144,12 @@ def _phase(plan: Plan, base: Base, run: Run, phase: str, jobs: int, teller: _Tel
 
         run_processes(folder, phase, jobs, base.code, stopped=lambda: run.signals.received, look=look, left=left)
         return
-    worker = Worker(plan, base, folder, alive=lambda: not run.stop_requested, told=teller.look)
+
+    def alive() -> bool:
+        teller.tell_running()
+        return not run.stop_requested
+
+    worker = Worker(plan, base, folder, alive=alive, told=teller.look)
     number = worker.repeat() if phase == "seeds" else worker.search()
     if number:
         run.signals.stop(number)
@@ -159,13 +179,16 @@ def _age(trial: FrozenTrial) -> float:
 
 
 class _Teller:
-    """Tells the user, and metrics.jsonl, each trial that ended since it last looked."""
+    """Tells the user, and metrics.jsonl, each trial that ended since it last looked, and how far the others are."""
 
     def __init__(
-        self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], jobs: int, *, seeds: bool = False
-    ) -> None:
+        self, plan: Plan, study: Study, run: Run, tell: Callable[[Finished], None], say: Callable[[str], None],
+        steps: int, *, seeds: bool = False,
+    ) -> None:  # fmt: skip
         self.study = study
-        self._plan, self._run, self._tell, self._jobs, self._seeds = plan, run, tell, jobs, seeds
+        self._plan, self._run, self._tell, self._seeds = plan, run, tell, seeds
+        self._say_line, self._steps = say, steps
+        self._spoken = time.monotonic()
         ended = [one for one in counted(study.get_trials(deepcopy=False)) if one.state.is_finished()]
         self._known = {one.number for one in ended}
         self._done = 0
@@ -187,24 +210,58 @@ class _Teller:
             self._say(one)
         return found
 
+    def tell_running(self) -> None:
+        """Say how far the trials are that run on this disk, where nothing was said for a while."""
+        from optuna.trial import TrialState
+
+        now = time.monotonic()
+        if now - self._spoken < _EVERY:
+            return
+        self._spoken = now
+        everything = self.study.get_trials(deepcopy=False)
+        parts, fresh = [], 0
+        for one in everything:
+            folder = self._run.directory
+            place = seed_folder(folder, one.params) if self._seeds else trial_folder(folder, one.number)
+            if one.state != TrialState.RUNNING or place is None:
+                continue
+            at = last_metrics(place / "metrics.jsonl").get("step", 0)
+            fresh += at if isinstance(at, int) else 0
+            parts.append(f"{self._name(one)}: step {at}" + (f" of {self._steps}" if self._steps else ""))
+        if not parts:
+            return
+        left = ""
+        if self._steps and fresh:
+            done = self._done + fresh / self._steps
+            ended = sum(one.state.is_finished() for one in counted(everything))
+            rest = self._total(everything) - ended - fresh / self._steps
+            left = f"  eta {duration(max(0.0, rest) * (now - self._begun) / done)}"
+        self._say_line(f"{', '.join(parts)}{left}")
+
+    def _name(self, trial: FrozenTrial) -> str:
+        if self._seeds:
+            return f"{trial.params.get('settings')}, seed {trial.params.get('seed')}"
+        return f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
+
+    def _total(self, everything: Sequence[FrozenTrial]) -> int:
+        return len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+
     def _say(self, trial: FrozenTrial) -> None:
+        self._spoken = time.monotonic()
         everything = self.study.get_trials(deepcopy=False)
         done = sum(one.state.is_finished() for one in counted(everything))
-        total = len([one for one in everything if LOST not in one.user_attrs]) if self._seeds else self._plan.trials
+        total = self._total(everything)
         rate = self._done / max(time.monotonic() - self._begun, 1e-6)
         self._log(done, trial)
-        if self._seeds:
-            what, note = f"{trial.params.get('settings')}, seed {trial.params.get('seed')}", ""
-        else:
-            best = best_trial(self.study, self._plan)
-            what = f"trial {trial.number}{', the base' if place_of(trial) == 0 else ''}"
-            note = f"best {best.value:.4f} (trial {best.number})" if best is not None else ""
+        note = ""
+        if not self._seeds and (best := best_trial(self.study, self._plan)) is not None:
+            note = f"best {best.value:.4f} (trial {best.number})"
         if reason := trial.user_attrs.get("reason"):
             note = f"{reason}  {note}".rstrip()
         seconds = trial.duration.total_seconds() if trial.duration is not None else None
         left = (total - done) / rate if done < total else None
         value = trial.value if trial.state.name == "COMPLETE" else None
-        self._tell(Finished(what, done, total, value, note, seconds, left))
+        self._tell(Finished(self._name(trial), done, total, value, note, seconds, left))
 
     def _log(self, count: int, trial: FrozenTrial) -> None:
         if self._seeds or trial.state.name != "COMPLETE" or trial.value is None:

@@ -6,7 +6,7 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,18 +57,21 @@ def run_trial(
         value: Where the value stands in the summary document, dotted.
         watch: Metric of the values on the way.
         report: Is told these.
-        alive: Whether anyone still wants the result; asked at each logged step.
+        alive: Whether anyone still wants the result; asked at each logged step. What it logs is of the study.
     """
     from motionkit.trainers.execute import build_trainer, run_trainer
 
     place = {"run.out": str(folder), "run.overwrite": folder.exists(), "checkpoint.every": 0, "checkpoint.keep": 1}
     count, stopped = 0, ""
+    outside = logging.getLogger("motionkit").handlers
 
     @contextmanager
     def watched(run: Run) -> Iterator[None]:
         def listen(step: int, metrics: Mapping[str, float]) -> None:
             nonlocal count, stopped
-            if not alive():
+            with heard_by(outside):
+                wanted = alive()
+            if not wanted:
                 stopped = stopped or "nobody waits for it any more"
                 run.signals.stop()
             if watch not in metrics or step == 0:
@@ -128,12 +131,17 @@ def tidy(folder: Path, *, keep_model: bool) -> None:
             path.unlink(missing_ok=True)
 
 
-@contextmanager
-def apart() -> Iterator[None]:
+def apart() -> AbstractContextManager[None]:
     """Keep the lines of a trial out of the console and the log of the study; it has a log.txt of its own."""
+    return heard_by([logging.NullHandler()])
+
+
+@contextmanager
+def heard_by(handlers: list[logging.Handler]) -> Iterator[None]:
+    """Let these handlers, and no others, take what motionkit logs in the block."""
     logger = logging.getLogger("motionkit")
-    handlers, logger.handlers = logger.handlers, [logging.NullHandler()]
+    before, logger.handlers = logger.handlers, handlers
     try:
         yield
     finally:
-        logger.handlers = handlers
+        logger.handlers = before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,7 +98,7 @@ class Worker:
 
         sign = self.plan
         ended = run_trial(
-            self.base, {**sign.trial, **trial.params}, self.folder / TRIALS / f"trial-{trial.number:05d}",
+            self.base, {**sign.trial, **trial.params}, trial_folder(self.folder, trial.number),
             value=sign.value, watch=sign.watch, report=report, alive=self.alive,
         )  # fmt: skip
         return ended
@@ -112,12 +112,26 @@ class Worker:
 
     def _do_seed(self, trial: Trial) -> Ended:
         who, seed = trial.params[_WHO], trial.params[_SEED]
+        place = seed_folder(self.folder, trial.params)
+        assert place is not None
         best = best_trial(open_study(self.plan, self.folder), self.plan)
         values = best.params if who == "best" and best is not None else self.plan.first
         return run_trial(
-            self.base, {**self.plan.trial, **values, "seed": seed}, self.folder / SEEDS / f"{who}-seed-{seed}",
+            self.base, {**self.plan.trial, **values, "seed": seed}, place,
             value=self.plan.value, watch=self.plan.watch, alive=self.alive,
         )  # fmt: skip
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """Return the run folder of a trial of a study folder."""
+    return folder / TRIALS / f"trial-{number:05d}"
+
+
+def seed_folder(folder: Path, params: Mapping[str, Any]) -> Path | None:
+    """Return the run folder of a trial with a further seed; None while it is not known which it is."""
+    if not {_WHO, _SEED} <= params.keys():
+        return None
+    return folder / SEEDS / f"{params[_WHO]}-seed-{params[_SEED]}"
 
 
 def open_seeds(plan: Plan, folder: Path) -> Study:
@@ -134,12 +148,12 @@ def seed_space(plan: Plan) -> dict[str, Any]:
     return {_WHO: CategoricalDistribution(("best", "base")), _SEED: CategoricalDistribution(seeds)}
 
 
-def list_seeds(plan: Plan, folder: Path, *, both: bool) -> None:
-    """Put what is to be repeated into the queue, unless it is there already."""
+def list_seeds(plan: Plan, folder: Path) -> None:
+    """Put what is to be repeated, the base and the best, into the queue, unless it is there already."""
     study = open_seeds(plan, folder)
     known = [one.system_attrs.get("fixed_params") for one in study.get_trials(deepcopy=False)]
     for seed in seed_space(plan)[_SEED].choices if plan.seeds else ():
-        for who in ("base", "best") if both else ("base",):
+        for who in ("base", "best"):
             wanted = {_WHO: who, _SEED: seed}
             if wanted not in known:
                 study.enqueue_trial(wanted)
@@ -240,7 +254,7 @@ def tidy_trials(plan: Plan, folder: Path) -> None:
     best = best_trial(study, plan)
     for one in study.get_trials(deepcopy=False):
         if one.state.is_finished() and (best is None or one.number != best.number):
-            tidy(folder / TRIALS / f"trial-{one.number:05d}", keep_model=False)
+            tidy(trial_folder(folder, one.number), keep_model=False)
 
 
 @contextmanager

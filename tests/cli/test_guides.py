@@ -15,6 +15,7 @@ from typer.testing import Result
 
 from motionkit import plugins
 from motionkit.cli._guide import guide_options, guide_scripts
+from motionkit.cli._guide_answer import _SHARED as SHARED
 from motionkit.cli._guide_answer import old_options, translate
 from motionkit.cli._lazy import built_in, command_names, options_of
 from motionkit.cli._translate import read
@@ -76,7 +77,7 @@ def test_every_command_of_the_guides_is_translated_into_one_that_parses(
         fix = words_of(error["fix"])
         assert "left out" not in error["why"] or "acts with" in error["why"], error["why"]
         _place_files(fix)
-        path = parses(dry, fix[1:])
+        path = parses(dry, fix[fix.index("motionkit") + 1 :])
         seen[path] = seen.get(path, 0) + 1
         if "mdm" in words:
             kind = words[words.index("--reward_type") + 1] if "--reward_type" in words else "matching"
@@ -358,6 +359,48 @@ def test_variables_of_the_shell_are_kept(cli: Cli) -> None:
     assert cli("python", "other.py").stderr.startswith("error: there is no command 'motionkit python'.")
 
 
+SELF_PLAY = "projects/train_sa2va_rl.py --model_path Sa2VA-4B --dataset_name data --output_dir out --num_generations 4"
+
+
+@pytest.mark.parametrize("launcher", ["torchrun --nproc_per_node=8", "torchrun --nnodes 2 --nproc_per_node 4"])
+def test_a_line_for_several_gpus_stays_one(launcher: str, cli: Cli, dry: Dry) -> None:
+    words = words_of(json.loads(cli(*f"{launcher} {SELF_PLAY}".split(), "--json").stdout)["error"]["fix"])
+    start = [*launcher.split(), "-m", "motionkit", "sa2va-rl"]
+    assert words[: len(start)] == start
+    assert parses(dry, words[len(start) - 1 :]) == "motionkit sa2va-rl"
+    shown = cli("CUDA_VISIBLE_DEVICES=0,1", *f"{launcher} {SELF_PLAY}".split()).stderr
+    assert f"fix  CUDA_VISIBLE_DEVICES=0,1 {launcher} -m motionkit sa2va-rl" in shown
+
+
+def test_a_launcher_is_left_out_of_what_is_one_process(cli: Cli) -> None:
+    said = cli("torchrun", "--nproc_per_node=8", *STAGE[1:]).stderr
+    assert "left out: torchrun --nproc_per_node=8: motionkit ppo is one process." in said
+    assert "fix  motionkit ppo" in said
+
+
+def test_the_commands_that_keep_a_launcher_are_those_that_processes_share() -> None:
+    trainers = {entry.name: entry for entry in plugins.available("trainers") if entry.builtin}
+    commands = {script.command for script in guide_scripts() if script.command.replace(" ", ".") in trainers}
+    assert len(commands) > 5
+    for command in commands:
+        component = plugins.get("trainers", command.replace(" ", "."))
+        assert hasattr(component.build(component.options()), "world") == (command in SHARED), command
+
+
+def test_a_published_model_is_trusted_and_trained_at_its_own_rate(cli: Cli) -> None:
+    error = json.loads(cli("torchrun", "--nproc_per_node=8", *SELF_PLAY.split(), "--json").stdout)["error"]
+    words = words_of(error["fix"])
+    assert "--trust-remote-code" in words
+    assert words[words.index("--learning-rate") + 1] == "1e-5"
+    rows = {line.split("  ")[0]: line for line in map(str.strip, error["why"].splitlines()[1:])}
+    assert rows["code in the model's folder"].endswith("refused: read it first")
+    here = plugins.get("trainers", "sa2va-rl").options().optim.learning_rate
+    assert rows["learning rate"].endswith(f"{here:g}, for the small policy")
+    typed = json.loads(cli("python", *SELF_PLAY.split(), "--learning_rate", "3e-6", "--json").stdout)["error"]
+    assert "--learning-rate 3e-6" in typed["fix"]
+    assert "learning rate" not in typed["why"]
+
+
 def test_no_command_is_hinted_at_an_option_that_it_does_not_have(cli: Cli) -> None:
     """Every command, with every spelling of every old and new name of the table."""
     tried = 0
@@ -506,6 +549,40 @@ def test_stages_1_and_3_of_the_reward_guide(
     assert sorted(words) == sorted(found.split())
     _place_files(words)
     assert parses(dry, words) == f"motionkit {words[0]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("reward: {collect_data: true, use_reward_model: false}", "reward-collect"),
+        ("reward: {collect_data: false, use_reward_model: true}", "ppo"),
+        ("reward: {group_name: a}", "ppo"),
+        ("reward: [1]", "ppo"),
+        ("reward: {collect_data: true", "ppo"),
+    ],
+)
+def test_the_stage_is_read_from_the_file_that_the_line_names(
+    text: str, command: str, cli: Cli, dry: Dry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path(STAGE_CONFIG.split()[1])
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    words = fix_of(cli(*STAGE, "--json"))
+    words.remove("--json")
+    assert words == [command, *STAGE_CONFIG.split()]
+    if command == "reward-collect":
+        assert parses(dry, words) == "motionkit reward-collect"
+    # What is typed counts before the file.
+    assert fix_of(cli(*STAGE, "reward.collect_data=True", "--json"))[0] == "reward-collect"
+
+
+def test_two_stages_at_once_in_the_file_are_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = Path(STAGE_CONFIG.split()[1])
+    file.parent.mkdir(parents=True)
+    file.write_text("reward: {collect_data: true, use_reward_model: true}")
+    assert "both true; nothing was started" in cli(*STAGE).stderr
 
 
 def test_what_the_classifier_says_itself_is_left_out(cli: Cli) -> None:

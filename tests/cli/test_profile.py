@@ -265,3 +265,21 @@ def test_written_settings_name_the_clips_that_were_measured(cli: Run) -> None:
     del kept["data"]
     Path("old.json").write_text(json.dumps(kept))
     assert "does not name; --data does" in cli("train-mpl", "--config", "old.json", "--dry-run").stderr
+
+
+def test_suggestions_follow_the_clips_to_train_on(cli: Run) -> None:
+    """Held-out clips, here many and long ones, count in the tables and decide no setting."""
+    suggested = {}
+    for name, held_out in (("alone", 0), ("both", 6)):
+        Path(name).mkdir()
+        for number in range(4 + held_out):
+            train = number < 4
+            movement = "walk/normal" if train else ("run/normal", "jump/high")[number % 2]
+            made = _motion(perform([Order(movement, 60 if train else 300, number)], fps=30.0)[0])
+            clip = Clip(made, split="train" if train else ("val", "test")[number % 2])
+            write_mpl_npz(Path(name) / f"clip{number}.npz", clip, source_hash="")
+        document = json.loads(cli("profile", name, "--json").stdout)
+        assert document["n_clips"] == 4 + held_out
+        suggested[name] = document["suggested"]
+    assert suggested["both"] == suggested["alone"]
+    assert "240 frames to train on: 60, 45" in suggested["both"][0]["reason"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -328,6 +330,51 @@ def test_a_config_stays_where_nothing_beats_it(cli: Cli, tuned: ModuleType) -> N
     assert done.exit_code == 0, done.stderr
     assert "Nothing beat the base settings" in done.stderr
     assert Path("mine.json").read_text() == before
+    # There is nothing to compare the base with.
+    assert "further seeds" not in done.stderr
+    assert not (PLACE / "seeds").exists()
+    assert json.loads((PLACE / "run.json").read_text())["summary"]["baseline"]["repeated"] is None
+
+
+def test_the_result_holds_the_searched_settings_and_the_base_as_given(
+    cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the search fixes for its trials is not the user's: neither where the best wins nor where the base does."""
+    from motionkit.config import Range, Search
+
+    space = {"shape.x": Range(-1.0, 1.0)}
+    monkeypatch.setattr(
+        tuned, "search",
+        lambda settings: Search(
+            space, value="heldout.skill.after", base={"shape.depth": 3, "shape.kind": "round"}, trial={"log.every": 2}
+        ),
+    )  # fmt: skip
+    words = [*SHORT, "--name", "a", "--json"]
+    found = document(cli("tune-bayes", *words, "--trials", 8, "--base-set", "shape.rate=0.01"))
+    assert found["outcome"] == "better"
+    best = found["best"]["params"]["shape.x"]
+    expected = {"run": {"num_steps": 3}, "shape": {"rate": 0.01, "x": best}}
+    assert json.loads((PLACE / "best.json").read_text()) == expected
+    assert tomllib.loads((PLACE / "best.toml").read_text()) == expected
+    words = [*words, "--trials", 3, "--base-set", "shape.x=0.7", "--overwrite", "--write-config", "new.json"]
+    assert document(cli("tune-bayes", *words))["outcome"] == "base"
+    assert json.loads((PLACE / "best.json").read_text()) == {"run": {"num_steps": 3}, "shape": {"x": 0.7}}
+    assert not Path("new.json").exists()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_trials_that_run_are_told_of(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
+    """The first trial of a search took five minutes without a line."""
+    monkeypatch.setattr("motionkit.tuning._search._EVERY", 0.05)
+    words = [*SHORT, "--jobs", jobs, "--trials", "2", "--base-set", "wait=0.2", "--name", "a"]
+    done = cli("tune-bayes", *words)
+    assert done.exit_code == 0, done.stderr
+    lines = done.stderr.splitlines()
+    first = next(place for place, line in enumerate(lines) if re.search("trial 0, the base: step [0-3] of 3", line))
+    assert first < next(place for place, line in enumerate(lines) if "/2  trial" in line)
+    if jobs == "1":  # in this process no step is missed
+        assert any(re.search("trial 0, the base: step 2 of 3  eta [0-9.]+ s", line) for line in lines)
+    assert any(re.search(r"(best|base), seed [12]: step \d of 3", line) for line in lines)
 
 
 def test_a_locked_storage_is_said(cli: Cli, tuned: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

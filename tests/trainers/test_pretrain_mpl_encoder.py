@@ -32,7 +32,7 @@ from motionkit.trainers.pretrain.mpl_encoder import PretrainEncoderSettings
 from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
 from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
 from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
-from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, phase_of, probe
+from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, Probe, Sums, measure, phase_of, probe
 from motionkit.trainers.pretrain.mpl_encoder._table import probe_table, probe_verdict
 from motionkit.trainers.pretrain.mpl_encoder._trainer import PretrainEncoder
 
@@ -231,10 +231,62 @@ def test_a_perfect_encoder_has_no_error_and_the_baselines_have() -> None:
     assert found["encoder/pose_deg_hold"] > found["encoder/pose_deg_velocity"] > 0.5
     half = probe(Oracle(frames, wrong=math.pi / 4), numbered, Baseline.of(frames))
     assert half["encoder/period_deg"] == pytest.approx(45.0, abs=1e-3)
-    assert probe_verdict(found) == "the encoder beats all 5 baselines on held-out clips."
-    worse = {**found, "encoder/pose_deg": 99.0}
-    assert "does not beat 2 of 5 baselines" in probe_verdict(worse)
-    assert [row[-1] for row in probe_table(worse, "")["rows"]] == ["better"] * 3 + ["worse"] * 2
+    sure = measure(Oracle(frames), numbered, Baseline.of(frames)).intervals()
+    assert set(sure) == {f"encoder/{name}" for name in (
+        "period_deg_constant", "gait_accuracy_prior", "gait_balanced_prior", "pose_deg_hold", "pose_deg_velocity",
+    )}  # fmt: skip
+    for name, (low, high) in sure.items():
+        own = found[name.rpartition("_")[0]]
+        assert low <= own - found[name] <= high
+    assert probe_verdict(found, sure) == "the encoder beats all 5 baselines on held-out clips."
+    worse = sure | {"encoder/pose_deg_hold": (0.1, 0.3), "encoder/pose_deg_velocity": (-0.2, 0.1)}
+    assert probe_verdict(found, worse) == (
+        "the encoder does not beat 2 of 5 baselines on held-out clips: the pose held (pose ahead, degrees), "
+        "constant angular velocity (pose ahead, degrees)."
+    )
+    rows = probe_table(found, worse, "")["rows"]
+    assert [row[-1] for row in rows] == ["better"] * 3 + ["worse", "no different"]
+    assert rows[-1][-2] == "-0.2 to +0.1"
+    assert "one held-out clip is too few" in probe_verdict(found, {})
+
+
+def test_intervals_are_those_of_clips_that_are_drawn_again() -> None:
+    """Against a slow bootstrap: all sums of the drawn clips, one draw at a time."""
+    random = torch.Generator().manual_seed(3)
+    clips, count = 12, 40.0
+
+    def sums(mean: float) -> Sums:
+        poses = count * (mean + 0.05 * torch.randn(clips, generator=random).double())
+        seen = torch.randint(1, 9, (clips, 4), generator=random).double()
+        seen[:, 3] = 0  # a gait that no clip shows
+        right = (seen * torch.rand(clips, 4, generator=random).double()).round()
+        angles = torch.stack([poses, torch.full_like(poses, count)], dim=-1)
+        return Sums(angles, right, seen, angles)
+
+    own = sums(0.1)
+    still = replace(sums(0.5), seen=own.seen)
+    going = replace(own, poses=own.poses.flip(0))  # the same mean
+    found = Probe(own, still, going).intervals(seed=1)
+
+    def figure(one: Sums, name: str, drawn: torch.Tensor) -> float:
+        if name == "pose_deg":
+            return math.degrees(float(one.poses[drawn, 0].sum())) / float(one.poses[drawn, 1].sum())
+        return float((one.right[drawn].sum(0)[:3] / one.seen[drawn].sum(0)[:3]).mean())
+
+    for name, other, theirs in (("pose_deg", "hold", still), ("pose_deg", "velocity", going),
+                                ("gait_balanced", "prior", still)):  # fmt: skip
+        apart = []
+        for _ in range(4000):
+            drawn = torch.randint(clips, (clips,), generator=random)
+            apart.append(figure(own, name, drawn) - figure(theirs, name, drawn))
+        low, high = torch.quantile(torch.tensor(apart), torch.tensor([0.025, 0.975])).tolist()
+        ends = found[f"encoder/{name}_{other}"]
+        assert ends == pytest.approx((low, high), abs=0.15 * (high - low))
+    assert found["encoder/pose_deg_hold"][1] < 0
+    low, high = found["encoder/pose_deg_velocity"]
+    assert low < 0 < high
+    assert Probe(*(Sums(*(part[:1] for part in (one.angles, one.right, one.seen, one.poses)))
+                   for one in (own, still, going))).intervals() == {}  # fmt: skip
 
 
 def test_what_cannot_be_measured_is_left_out() -> None:
@@ -246,7 +298,7 @@ def test_what_cannot_be_measured_is_left_out() -> None:
     )  # fmt: skip
     found = probe(Oracle(frames), nothing, Baseline.of(nothing))
     assert found == {"encoder/skill": 0.0}
-    assert "nothing could be measured" in probe_verdict({})
+    assert "nothing could be measured" in probe_verdict({}, {})
 
 
 def test_batches_have_each_frame_once_per_epoch_and_follow_the_step_alone() -> None:

@@ -91,6 +91,19 @@ def test_the_base_of_train_mpl_is_in_its_own_space() -> None:
     base.with_values({**plan.trial, **plan.first})
 
 
+def test_the_length_of_trials_on_the_starter_is_not_in_the_result() -> None:
+    plan, base, _ = make_plan(open_base("train-mpl"), study="s", trials=50)
+    assert plan.trial["run.epochs"] == 6
+    assert base.changed({}) == {}
+    assert base.changed({"model.width": 192}) == {"model": {"width": 192}}
+    # An epoch of a training of that length: with another one it means nothing.
+    assert "teacher.end_epoch" not in plan.space
+    asked, base, _ = make_plan(open_base("train-mpl", values={"run.epochs": 10}), study="s", trials=50)
+    assert asked.first["teacher.end_epoch"] == 6
+    assert "run.epochs" not in asked.trial
+    assert base.changed({"teacher.end_epoch": 4}) == {"run": {"epochs": 10}, "teacher": {"end_epoch": 4}}
+
+
 def test_schedules_that_are_drawn_only_rise() -> None:
     """Whatever is drawn: free-run weights and horizons rise from stage to stage, and end with at least 0.3."""
     import random

@@ -67,7 +67,7 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
     if settings.write_config is not None:
         _refuse_config(settings.write_config)
     output.say(f"sampler {plan.sampler}, pruner {plan.pruner}: {plan.why}")
-    described, inputs = _prepare(base, plan)
+    described, inputs, steps = _prepare(base, plan)
     plan = plan.model_copy(update={"inputs": inputs})
     output.say(f"{_COMMAND}: loaded in {time.monotonic() - begun:.1f} s")
     jobs = settings.jobs or default_jobs(str(described.get("device", "")))
@@ -86,7 +86,7 @@ def run_tune(resolved: Resolved[TuneBayesSettings], *, dry_run: bool, as_json: b
         if settings.run.overwrite:
             delete_studies(plan, folder)
         open_study(plan, folder)
-    _search(resolved, plan, base, folder, jobs, as_json=as_json)
+    _search(resolved, plan, base, folder, jobs, steps, as_json=as_json)
 
 
 def _folder(settings: TuneBayesSettings) -> Path:
@@ -130,11 +130,12 @@ def _plan(resolved: Resolved[TuneBayesSettings], base: Base, folder: Path) -> tu
     )  # fmt: skip
 
 
-def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str]]:
+def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str], int]:
     """Open the inputs once, so that what is wrong with them is said before anything is written.
 
     Returns:
-        The trainer's plan, and fingerprints of what it reads.
+        The trainer's plan, fingerprints of what it reads, and the steps of a trial with the base settings; 0 where
+        they are not known.
     """
     from motionkit.trainers.execute import build_trainer
 
@@ -143,7 +144,9 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str]]
     try:
         with plugins.catching():
             trainer.prepare()
-            return dict(trainer.describe()), dict(getattr(trainer, "inputs", {}))
+            described = dict(trainer.describe())
+            settings = getattr(trainer, "settings", resolved.settings)  # which may settle how long it is
+            return described, dict(getattr(trainer, "inputs", {})), settings.run.num_steps or 0
     except OSError as error:
         raise unreadable(error) from error
 
@@ -162,7 +165,7 @@ def _join(plan: Plan, base: Base, folder: Path) -> None:
 
 
 def _search(
-    resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, *, as_json: bool
+    resolved: Resolved[TuneBayesSettings], plan: Plan, base: Base, folder: Path, jobs: int, steps: int, *, as_json: bool
 ) -> None:
     run = _open_run(resolved, folder, plan.inputs)
     result: Result | None = None
@@ -173,7 +176,7 @@ def _search(
         if plan.trial:
             shown = ", ".join(f"{key} {value}" for key, value in plan.trial.items())
             output.say(f"trials are shortened by {shown}; --trial-set changes that")
-        result = search(plan, base, run, jobs=jobs, tell=_tell, say=output.say)
+        result = search(plan, base, run, jobs=jobs, tell=_tell, say=output.say, steps=steps)
         parts: dict[str, Any] = {}
         changes: list[tuple[str, Any, Any]] = []
         closing: list[str] = []

@@ -15,6 +15,8 @@ from motionkit.clips.profile._skeletons import RigSums
 from motionkit.motion._clip import Clip, ClipSource
 from motionkit.motion.corpus._caption_table import CaptionTable
 
+_TRAIN = "train"
+
 
 @dataclass
 class Profile(Sums):
@@ -25,23 +27,39 @@ class Profile(Sums):
         failed: Origin and reason of what could not be read.
         captions: Counts over captions.
         skeletons: Sums of each skeleton by its name.
+        of_train: Sums of the clips that the train split lists.
     """
 
     rows: list[ClipRow] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     captions: CaptionCount = field(default_factory=CaptionCount)
     skeletons: dict[str, RigSums] = field(default_factory=dict)
+    of_train: Sums = field(default_factory=Sums)
 
     def add(self, one: Measure) -> None:
         """Take one clip in."""
         self.rows.append(one.row)
         self.add_sums(one)
+        if _TRAIN in one.row.listed:
+            self.of_train.add_sums(one)
         self.captions.add(one.texts)
         known = self.skeletons.get(one.joints.rig.name)
         if known is not None:
             known.add(one.joints)
         else:
             self.skeletons[one.joints.rig.name] = replace(one.joints)
+
+    def training(self) -> Profile:
+        """Return the statistics of the clips of the train split; of all clips where none has it.
+
+        They have no captions, skeletons or failures.
+        """
+        rows = [row for row in self.rows if _TRAIN in row.listed]
+        if not rows:
+            return self
+        found = Profile(rows=rows)
+        found.add_sums(self.of_train)
+        return found
 
     @property
     def frames(self) -> int:

@@ -155,7 +155,8 @@ def run_profile(
             f"none of {count(len(sources), 'source')} could be read.",
             why="; ".join(f"{name}: {reason}" for name, reason in list(profile.failed.items())[:3]),
         )
-    suggestions = tuple(advisor.suggest(profile, fixed)) if advisor is not None else ()
+    # Held-out clips decide nothing of a training.
+    suggestions = tuple(advisor.suggest(profile.training(), fixed)) if advisor is not None else ()
     use = advisor.title if advisor is not None else ""
     merged = None
     problems: Sequence[str] = ()

@@ -48,7 +48,7 @@ class Advisor(Protocol):
         ...
 
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> Sequence[Suggestion]:
-        """Return settings with reasons; those in `fixed` stay, and the others follow them."""
+        """Return settings with reasons, by the clips to train on; those in `fixed` stay, and the others follow them."""
         ...
 
     def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> Sequence[str]:

@@ -18,7 +18,7 @@ from motionkit.motion import Clip, JointMotion, Motion
 from motionkit.motion._motion import END
 from motionkit.motion.corpus._ids import complete_splits
 from motionkit.motion.prediction import MotionState
-from motionkit.rigs import GAITS, body_yaw, find_feet, soft_contacts
+from motionkit.rigs import GAITS, body_yaw, find_feet, leg_length, soft_contacts, soft_gait
 
 _UNKNOWN = 0.5
 
@@ -96,6 +96,22 @@ class ClipSet:
         counts = Counter(clip.split for clip in self.clips)
         held = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise MotionkitError(f"{self.name} has no {split} clip.", why=f"clips per split: {held}.")
+
+    def gait_of(self, clip: StateClip) -> Tensor:
+        """Return how much of each gait the frames of a clip are, ``[T, 4]`` in the order of `motionkit.rigs.GAITS`.
+
+        It is what the clip's file says; where that says nothing, the soft gait of contacts and speed. Rows are 0 where
+        neither is known: the skeleton has no known feet.
+        """
+        state = clip.state
+        leg = leg_length(self.names, self.parents, clip.offsets)
+        found = state.steps.new_zeros(state.frames, len(GAITS))
+        if leg > 0:
+            contacts = state.contacts if clip.contacts_known else None
+            found = soft_gait(state.steps, contacts, self.fps, leg).to(found)
+        if clip.gait is None:
+            return found
+        return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(found), found)
 
 
 def motion_state(motion: Motion) -> tuple[MotionState, bool]:

@@ -49,7 +49,7 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
     """Return settings for the predictor: rules of thumb by the size and the variety of the dataset.
 
     Args:
-        profile: Statistics; at least one clip.
+        profile: Statistics of the clips to train on; at least one clip.
         fixed: Settings that stay as they are; what follows from ``epochs``, ``batch`` and ``seq_len`` follows them.
 
     Raises:
@@ -72,7 +72,7 @@ def suggest(profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[S
     rate = float(f"{min(max(raw, 1e-5), 6e-4):.4g}")
     tf_end = max(1, int(0.65 * epochs))
     dropout, decay = next((row[1], row[2]) for row in _SMALL if frames < row[0])
-    size = f"{frames:,} frames in all"
+    size = f"{frames:,} frames to train on" if profile.splits().get("train") else f"{frames:,} frames in all"
     posture = (
         f"a fifth of its full {FULL_POSTURE:g}: while every step starts from a recorded pose, posture can hardly "
         "drift; the stages raise it."

@@ -40,7 +40,10 @@ _STARTER = {
 }  # fmt: skip
 """Trials on the starter's clips: about a window of each, so that fifty of them take minutes."""
 
-_STARTER_DROPOUT, _STARTER_EPOCHS = 0.02, 6
+_STARTER_EPOCHS = 6
+"""Epochs of trials on them, where the settings name none; a whole training takes two, of many more windows."""
+
+_STARTER_DROPOUT = 0.02
 """What train-mpl takes by itself for all of the starter's clips."""
 
 _BEFORE_PRUNING = 3
@@ -51,15 +54,17 @@ def search(settings: BaseModel) -> Search:
     """Return what is searched; see `motionkit.config.Search`.
 
     With stages the free-run weight and horizon of each stage after the first are searched, in ranges that follow each
-    other, so that schedules only rise. Losses that the stages set are searched in the stages.
+    other, so that schedules only rise. Losses that the stages set are searched in the stages. The end of teacher
+    forcing is an epoch, so it is searched only where the settings say how many there are: trials may have others.
     """
     assert isinstance(settings, TrainMplSettings)
     space = dict(_COMMON)
     starter = settings.data == ("starter",)
     fixed: dict[str, object] = {}
+    short: dict[str, object] = {**_STARTER} if starter else {}
     epochs = settings.run.epochs
     if starter and not epochs:
-        epochs = fixed["run.epochs"] = _STARTER_EPOCHS
+        short["run.epochs"] = _STARTER_EPOCHS
     if starter and settings.model.dropout is None:
         fixed["model.dropout"] = _STARTER_DROPOUT
     if (
@@ -83,7 +88,7 @@ def search(settings: BaseModel) -> Search:
         value="heldout.skill.after",
         watch="mpl/skill",
         base=fixed,
-        trial={**_STARTER} if starter else {},
+        trial=short,
         patience=max(1, round(_BEFORE_PRUNING / every)),
     )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, StateClip
 from motionkit.encoders.mpl import PERIOD, frame_features, turn_residual, with_history
-from motionkit.rigs import GAITS, leg_length, soft_gait, soft_period
+from motionkit.rigs import soft_period
 
 Period = Literal["hilbert", "edges"]
 
@@ -28,6 +28,7 @@ class Frames:
         gait: ``[F, 4]`` idle, walk, run, jump; rows of zeros where it is not known.
         turns: ``[F, J, 6]`` turns to the pose ahead in 6D minus the identity; zeros where the clip ends before.
         has_pose: ``[F]`` bool.
+        clip: ``[F]`` int64, the place of its clip.
     """
 
     features: Tensor
@@ -37,6 +38,7 @@ class Frames:
     gait: Tensor
     turns: Tensor
     has_pose: Tensor
+    clip: Tensor
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,7 +64,7 @@ def frames_of(clips: ClipSet, chosen: Sequence[StateClip], *, history: int, ahea
     """
     parts: list[tuple[Tensor, ...]] = []
     begin = 0
-    for clip in chosen:
+    for number, clip in enumerate(chosen):
         state, count = clip.state, clip.state.frames
         place = torch.arange(count)
         rows = (place[:, None] - torch.arange(history)).clamp_min(0) + begin
@@ -73,20 +75,9 @@ def frames_of(clips: ClipSet, chosen: Sequence[StateClip], *, history: int, ahea
         has_pose = place + ahead < count
         turns = turn_residual(state.rotations[later] @ state.rotations.mT) * has_pose[:, None, None]
         features = frame_features(state, clips.fps)
-        parts.append((features, rows, phase, sure, _gait_of(clip, clips), turns, has_pose))
+        parts.append(
+            (features, rows, phase, sure, clips.gait_of(clip), turns, has_pose, torch.full_like(place, number))
+        )
         begin += count
     joined = (torch.cat(column) for column in zip(*parts, strict=True))
     return Frames(*(values.float() if values.is_floating_point() else values for values in joined))
-
-
-def _gait_of(clip: StateClip, clips: ClipSet) -> Tensor:
-    """Return ``[T, 4]``: what the file says; where it says nothing, the soft gait of contacts and speed."""
-    state = clip.state
-    leg = leg_length(clips.names, clips.parents, clip.offsets)
-    found = state.steps.new_zeros(state.frames, len(GAITS))
-    if leg > 0:
-        contacts = state.contacts if clip.contacts_known else None
-        found = soft_gait(state.steps, contacts, clips.fps, leg).to(found)
-    if clip.gait is None:
-        return found
-    return torch.where(clip.gait.sum(-1, keepdim=True) > 0, clip.gait.to(found), found)

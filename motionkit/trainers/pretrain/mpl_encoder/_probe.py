@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from motionkit.encoders.mpl import FEET, MotionEncoder
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
@@ -18,6 +19,7 @@ SURE = 0.5
 """Confidence of the true phase from which a foot is measured."""
 
 _AT_ONCE = 8192
+_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,111 @@ class Answers:
     phase: Tensor
     gait: Tensor
     turns: Tensor
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What answers are worth, added up over the frames of each clip, float64.
+
+    Attributes:
+        angles: ``[C, 2]`` radians between phases, over feet whose phase is sure, and the number of these.
+        right: ``[C, 4]`` frames of each gait that are told right.
+        seen: ``[C, 4]`` frames of each gait.
+        poses: ``[C, 2]`` radians between poses ahead, over joints, and the number of these.
+    """
+
+    angles: Tensor
+    right: Tensor
+    seen: Tensor
+    poses: Tensor
+
+    def drawn(self, times: Tensor) -> Sums:
+        """Return the sums ``[R, ...]`` over clips that were drawn so many times, ``[R, C]`` each."""
+        return Sums(times @ self.angles, times @ self.right, times @ self.seen, times @ self.poses)
+
+    def figures(self) -> dict[str, Tensor]:
+        """Return each figure ``[...]`` of sums ``[..., K]``; NaN where there is nothing to measure."""
+        hits = (self.right / self.seen).nanmean(-1)  # a gait that is not seen is 0 / 0
+        return {
+            "period_deg": torch.rad2deg(self.angles[..., 0]) / self.angles[..., 1],
+            "gait_accuracy": self.right.sum(-1) / self.seen.sum(-1),
+            "gait_balanced": hits,
+            "pose_deg": torch.rad2deg(self.poses[..., 0]) / self.poses[..., 1],
+        }
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What an encoder and its baselines say of the same frames.
+
+    Attributes:
+        own: The encoder.
+        still: The same of every frame: one phase, one gait, the pose held.
+        going: The same, but for a pose that turns on at a constant angular velocity.
+    """
+
+    own: Sums
+    still: Sums
+    going: Sums
+
+    def figures(self) -> dict[str, float]:
+        """Return metrics ``encoder/...``; those without anything to measure are left out.
+
+        Names with ``_constant``, ``_prior``, ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the
+        mean of 1 - error / baseline's error over period, gait (1 - balanced accuracy) and pose (the pose held).
+        """
+        own, still, going = (
+            {name: float(value) for name, value in self._total(one).figures().items()}
+            for one in (self.own, self.still, self.going)
+        )
+        found: dict[str, float] = {}
+        skills: list[float] = []
+        if math.isfinite(period := own["period_deg"]):
+            found |= {"encoder/period_deg": period, "encoder/period_deg_constant": still["period_deg"]}
+            skills.append(1 - period / max(still["period_deg"], 1e-9))
+        if math.isfinite(share := own["gait_balanced"]):
+            prior = still["gait_balanced"]
+            found |= {"encoder/gait_accuracy": own["gait_accuracy"], "encoder/gait_balanced": share}
+            found |= {"encoder/gait_accuracy_prior": still["gait_accuracy"], "encoder/gait_balanced_prior": prior}
+            if prior < 1:  # else the frames show one gait, and nothing is told apart
+                skills.append(1 - (1 - share) / (1 - prior))
+        if math.isfinite(pose := own["pose_deg"]):
+            found |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": still["pose_deg"]}
+            found["encoder/pose_deg_velocity"] = going["pose_deg"]
+            skills.append(1 - pose / max(still["pose_deg"], 1e-9))
+        return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
+
+    def intervals(self, *, seed: int = 0) -> dict[str, tuple[float, float]]:
+        """Return 95 % percentile bootstrap intervals, over clips, of the encoder's figure minus a baseline's.
+
+        Args:
+            seed: Of the bootstrap.
+
+        Returns:
+            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where fewer than two clips were seen.
+        """
+        clips = len(self.own.seen)
+        if clips < 2:
+            return {}
+        draw = torch.randint(clips, (_RESAMPLES, clips), generator=torch.Generator().manual_seed(seed))
+        times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
+            1, draw, torch.ones(draw.shape).double()
+        )
+        own, still, going = (one.drawn(times).figures() for one in (self.own, self.still, self.going))
+        found = {}
+        for figure, name, others in (
+            ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),
+            ("pose_deg", "hold", still), ("pose_deg", "velocity", going),
+        ):  # fmt: skip
+            apart = own[figure] - others[figure]
+            if len(apart := apart[apart.isfinite()]):
+                low, high = torch.quantile(apart, apart.new_tensor([0.025, 0.975])).tolist()
+                found[f"encoder/{figure}_{name}"] = (low, high)
+        return found
+
+    @staticmethod
+    def _total(sums: Sums) -> Sums:
+        return sums.drawn(torch.ones(len(sums.seen), dtype=torch.float64))
 
 
 @dataclass(frozen=True)
@@ -59,18 +166,13 @@ def phase_of(period: Tensor) -> Tensor:
     return torch.atan2(period[..., :2], period[..., 2:])
 
 
-def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[str, float]:
+def measure(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> Probe:
     """Measure an encoder on held-out frames.
 
     Args:
         encoder: In eval mode.
         frames: Frames, on its device.
         baseline: Of the training frames.
-
-    Returns:
-        Metrics ``encoder/...``; those without anything to measure are left out. Names with ``_constant``, ``_prior``,
-        ``_hold`` and ``_velocity`` are of the baselines. ``encoder/skill`` is the mean of 1 - error / baseline's error
-        over period, gait (1 - balanced accuracy) and pose (the pose held).
     """
     six = frames.turns.shape[-2:]
     identity = matrix_to_6d(torch.eye(3).to(frames.turns))
@@ -97,53 +199,42 @@ def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[st
         still = held(index)
         return Answers(still.phase, still.gait, turns)
 
-    own, still, going = (_measured(each, frames) for each in (ask, held, moving))
-    found: dict[str, float] = {}
-    skills: list[float] = []
-    if (period := own["period_deg"]) is not None and (constant := still["period_deg"]) is not None:
-        found |= {"encoder/period_deg": period, "encoder/period_deg_constant": constant}
-        skills.append(1 - period / max(constant, 1e-9))
-    if (share := own["gait_balanced"]) is not None and (prior := still["gait_balanced"]) is not None:
-        found |= {"encoder/gait_accuracy": own["gait_accuracy"] or 0.0, "encoder/gait_balanced": share}
-        found |= {"encoder/gait_accuracy_prior": still["gait_accuracy"] or 0.0, "encoder/gait_balanced_prior": prior}
-        if prior < 1:  # else the frames show one gait, and nothing is told apart
-            skills.append(1 - (1 - share) / (1 - prior))
-    if (pose := own["pose_deg"]) is not None and (hold := still["pose_deg"]) is not None:
-        found |= {"encoder/pose_deg": pose, "encoder/pose_deg_hold": hold}
-        found["encoder/pose_deg_velocity"] = going["pose_deg"] or 0.0
-        skills.append(1 - pose / max(hold, 1e-9))
-    return {**found, "encoder/skill": sum(skills) / max(1, len(skills))}
+    return Probe(*(_measured(each, frames) for each in (ask, held, moving)))
+
+
+def probe(encoder: MotionEncoder, frames: Frames, baseline: Baseline) -> dict[str, float]:
+    """Measure an encoder on held-out frames; see `measure` and `Probe.figures`."""
+    return measure(encoder, frames, baseline).figures()
 
 
 @torch.no_grad()
-def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> dict[str, float | None]:
-    """Return the figures of answers; None where no frame can be measured."""
-    angles = torch.zeros(2, dtype=torch.float64)
-    poses = torch.zeros(2, dtype=torch.float64)
-    right, seen = (torch.zeros(len(GAITS), dtype=torch.float64) for _ in range(2))
+def _measured(ask: Callable[[Tensor], Answers], frames: Frames) -> Sums:
+    """Add up what answers are worth, clip by clip."""
+    clips = int(frames.clip[-1]) + 1 if len(frames) else 0
+    angles, poses = (torch.zeros(clips, 2, dtype=torch.float64) for _ in range(2))
+    right, seen = (torch.zeros(clips, len(GAITS), dtype=torch.float64) for _ in range(2))
     identity = matrix_to_6d(torch.eye(3).to(frames.turns))
     for index in torch.arange(len(frames), device=frames.rows.device).split(_AT_ONCE):
-        answers = ask(index)
+        answers, clip = ask(index), frames.clip[index]
         sure = frames.confidence[index] >= SURE
         apart = answers.phase - phase_of(frames.period[index])
-        apart = torch.atan2(apart.sin(), apart.cos()).abs()[sure]
-        angles += torch.stack([apart.sum(), sure.sum()]).cpu().double()
+        apart = torch.atan2(apart.sin(), apart.cos()).abs() * sure
+        _add(angles, clip, torch.stack([apart.sum(-1), sure.sum(-1)], dim=-1))
         known = frames.gait[index].sum(-1) > 0
-        true = frames.gait[index][known].argmax(-1)
-        hit = answers.gait[known] == true
-        seen += torch.bincount(true, minlength=len(GAITS)).cpu().double()
-        right += torch.bincount(true[hit], minlength=len(GAITS)).cpu().double()
+        true = one_hot(frames.gait[index].argmax(-1), len(GAITS)) * known[:, None]
+        _add(seen, clip, true)
+        _add(right, clip, true * (answers.gait == frames.gait[index].argmax(-1))[:, None])
         goes_on = frames.has_pose[index]
         turns = matrix_from_6d(frames.turns[index][goes_on] + identity)
         between = _angle(answers.turns[goes_on] @ turns.mT)
-        poses += torch.tensor([float(between.sum()), between.numel()], dtype=torch.float64)
-    present = seen > 0
-    return {
-        "period_deg": _share(math.degrees(angles[0]), angles[1]),
-        "gait_accuracy": _share(right.sum(), seen.sum()),
-        "gait_balanced": float((right[present] / seen[present]).mean()) if bool(present.any()) else None,
-        "pose_deg": _share(math.degrees(poses[0]), poses[1]),
-    }
+        joints = torch.full_like(between[:, 0], between.shape[1])
+        _add(poses, clip[goes_on], torch.stack([between.sum(-1), joints], dim=-1))
+    return Sums(angles, right, seen, poses)
+
+
+def _add(sums: Tensor, clip: Tensor, rows: Tensor) -> None:
+    """Add rows ``[N, K]`` to the sums ``[C, K]`` of their clips."""
+    sums.index_add_(0, clip.cpu(), rows.cpu().double())
 
 
 def _angle(rotations: Tensor) -> Tensor:
@@ -152,7 +243,3 @@ def _angle(rotations: Tensor) -> Tensor:
 
     angle: Tensor = roma.rotmat_to_rotvec(rotations).norm(dim=-1)
     return angle
-
-
-def _share(total: float | Tensor, count: Tensor) -> float | None:
-    return float(total) / float(count) if float(count) else None

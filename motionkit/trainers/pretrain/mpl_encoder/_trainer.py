@@ -24,7 +24,7 @@ from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.pretrain.mpl_encoder._batches import FrameBatches
 from motionkit.trainers.pretrain.mpl_encoder._frames import Frames, frames_of
 from motionkit.trainers.pretrain.mpl_encoder._loss import gait_loss, gait_weights, period_loss, pose_loss
-from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, probe
+from motionkit.trainers.pretrain.mpl_encoder._probe import Baseline, Probe, measure, probe
 from motionkit.trainers.pretrain.mpl_encoder._settings import PretrainEncoderSettings
 from motionkit.trainers.pretrain.mpl_encoder._table import probe_table, probe_verdict
 
@@ -170,11 +170,12 @@ class PretrainEncoder:
             save_encoder(run.artifact(LAST), encoder, extra={"step": total})
         if best.tensors:
             encoder.load_state_dict(best.tensors)
-        found = self._probe()
+        final = measure(encoder.eval(), self.held_out, self.baseline) if self.held_out is not None else None
+        found = {} if final is None else final.figures()
         kept = {"step": best.step or total, "heldout": {name: round(value, 4) for name, value in found.items()}}
         if self.world.main:
             save_encoder(run.artifact(ARTIFACT), encoder, extra=kept)
-        return self._finish(start.values, found, best.step or total)
+        return self._finish(start.values, final, found, best.step or total)
 
     def _probe(self) -> dict[str, float]:
         if self.held_out is None:
@@ -207,10 +208,13 @@ class PretrainEncoder:
             "loss/total": float(total.detach()), **named, **moved, "data/epoch": step / self.batches.per_epoch,
         }  # fmt: skip
 
-    def _finish(self, before: Mapping[str, float], found: Mapping[str, float], step: int) -> dict[str, object]:
-        if not found:
+    def _finish(
+        self, before: Mapping[str, float], final: Probe | None, found: Mapping[str, float], step: int
+    ) -> dict[str, object]:
+        if final is None:
             return {"table": [], "best_step": step}
-        verdict = probe_verdict(found)
+        intervals = final.intervals()
+        verdict = probe_verdict(found, intervals)
         _logger.info("%s", verdict)
         count = self.counts[1]
         own = [name for name in HEADLINES if name in found]
@@ -221,7 +225,7 @@ class PretrainEncoder:
                 for name in own
             },
             "metrics": dict(found),
-            "table": probe_table(found, title),
+            "table": probe_table(found, intervals, title),
             "verdict": verdict,
             "best_step": step,
         }
