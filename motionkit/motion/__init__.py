@@ -12,10 +12,11 @@ from motionkit.motion.corpus._ids import assign_splits, original, plain_id
 from motionkit.motion.corpus._tagger import evaluator_words, tag_caption, tag_words, tagger_name
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width, read_features
-from motionkit.motion.features._mirror import mirror, mirror_text
+from motionkit.motion.features._mirror import mirror
 from motionkit.motion.features._recover import features_to_joints, root_trajectory, with_frame_after
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
+from motionkit.text import mirror_text
 
 __all__ = [
     "HUMANML",

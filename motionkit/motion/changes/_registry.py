@@ -1,0 +1,294 @@
+"""The changes by name: what each means, where it says something, and how it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from motionkit.motion._skeleton import Skeleton
+from motionkit.motion.changes import _place, _stillness, _time
+from motionkit.motion.changes._applies import LEAST_RANGE, goes_one_way, joint_ranges, moves, travels
+from motionkit.text import names_direction, names_side, names_travel, tempo_of
+
+Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "harmless"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A clip that is to be changed, with what a change may look at.
+
+    Attributes:
+        joints: ``[F, J, 3]`` metres, Y up: all frames of the clip (`motionkit.motion.with_frame_after`).
+        skeleton: Their body.
+        fps: Frames per second.
+        caption: What is said of the clip; empty for nothing.
+        other: ``[G, J, 3]`` joints of a clip of another class, for `lively-statue`.
+        longest: Frames that a changed clip may have at most.
+        generator: What changes draw from; it moves on with each draw.
+    """
+
+    joints: Tensor
+    skeleton: Skeleton
+    fps: float
+    caption: str = ""
+    other: Tensor | None = None
+    longest: int = 10_000
+    generator: torch.Generator = field(default_factory=torch.Generator)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a motion.
+
+    Attributes:
+        name: What it is called, in options and tables.
+        family: What it takes away; ``harmless``: nothing that a caption asks for.
+        meaning: What it does.
+        where: Where it applies, in words; empty for everywhere.
+        make: Returns the changed joints ``[F', J, 3]`` of a scene, frame 0 facing +Z, on the clip's own floor.
+        applies: Whether the change says something of a scene.
+    """
+
+    name: str
+    family: Family
+    meaning: str
+    where: str
+    make: Callable[[Scene], Tensor]
+    applies: Callable[[Scene], bool]
+
+
+def _always(scene: Scene) -> bool:
+    return True
+
+
+def _moves(scene: Scene) -> bool:
+    return moves(scene.joints, scene.skeleton, scene.fps)
+
+
+def _limb_moves(scene: Scene) -> bool:
+    ranges = joint_ranges(scene.joints, scene.skeleton, scene.fps)
+    return bool(ranges[[limb[-1] for limb in _stillness.limbs(scene.skeleton)]].max() > LEAST_RANGE)
+
+
+def _swing(name: str, factor: float) -> Change:
+    return Change(
+        name,
+        "stillness",
+        f"every bone's turn from the mean pose times {factor:g}",
+        _MOVES,
+        lambda scene: _stillness.swing_times(scene.joints, scene.skeleton, scene.fps, factor=factor),
+        _moves,
+    )
+
+
+def _averaged(name: str, seconds: float) -> Change:
+    return Change(
+        name,
+        "stillness",
+        f"the mean pose of {seconds:g} s around each frame",
+        _MOVES,
+        lambda scene: _stillness.running_mean(scene.joints, scene.skeleton, scene.fps, seconds=seconds),
+        _moves,
+    )
+
+
+def _held(scene: Scene) -> Tensor:
+    frame = int(torch.randint(len(scene.joints), (), generator=scene.generator))
+    return _stillness.held_frame(scene.joints, scene.skeleton, scene.fps, frame=frame)
+
+
+def _lively(scene: Scene) -> Tensor:
+    assert scene.other is not None
+    return _stillness.lively_statue(scene.joints, scene.skeleton, scene.fps, other=scene.other)
+
+
+def _noise(scene: Scene, *, radians: float, metres: float, smooth: float) -> Tensor:
+    return _place.trembling(
+        scene.joints,
+        scene.skeleton,
+        scene.fps,
+        radians=radians,
+        metres=metres,
+        smooth=smooth,
+        generator=scene.generator,
+    )
+
+
+def _turned(scene: Scene) -> Tensor:
+    angle = 2.0 * math.pi * float(torch.rand((), generator=scene.generator))
+    return _place.turned(scene.joints, scene.skeleton, angle)
+
+
+_MOVES = "a joint moves more than 0.1 m"
+
+_CHANGES = (
+    Change(
+        "mean-pose",
+        "stillness",
+        "the clip's mean pose in every frame; path and heading go on",
+        _MOVES,
+        lambda scene: _stillness.mean_pose(scene.joints, scene.skeleton, scene.fps),
+        _moves,
+    ),
+    Change("held-frame", "stillness", "the pose of one frame in every frame", _MOVES, _held, _moves),
+    _swing("swing-0.1", 0.1),
+    _swing("swing-0.3", 0.3),
+    _swing("swing-0.6", 0.6),
+    _averaged("running-mean-0.5", 0.5),
+    _averaged("running-mean-1", 1.0),
+    Change(
+        "still-limb",
+        "stillness",
+        "the limb that moves most keeps its mean pose",
+        "a limb moves more than 0.1 m",
+        lambda scene: _stillness.still_limb(scene.joints, scene.skeleton, scene.fps),
+        _limb_moves,
+    ),
+    Change(
+        "lively-statue",
+        "stillness",
+        "the clip's mean pose with another clip's movement around it",
+        _MOVES,
+        _lively,
+        lambda scene: scene.other is not None and _moves(scene),
+    ),
+    Change(
+        "shuffled-pieces",
+        "order",
+        "pieces of at least 0.5 s in another order, joined over 0.2 s",
+        "clips of at least 1.5 s in which a joint moves more than 0.1 m",
+        lambda scene: _time.shuffled_pieces(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
+        lambda scene: _time.can_shuffle(len(scene.joints), scene.fps) and _moves(scene),
+    ),
+    Change(
+        "swapped-quarters",
+        "order",
+        "the first and second quarter, and the third and fourth, change places",
+        "clips of at least 1 s in which a joint moves more than 0.1 m",
+        lambda scene: _time.swapped_quarters(scene.joints, scene.skeleton, scene.fps),
+        lambda scene: len(scene.joints) >= scene.fps and _moves(scene),
+    ),
+    Change(
+        "reversed",
+        "order",
+        "the clip played backwards",
+        "the clip ends elsewhere than it begins: no cyclic and no symmetric movements",
+        lambda scene: _time.reversed_time(scene.joints, scene.skeleton),
+        lambda scene: goes_one_way(scene.joints, scene.skeleton, scene.fps),
+    ),
+    Change(
+        "shuffled-frames",
+        "order",
+        "all frames in any order",
+        _MOVES,
+        lambda scene: _time.shuffled_frames(scene.joints, scene.skeleton, scene.fps, generator=scene.generator),
+        _moves,
+    ),
+    Change(
+        "tempo-0.5",
+        "tempo",
+        "half as fast",
+        "captions that ask for a fast movement",
+        lambda scene: _time.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=0.5),
+        lambda scene: tempo_of(scene.caption) == "fast" and 2 * len(scene.joints) - 2 <= scene.longest,
+    ),
+    Change(
+        "tempo-2",
+        "tempo",
+        "twice as fast",
+        "captions that ask for a slow movement",
+        lambda scene: _time.tempo_times(scene.joints, scene.skeleton, scene.fps, factor=2.0),
+        lambda scene: tempo_of(scene.caption) == "slow" and len(scene.joints) >= 2 * scene.fps,
+    ),
+    Change(
+        "no-path",
+        "place",
+        "the same movement on the spot",
+        "the clip goes more than 0.5 m",
+        lambda scene: _place.path_times(scene.joints, 0.0),
+        lambda scene: travels(scene.joints),
+    ),
+    Change(
+        "half-path",
+        "place",
+        "half the way",
+        "the clip goes more than 0.5 m",
+        lambda scene: _place.path_times(scene.joints, 0.5),
+        lambda scene: travels(scene.joints),
+    ),
+    Change(
+        "other-direction",
+        "place",
+        "the same movement, the body glides the other way",
+        "the clip goes more than 0.5 m, and the caption says which way",
+        lambda scene: _place.path_times(scene.joints, -1.0),
+        lambda scene: travels(scene.joints) and names_direction(scene.caption) and names_travel(scene.caption),
+    ),
+    Change(
+        "mirrored",
+        "side",
+        "left and right exchanged",
+        "captions that name a side",
+        lambda scene: _place.mirrored(scene.joints, scene.skeleton),
+        lambda scene: names_side(scene.caption),
+    ),
+    Change("above-floor", "physics", "0.2 m higher", "", lambda scene: _place.lifted(scene.joints, 0.2), _always),
+    Change("below-floor", "physics", "0.2 m lower", "", lambda scene: _place.lifted(scene.joints, -0.2), _always),
+    Change(
+        "sliding-feet",
+        "physics",
+        "the body sways 0.1 m to and fro, feet included",
+        "",
+        lambda scene: _place.sliding(scene.joints, scene.fps),
+        _always,
+    ),
+    Change(
+        "noise",
+        "physics",
+        "bones tremble by 0.06 rad, the root by 1 cm, in every frame",
+        "",
+        lambda scene: _noise(scene, radians=0.06, metres=0.01, smooth=0.0),
+        _always,
+    ),
+    Change(
+        "mirrored-unsided",
+        "harmless",
+        "left and right exchanged",
+        "captions that name no side",
+        lambda scene: _place.mirrored(scene.joints, scene.skeleton),
+        lambda scene: bool(scene.caption) and not names_side(scene.caption),
+    ),
+    Change("turned", "harmless", "another heading at the start", "", _turned, _always),
+    Change(
+        "later-start",
+        "harmless",
+        "starts 0.2 s later",
+        "clips of at least 1 s",
+        lambda scene: _place.later_start(scene.joints, scene.skeleton, scene.fps, seconds=0.2),
+        lambda scene: len(scene.joints) >= scene.fps,
+    ),
+    Change(
+        "smaller-body",
+        "harmless",
+        "a body a tenth smaller",
+        "",
+        lambda scene: _place.resized(scene.joints, 0.9),
+        _always,
+    ),
+    Change(
+        "little-noise",
+        "harmless",
+        "bones tremble by 0.01 rad and the root by 2 mm, smoothed over half a second",
+        "",
+        lambda scene: _noise(scene, radians=0.01, metres=0.002, smooth=0.5),
+        _always,
+    ),
+)
+
+CHANGES: Mapping[str, Change] = {change.name: change for change in _CHANGES}
+"""All changes of motions by name, by family."""

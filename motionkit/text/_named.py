@@ -1,0 +1,300 @@
+"""What a caption names besides the action: a tempo, a direction, travel, a count, an order; and those words swapped.
+
+The tables are English. A caption in another language names nothing here, which callers say (`is_english`); sides are in
+`motionkit.text.mirror_text`, in English and Chinese.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+Tempo = Literal["fast", "slow", ""]
+
+_TEMPO: tuple[tuple[str, str, str], ...] = (
+    # (which, words, what stands for them when swapped); the first that matches at a place is taken
+    ("fast", r"(?<=\ba )(?:fast|quick|rapid|brisk|swift|hurried)", "slow"),
+    ("fast", r"(?<=\bat )full speed", "low speed"),
+    ("fast", r"in a (?:hurry|rush)", "at leisure"),
+    ("fast", r"(?:fast|quick|rapid|brisk|swift)(?= (?:steps?|pace|movements?|motions?|walk|run))", "slow"),
+    ("fast", r"(?:fast|quickly|quick|rapidly|briskly|swiftly|hurriedly|speedily)", "slowly"),
+    ("fast", r"faster|more quickly", "slower"),
+    ("fast", r"(?:sprints|dashes|rushes|hurries)", "strolls"),
+    ("fast", r"(?:sprint|dash|rush|hurry)", "stroll"),
+    ("fast", r"(?:sprinting|dashing|rushing|hurrying)", "strolling"),
+    ("slow", r"(?<=\ba )(?:slow|leisurely|unhurried)", "fast"),
+    ("slow", r"(?<=\ban )easy(?= pace)", "urgent"),
+    ("slow", r"(?:slow|leisurely|unhurried)(?= (?:steps?|pace|movements?|motions?|walk|run))", "fast"),
+    ("slow", r"(?:(?<=does )|(?<=makes )|(?<=takes )|(?<=with ))slow", "fast"),
+    ("slow", r"(?:slowly|slow|leisurely|lazily)", "quickly"),
+    ("slow", r"slower|more slowly", "faster"),
+    ("slow", r"strolls", "hurries"),
+    ("slow", r"stroll", "hurry"),
+    ("slow", r"strolling", "hurrying"),
+)
+
+_DIRECTIONS = {
+    "forwards": "backwards",
+    "forward": "backward",
+    "backwards": "forwards",
+    "backward": "forward",
+    "ahead": "backward",
+    "in reverse": "forward",
+    "to the front": "to the rear",
+    "to the rear": "to the front",
+    "step back": "step forward",
+    "steps back": "steps forward",
+    "stepping back": "stepping forward",
+    "jumps back": "jumps forward",
+    "hops back": "hops forward",
+    "walks back": "walks forward",
+    "moves back": "moves forward",
+    "backs away": "comes closer",
+    "backs up": "moves forward",
+    "away from": "towards",
+    "towards": "away from",
+    "toward": "away from",
+    "upwards": "downwards",
+    "upward": "downward",
+    "downwards": "upwards",
+    "downward": "upward",
+    "stands up": "sits down",
+    "stand up": "sit down",
+    "sits down": "stands up",
+    "sit down": "stand up",
+    "gets up": "gets down",
+    "gets down": "gets up",
+    "looks up": "looks down",
+    "looks down": "looks up",
+    "goes up": "goes down",
+    "goes down": "goes up",
+}
+
+_TO_AND_FRO = (
+    r"back and forth|forwards? and backwards?|backwards? and forwards?|up and down|upwards? and downwards?|"
+    r"without \w+ (?:forward|backward|ahead|back)s?"
+)
+
+_TRAVEL_DIRECTION = (
+    r"forwards?|backwards?|ahead|in reverse|sideways|side[- ]?steps?|to the (?:front|rear|left|right|side)|"
+    r"(?:steps?|stepping|jumps|hops|leaps|walks|moves|runs) back|backs away|backs up|away|towards?"
+)
+
+_TRAVEL = (
+    r"walk(?:s|ed|ing)?|run(?:s|ning)?|jog(?:s|ging)?|sprint(?:s|ing)?|dash(?:es|ing)?|march(?:es|ing)?|"
+    r"strolls?|strolling|strides?|striding|tiptoes?|tiptoeing|sneaks?|sneaking|creeps?|creeping|prowls?|prowling|"
+    r"limps?|limping|hobbles?|hobbling|staggers?|staggering|stumbles?|stumbling|wanders?|wandering|shuffles?|"
+    r"shuffling|side[- ]?steps?|side[- ]?stepping|crawls?|crawling|hurries|hurrying|paces|pacing|parades?|parading|"
+    r"rush(?:es|ing)?|travels?|travelling|traveling|steps?|stepping|backs away|backs up|"
+    r"(?:mov|go|com|jump|leap|hop|danc|slid|glid|charg|skip)(?:e|es|s|ing)?(?: \w+)? (?:forwards?|ahead|backwards?|"
+    r"back|sideways|along|away|to the (?:left|right|front|rear|side))"
+)
+_NO_TRAVEL = r"(?:in place|on the spot|without moving|stationary|in the same (?:place|spot))"
+
+_NUMBERS = r"(?:two|three|four|five|six|several|many|multiple|some|a few|a couple of)"
+_COUNTED = (
+    r"(?:steps|jumps|hops|kicks|punches|claps|turns|squats|lunges|circles|waves|paces|strides|spins|hands|arms|feet|"
+    r"legs|knees|fists|palms)"
+)
+_LIMBS = ("hand", "arm", "foot", "leg", "knee")
+_ONE_OF = {"feet": "foot", "punches": "punch"}
+_MANY_OF = {"foot": "feet", "punch": "punches"}
+
+_SUBJECT = re.compile(
+    r"^(?P<subject>(?:(?:a|an|the|this|that|one|another) (?:\w+ ){0,2}?(?:person|man|woman|figure|character|boy|girl|"
+    r"child|kid|human|guy|actor|subject|dancer|robot|player)|someone|somebody|he|she|they|i|you|people)\b,?\s*)?(?P<rest>.*?)"
+    r"(?P<end>[.!]?)\s*$",
+    re.IGNORECASE,
+)
+_THEN = re.compile(r"\s*(?:,\s*(?:and\s+)?(?:then|afterwards|after that)\s+|\s(?:and\s+)?then\s+)", re.IGNORECASE)
+_BEFORE_AFTER = re.compile(r"\b(before|after)(?= \w+ing\b| (?:he|she|they|it)\b)", re.IGNORECASE)
+
+_FOREIGN_WORDS = """
+der das und mit eine einen einem eines dem den ist sich nach links rechts vorne geht une des avec vers et est le la les
+il elle el los las una con hacia que su un di lo gli della na para com uma em um os de en se och med ett som een het van
+met naar
+"""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())
+"""Frequent words of other European languages that are no English ones."""
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE | re.ASCII)
+
+
+def _any_of(words: Sequence[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+_TEMPO_WORDS = tuple((which, _words(pattern), other) for which, pattern, other in _TEMPO)
+_DIRECTION_WORDS = _words(f"{_TO_AND_FRO}|{_any_of(tuple(_DIRECTIONS))}")
+_FIXED = _words(_TO_AND_FRO)
+_TRAVEL_DIRECTION_WORDS = _words(_TRAVEL_DIRECTION)
+_TRAVEL_WORDS, _NO_TRAVEL_WORDS = _words(_TRAVEL), _words(_NO_TRAVEL)
+_COUNT_WORDS = _words(
+    rf"once|twice|thrice|{_NUMBERS} times|(?:(?:the )?{_NUMBERS}|both)(?: \w+)? {_COUNTED}|"
+    r"(?:a single|one)(?: \w+)? (?:step|jump|hop|kick|punch|clap|turn|squat|lunge|circle)|"
+    # "one knee after the other" and "on one leg, the left one" count nothing
+    r"one (?:hand|arm|foot|leg|knee)(?!,? (?:the|after))"
+)
+
+
+def is_english(text: str) -> bool:
+    """Whether a caption can be read with the tables: Latin letters, and no frequent word of another language.
+
+    Example:
+        >>> is_english("a person walks"), is_english("eine Person geht"), is_english("一个人走路")
+        (True, False, False)
+    """
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    return bool(words) and all(word.isascii() for word in words) and not _FOREIGN.intersection(words)
+
+
+def tempo_of(text: str) -> Tempo:
+    """Return whether a caption asks for a ``fast`` or a ``slow`` movement, or for neither (or both).
+
+    Example:
+        >>> tempo_of("walks at a slow pace"), tempo_of("runs as fast as possible"), tempo_of("walks")
+        ('slow', 'fast', '')
+    """
+    if not is_english(text):
+        return ""
+    found = {which for which, words, _ in _TEMPO_WORDS if words.search(text)}
+    return "fast" if found == {"fast"} else "slow" if found == {"slow"} else ""
+
+
+def names_direction(text: str) -> bool:
+    """Whether a caption says which way: forward, backward, ahead, sideways, to the left.
+
+    Example:
+        >>> names_direction("steps back"), names_direction("swings the arms back and forth")
+        (True, False)
+    """
+    return is_english(text) and bool(_TRAVEL_DIRECTION_WORDS.search(_FIXED.sub(" ", text)))
+
+
+def names_travel(text: str) -> bool:
+    """Whether a caption asks the body to go somewhere.
+
+    Example:
+        >>> names_travel("walks"), names_travel("jogs on the spot"), names_travel("waves")
+        (True, False, False)
+    """
+    return is_english(text) and bool(_TRAVEL_WORDS.search(text)) and not _NO_TRAVEL_WORDS.search(text)
+
+
+def names_count(text: str) -> bool:
+    """Whether a caption says how often, or with how many limbs."""
+    return swap_count(text) != text
+
+
+def names_order(text: str) -> bool:
+    """Whether a caption tells events in their order: with then, before or after."""
+    return swap_order(text) != text
+
+
+def swap_tempo(text: str) -> str:
+    """Return a caption with fast for slow and slow for fast; the caption itself where it names no tempo.
+
+    Example:
+        >>> swap_tempo("a person slowly walks ahead.")
+        'a person quickly walks ahead.'
+    """
+    if not is_english(text):
+        return text
+    places: dict[int, tuple[int, str]] = {}
+    for _, words, other in _TEMPO_WORDS:
+        for match in words.finditer(text):
+            if not any(start < match.end() and match.start() < end for start, (end, _) in places.items()):
+                places[match.start()] = (match.end(), other)
+    for start in sorted(places, reverse=True):
+        end, other = places[start]
+        text = text[:start] + _as_written(text[start:end], other) + text[end:]
+    return text
+
+
+def swap_direction(text: str) -> str:
+    """Return a caption with forward for backward, down for up and so on; itself where it names none of them.
+
+    Example:
+        >>> swap_direction("takes a step back"), swap_direction("jumps up and down")
+        ('takes a step forward', 'jumps up and down')
+    """
+    if not is_english(text):
+        return text
+    return _DIRECTION_WORDS.sub(
+        lambda match: _as_written(match.group(), _DIRECTIONS.get(match.group().lower(), match.group())), text
+    )
+
+
+def swap_count(text: str) -> str:
+    """Return a caption with another number: one for many, three for one.
+
+    Example:
+        >>> swap_count("jumps twice"), swap_count("claps with both hands"), swap_count("takes one step")
+        ('jumps once', 'claps with one hand', 'takes three steps')
+    """
+    if not is_english(text):
+        return text
+
+    def swap(match: re.Match[str]) -> str:
+        words = match.group().split()
+        low = words[0].lower()
+        if low == "once":
+            return _as_written(match.group(), "three times")
+        if low in ("twice", "thrice") or words[-1].lower() == "times":
+            return _as_written(match.group(), "once")
+        noun = words[-1].lower()
+        if low == "one" and noun in _LIMBS:
+            return f"both {_MANY_OF.get(noun, noun + 's')}"
+        if low == "one" or [word.lower() for word in words[:2]] == ["a", "single"]:
+            between = words[2 if low == "a" else 1 : -1]
+            return " ".join(["three", *between, _MANY_OF.get(noun, noun + "s")])
+        numbers = ("two", "three", "four", "five", "six", "few", "couple", "of")
+        between = [word for word in words[1:-1] if word.lower() not in numbers]
+        return " ".join(["one", *between, _ONE_OF.get(noun, noun.removesuffix("s"))])
+
+    return _COUNT_WORDS.sub(swap, text)
+
+
+def events_of(text: str) -> tuple[str, ...]:
+    """Return the events of a caption that are joined by "then", without their subject; one event otherwise.
+
+    Example:
+        >>> events_of("a person walks forward, then turns left.")
+        ('walks forward', 'turns left')
+    """
+    if not is_english(text):
+        return (text,)
+    match = _SUBJECT.match(text.strip())
+    rest = match["rest"] if match else text
+    return tuple(part.strip(" ,") for part in _THEN.split(rest) if part.strip(" ,"))
+
+
+def swap_order(text: str) -> str:
+    """Return a compound caption with its events in the opposite order; itself where it tells no order.
+
+    Events joined by "then" change places; "before" becomes "after" (as CAR's shuffled events, Fujiwara et al., ECCV
+    2024).
+
+    Example:
+        >>> swap_order("A person walks forward and then turns left.")
+        'A person turns left, then walks forward.'
+    """
+    if not is_english(text):
+        return text
+    events = events_of(text)
+    if len(events) > 1:
+        match = _SUBJECT.match(text.strip())
+        assert match is not None
+        subject, end = match["subject"] or "", match["end"]
+        return subject + ", then ".join(reversed(events)) + end
+    return _BEFORE_AFTER.sub(
+        lambda match: _as_written(match.group(), "after" if match.group().lower() == "before" else "before"), text
+    )
+
+
+def _as_written(word: str, other: str) -> str:
+    """Return `other` with a capital where `word` has one."""
+    return other.capitalize() if word[:1].isupper() else other

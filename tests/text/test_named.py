@@ -1,0 +1,162 @@
+"""What captions name, and those words swapped."""
+
+from __future__ import annotations
+
+import pytest
+
+from motionkit.text import (
+    CAPTION_CHANGES,
+    KINDS,
+    events_of,
+    is_english,
+    kinds_of,
+    mirror_text,
+    names_side,
+    swap_count,
+    swap_direction,
+    swap_order,
+    swap_tempo,
+    tempo_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("a person walks forward slowly.", {"tempo", "direction", "travel"}),
+        ("a man waves with the left hand.", {"side"}),
+        ("a person looks left and right.", set()),
+        ("a person turns the head from side to side.", set()),
+        ("someone jogs in place.", set()),
+        ("someone is jogging without moving forward.", set()),
+        ("a person swings both arms back and forth.", {"count"}),
+        ("a person walks backwards.", {"direction", "travel"}),
+        ("a person walks and then turns to the left.", {"side", "direction", "travel", "order"}),
+        ("a woman jumps up and down.", set()),
+        ("a person skips rope.", set()),
+        ("a person skips forward.", {"direction", "travel"}),
+        ("a person kneels on the floor.", set()),
+        ("he turns clockwise.", {"side"}),
+        ("a person waves before sitting down.", {"order"}),
+        ("a person dances, turning the hips quickly.", {"tempo"}),
+        ("一个人用左手挥手", {"side"}),
+        ("eine Person geht langsam nach links.", set()),
+        ("une personne marche vers la gauche.", set()),
+    ],
+)
+def test_what_a_caption_names(text: str, kinds: set[str]) -> None:
+    assert kinds_of(text) == kinds
+    assert kinds <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "tempo", "swapped"),
+    [
+        ("walks at a slow pace", "slow", "walks at a fast pace"),
+        ("Quickly walks ahead", "fast", "Slowly walks ahead"),
+        ("takes slow steps forward", "slow", "takes fast steps forward"),
+        ("does slow high knees", "slow", "does fast high knees"),
+        ("sprints as fast as possible", "fast", "strolls as slowly as possible"),
+        ("walks, then slowly runs faster", "", "walks, then quickly runs slower"),
+        ("waves", "", "waves"),
+        ("geht langsam und schnell", "", "geht langsam und schnell"),
+    ],
+)
+def test_tempo(text: str, tempo: str, swapped: str) -> None:
+    assert tempo_of(text) == tempo
+    assert swap_tempo(text) == swapped
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("walks forward", "walks backward"),
+        ("Ahead he walks", "Backward he walks"),
+        ("steps back continuously", "steps forward continuously"),
+        ("stands up from a chair", "sits down from a chair"),
+        ("jumps up and down", "jumps up and down"),
+        ("swings the arms back and forth", "swings the arms back and forth"),
+        ("scratches the back", "scratches the back"),
+        ("walks in reverse", "walks forward"),
+        ("walks straightforward", "walks straightforward"),
+    ],
+)
+def test_direction(text: str, swapped: str) -> None:
+    assert swap_direction(text) == swapped
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("jumps once", "jumps three times"),
+        ("jumps three times", "jumps once"),
+        ("claps a few times", "claps once"),
+        ("waves with both hands", "waves with one hand"),
+        ("is waving with the two hands", "is waving with one hand"),
+        ("hops on both feet", "hops on one foot"),
+        ("takes a single step forward", "takes three steps forward"),
+        ("takes three big steps", "takes one big step"),
+        ("throws two punches", "throws one punch"),
+        ("balances on one leg", "balances on both legs"),
+        ("stands on one leg, the left one", "stands on one leg, the left one"),
+        ("lifts one knee after the other", "lifts one knee after the other"),
+        ("waves at one of the men", "waves at one of the men"),
+    ],
+)
+def test_count(text: str, swapped: str) -> None:
+    assert swap_count(text) == swapped
+
+
+@pytest.mark.parametrize(
+    ("text", "events", "swapped"),
+    [
+        ("a person walks, then turns.", ("walks", "turns"), "a person turns, then walks."),
+        ("walks and then turns and then waves", ("walks", "turns", "waves"), "waves, then turns, then walks"),
+        ("A tall man sits down, and then gets up", ("sits down", "gets up"), "A tall man gets up, then sits down"),
+        ("waves before sitting down", ("waves before sitting down",), "waves after sitting down"),
+        ("turns around and walks", ("turns around and walks",), "turns around and walks"),
+        ("stands before a mirror", ("stands before a mirror",), "stands before a mirror"),
+    ],
+)
+def test_order(text: str, events: tuple[str, ...], swapped: str) -> None:
+    assert events_of(text) == events
+    assert swap_order(text) == swapped
+
+
+def test_swapping_sides_of_what_is_true_of_both() -> None:
+    assert not names_side("steps left or right")
+    assert names_side("walks from left to right")
+    assert mirror_text("steps left or right") == "steps right or left"
+
+
+@pytest.mark.parametrize("text", ["a person walks", "walks", "someone's u-turn, then a jump!"])
+def test_english(text: str) -> None:
+    assert is_english(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "...", "一个人走路", "человек идёт", "el hombre camina", "ein Mann läuft", "en man går"]
+)
+def test_not_english(text: str) -> None:
+    assert not is_english(text)
+    assert all(change.make(text) == text for change in CAPTION_CHANGES.values())
+
+
+def test_every_caption_of_the_starter_is_read() -> None:
+    from motionkit.starter import CATALOGUE
+
+    named: dict[str, set[str]] = {kind: set() for kind in KINDS}
+    for entry in CATALOGUE:
+        for text in entry.captions:
+            assert is_english(text), text
+            for kind in kinds_of(text):
+                named[kind].add(entry.name)
+            for change in CAPTION_CHANGES.values():
+                swapped = change.make(text)
+                assert (swapped != text) == change.applies(text) or change.name == "text-side"
+                assert swapped.endswith(".")
+    # What is left or right in the catalogue is told in every caption, and nothing else but one "from left to right".
+    sided = {entry.name for entry in CATALOGUE if entry.name.endswith(("left", "right"))}
+    assert named["side"] - {"nod/no"} == sided
+    assert {"walk/slow", "walk/fast", "run/sprint", "jog/forward"} <= named["tempo"]
+    assert not {"jog/in-place", "walk/in-place", "march/in-place", "wave/left"} & named["travel"]
