@@ -4,21 +4,22 @@ from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_track
 from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
 from motionkit.tracking._metrics import METRICS, Metric, definition
 from motionkit.tracking._results import (
-    RESULT_COLUMNS,
+    HELDOUT_TABLES,
     Result,
     compared_rows,
     headline,
-    result_rows,
+    other_results,
     result_table,
     results,
     short_result,
+    towards,
 )
 from motionkit.tracking._retrieval import retrieval_table
 from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
+    "HELDOUT_TABLES",
     "METRICS",
-    "RESULT_COLUMNS",
     "JsonlWriter",
     "Metric",
     "Result",
@@ -31,9 +32,9 @@ __all__ = [
     "flatten",
     "headline",
     "last_metrics",
+    "other_results",
     "read_metrics",
     "require_trackers",
-    "result_rows",
     "result_table",
     "results",
     "retrieval_table",
@@ -41,4 +42,5 @@ __all__ = [
     "short_result",
     "smoothed",
     "sparkline",
+    "towards",
 ]
