@@ -70,10 +70,10 @@ def _results(sources: dict[str, Source]) -> str:
 def _motions(sources: dict[str, Source]) -> str:
     """Return players with the start and each run's motions, where all have the prompts."""
     shown = {name: source.after for name, source in sources.items() if source.after is not None}
-    first = next(iter(sources.values())).before
-    if len(shown) < len(sources) or first is None:
+    first = next(iter(sources.values()))
+    if len(shown) < len(sources) or first.before is None:
         return ""
-    return section({"before": first, **shown})
+    return section({"before": first.before, **shown}, first.real)
 
 
 def _differences(sources: dict[str, Source]) -> str:
