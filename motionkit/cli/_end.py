@@ -5,7 +5,7 @@ from __future__ import annotations
 from motionkit.cli import output
 from motionkit.page import duration
 from motionkit.runs import logging_into, next_commands, peek
-from motionkit.tracking import binned, headline, read_metrics, results, series, sparkline
+from motionkit.tracking import binned, headline, other_results, read_metrics, results, series, sparkline
 from motionkit.trainers.execute import Outcome
 
 _BLOCKS = 24
@@ -31,7 +31,7 @@ def show_end(outcome: Outcome, *, as_json: bool) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    if sentence := headline(results(outcome.document.get("heldout"))):
+    if sentence := headline(results(outcome.document.get("heldout")), other_results(outcome.document)):
         output.say(sentence)
     lines = list(read_metrics(outcome.directory / "metrics.jsonl"))
     for name, label in _CURVES.items():

@@ -6,6 +6,7 @@ from motionkit.evaluation._alarms import (
     RewardAlarms,
     drift_alarms,
     judge_ratio,
+    still_alarms,
 )
 from motionkit.evaluation._calibrate import Calibration, RewardFigures, calibrate
 from motionkit.evaluation._data import dataset_for, protocol_of
@@ -18,7 +19,7 @@ from motionkit.evaluation._leaks import describe_shared, refuse_one_split, share
 from motionkit.evaluation._opened import FoundModel, export_model, open_model
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._quality import Quality, measure_quality
-from motionkit.evaluation._real import real_motions
+from motionkit.evaluation._real import RealAnswers, RealMotions, real_motions, single_clips
 from motionkit.evaluation._retrieval import (
     RetrievalResult,
     measure_retrieval,
@@ -42,6 +43,8 @@ __all__ = [
     "Measured",
     "Paired",
     "Quality",
+    "RealAnswers",
+    "RealMotions",
     "RetrievalResult",
     "RewardAlarms",
     "RewardFigures",
@@ -75,6 +78,8 @@ __all__ = [
     "sample",
     "segment_bounds",
     "shared_sources",
+    "single_clips",
+    "still_alarms",
     "trained_on",
     "write_record",
 ]

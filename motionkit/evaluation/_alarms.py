@@ -13,7 +13,10 @@ _TOLERANCE = 1e-6
 _STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
 MIN_RATIO = 0.6
 """Judge's gain over the reward's below which a run is said to please the reward alone."""
-_LOST = {"diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
+_LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
+LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
+"""Share of the movement of real clips below which motions hardly move, and share of statues above which too many do
+not."""
 
 
 class RewardAlarms:
@@ -72,7 +75,7 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
     """Return what the held-out comparison has to say against the run.
 
     Args:
-        found: Paired quantities by name (``reward``, ``judge``, ``skate``, ``jerk``).
+        found: Paired quantities by name (``reward``, ``judge``, ``movement``, ``skate``, ``jerk``).
         most: Relative rise of jerk or skate that is worth an alarm.
     """
     texts = []
@@ -107,6 +110,27 @@ def drift_alarms(found: Mapping[str, Paired], *, most: float = 0.3) -> list[str]
     return texts
 
 
+def still_alarms(found: Mapping[str, Paired]) -> list[str]:
+    """Return what is wrong with how much the motions move after training, whatever they did before.
+
+    Args:
+        found: Paired quantities by name (``movement``, ``statues``).
+    """
+    texts = []
+    movement, statues = found.get("movement"), found.get("statues")
+    if movement is not None and movement.n and movement.after < LEAST_MOVEMENT:
+        texts.append(
+            f"movement is {movement.after:.2f} of that of real clips of the same actions (below {LEAST_MOVEMENT}): "
+            "the motions are postures rather than movements"
+        )
+    if statues is not None and statues.n and statues.after > MOST_STATUES:
+        texts.append(
+            f"statues are {statues.after:.0%} of the segments (above {MOST_STATUES:.0%}): no joint moves 10 cm where "
+            "real ones do"
+        )
+    return texts
+
+
 def judge_ratio(reward: Paired, judge: Paired) -> float | None:
     """Return the judge's gain as a share of the reward's; None while the reward has no certain gain.
 
@@ -118,6 +142,7 @@ def judge_ratio(reward: Paired, judge: Paired) -> float | None:
 
 
 _MEANING = {
+    "movement": "the motions have become smaller, which a reward may mistake for better",
     "diversity": "the samples of one prompt have become alike",
     "speed": "the motions have become slower, which a reward may mistake for better",
     "path": "the motions cover less ground, which a reward may mistake for better",

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from motionkit.evaluation._paired import Paired, compare
+from motionkit.evaluation._real import RealMotions
 from motionkit.evaluation._shown import Shown
 from motionkit.kernels import physics_sums
 from motionkit.metrics import joint_speed, root_path, sample_spread
@@ -31,8 +32,9 @@ class Measured:
 
     Attributes:
         quantities: By name: ``reward`` (the weighted mix), ``judge`` (when there is one), ``skate`` (m/s), ``jerk``
-            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m) and, with several
-            samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
+            (m/s^3), ``speed`` (mean of the joints, m/s), ``path`` (of the root over the ground, m), where real motions
+            are known ``movement``, ``statues`` and ``side`` (see `motionkit.motion.RealActions.measure`) and, with
+            several samples per prompt, ``diversity`` (see `motionkit.metrics.sample_spread`, of normalised features).
         shown: Some of the motions, to be looked at; None for a measurement that was read from a checkpoint.
     """
 
@@ -40,8 +42,13 @@ class Measured:
     shown: Shown | None = field(default=None, compare=False)
 
     def mean(self, name: str) -> float:
-        """Return the mean over finite samples."""
-        return float(np.nanmean(self.quantities[name]))
+        """Return the mean over finite samples; NaN where there is none."""
+        values = self.quantities[name]
+        return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else float("nan")
+
+    def first(self, count: int) -> Measured:
+        """Return the measurement of the first `count` prompts, with the motions that are shown."""
+        return Measured({name: values[:count] for name, values in self.quantities.items()}, self.shown)
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> Measured:
@@ -55,7 +62,8 @@ class Measured:
 
 def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:
     """Pair two measurements by the same `HeldOut`, quantity by quantity."""
-    return {name: compare(values, after.quantities[name]) for name, values in before.quantities.items()}
+    both = [name for name in before.quantities if name in after.quantities]
+    return {name: compare(before.quantities[name], after.quantities[name]) for name in both}
 
 
 class HeldOut:
@@ -70,6 +78,7 @@ class HeldOut:
         judge: A score that is never trained on.
         sampler: Reverse process; deterministic DDIM when None.
         seed: Seed of the noise, apart from any training noise.
+        real: Real motions of the prompts' split, which ``movement``, ``statues`` and ``side`` are measured against.
 
     Example:
         >>> from motionkit import load_dataset, load_policy, load_reward
@@ -91,6 +100,7 @@ class HeldOut:
         judge: Reward | None = None,
         sampler: Sampler | None = None,
         seed: int = 0,
+        real: RealMotions | None = None,
     ) -> None:
         self.prompts = list(prompts)
         self.samples = samples
@@ -100,18 +110,21 @@ class HeldOut:
         self.judge = judge
         self.sampler = sampler or DDIM(0.0)
         self.noise = NoiseSource(seed)
+        self.real = real
 
     @torch.no_grad()
-    def measure(self, policy: DiffusionPolicy, *, first: bool = False) -> Measured:
+    def measure(self, policy: DiffusionPolicy, *, first: bool = False, guidance: float | None = None) -> Measured:
         """Sample and score `policy`; two calls with the same weights return the same numbers.
 
         Args:
             policy: What is measured.
             first: Whether the rewards are asked for the first time: one without any finite score is refused then.
+            guidance: Another guidance scale than that of the question.
 
         Raises:
             MotionkitError: A reward is refused (exit code 1).
         """
+        guidance = self.guidance if guidance is None else guidance
         plan = StepPlan.build(policy.schedule, self.sampler, steps=self.steps)
         columns: dict[str, list[torch.Tensor]] = {}
         shown = None
@@ -119,26 +132,16 @@ class HeldOut:
         size = max(1, _CHUNK // self.samples)
         for start in range(0, len(self.prompts), size):
             chunk = self.prompts[start : start + size]
-            done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=self.guidance, step=-1)
-            motions, asked = done.motions, done.prompts
-            scored = self.rewards.score(motions, asked)
+            done = sample(policy, chunk, plan, self.noise, samples=self.samples, guidance=guidance, step=-1)
+            scored = self.rewards.score(done.motions, done.prompts)
             if shown is None:
-                shown = Shown.first(done, scored, self.samples, _SHOWN)
+                shown = Shown.first(done.motions, done.prompts, scored, self.samples, _SHOWN)
             dead &= set(scored.dead)
-            skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
-            values = {
-                "reward": torch.where(scored.finite, scored.total, torch.nan),
-                "skate": skate,
-                "jerk": jerk,
-                "speed": joint_speed(motions.joints, motions.lengths, motions.fps),
-                "path": root_path(motions.joints, motions.lengths),
-            }
+            values = self._values(done.motions, done.prompts, scored)
             if self.samples > 1:
                 grouped = done.rollout.x0.unflatten(0, (len(chunk), self.samples))
                 spread = sample_spread(grouped, done.mask[:: self.samples])
                 values["diversity"] = spread.repeat_interleave(self.samples)
-            if self.judge is not None:
-                values["judge"] = self._judged(self.judge, scored, motions, asked)
             for name, column in values.items():
                 columns.setdefault(name, []).append(column)
         shape = (len(self.prompts), self.samples)
@@ -146,6 +149,40 @@ class HeldOut:
             refuse_dead(sorted(dead), f"{shape[0] * shape[1]} held-out motions")
         found = {name: torch.cat(v).double().cpu().numpy().reshape(shape) for name, v in columns.items()}
         return Measured(found, shown)
+
+    @torch.no_grad()
+    def measure_real(self, *, device: torch.device | str = "cpu") -> Measured | None:
+        """Score real motions that do what the prompts ask for, one each (see `RealMotions.answers`).
+
+        Returns:
+            Quantities ``[P, 1]``, without ``diversity``; NaN for prompts without a real motion. None where no prompt
+            has one.
+        """
+        answers = None if self.real is None else self.real.answers(self.prompts, device=device)
+        if answers is None:
+            return None
+        scored = self.rewards.score(answers.motions, answers.prompts)
+        found = {}
+        for name, values in self._values(answers.motions, answers.prompts, scored).items():
+            found[name] = np.full((len(self.prompts), 1), np.nan)
+            found[name][list(answers.places), 0] = values.double().cpu().numpy()
+        return Measured(found, Shown.first(answers.motions, answers.prompts, scored, 1, _SHOWN))
+
+    def _values(self, motions: MotionBatch, asked: Sequence[Prompt], scored: Scored) -> dict[str, torch.Tensor]:
+        """Return ``[N]`` of each quantity."""
+        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        values = {
+            "reward": torch.where(scored.finite, scored.total, torch.nan),
+            "skate": skate,
+            "jerk": jerk,
+            "speed": joint_speed(motions.joints, motions.lengths, motions.fps),
+            "path": root_path(motions.joints, motions.lengths),
+        }
+        if self.real is not None:
+            values |= self.real.actions.measure(motions, asked)
+        if self.judge is not None:
+            values["judge"] = self._judged(self.judge, scored, motions, asked)
+        return values
 
     def _judged(self, judge: Reward, scored: Scored, motions: MotionBatch, asked: Sequence[Prompt]) -> torch.Tensor:
         """Return the judge's totals ``[N]``, NaN where it does not apply; one that is a reward is not asked again."""

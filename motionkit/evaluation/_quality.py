@@ -70,7 +70,7 @@ def measure_quality(
         done = sample(policy, prompts, plan, NoiseSource(0), guidance=guidance, step=-1)
         scored = mix.score(done.motions, done.prompts)
         if shown is None:
-            shown = Shown.first(done, scored, 1, _SHOWN)
+            shown = Shown.first(done.motions, done.prompts, scored, 1, _SHOWN)
         crops = [Crop(row, 0, prompt.length) for row, prompt in enumerate(prompts)]
         features = torch.zeros_like(done.motions.features)
         for row, (clip, prompt) in enumerate(zip(chunk, prompts, strict=True)):

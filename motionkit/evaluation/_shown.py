@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.sampling import Samples
+from motionkit.motion import MotionBatch
 from motionkit.rewards.mix import Scored
 from motionkit.runs import Run, disk_errors, write_bytes_atomic
+from motionkit.text import Prompt
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,21 @@ class Shown:
     fps: float
 
     @classmethod
-    def first(cls, samples: Samples, scored: Scored, per_prompt: int, count: int) -> Shown:
+    def first(
+        cls, motions: MotionBatch, prompts: Sequence[Prompt], scored: Scored, per_prompt: int, count: int
+    ) -> Shown:
         """Keep the first sample of the first `count` prompts.
 
         Args:
-            samples: ``P * per_prompt`` samples, prompt after prompt.
+            motions: ``P * per_prompt`` motions, prompt after prompt.
+            prompts: What each of them was asked for.
             scored: Their scores.
             per_prompt: Samples of each prompt.
             count: Most prompts.
         """
-        rows = range(0, min(len(samples.prompts), count * per_prompt), per_prompt)
-        asked = [samples.prompts[row] for row in rows]
-        features = samples.motions.features.float().cpu().numpy()
+        rows = range(0, min(len(prompts), count * per_prompt), per_prompt)
+        asked = [prompts[row] for row in rows]
+        features = motions.features.float().cpu().numpy()
         totals = np.where(scored.finite.cpu().numpy(), scored.total.cpu().numpy(), np.nan)
         segments = scored.segments.cpu().numpy()
         return cls(
@@ -64,8 +69,8 @@ class Shown:
                 [float(value) for value in segments[row, : len(prompt.segments)]]
                 for row, prompt in zip(rows, asked, strict=True)
             ],
-            skeleton=samples.motions.skeleton.name,
-            fps=samples.motions.fps,
+            skeleton=motions.skeleton.name,
+            fps=motions.fps,
         )
 
     def keep(self, run: Run, name: str) -> None:

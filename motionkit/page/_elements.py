@@ -34,8 +34,8 @@ def table(
         columns: Heads.
         rows: Cells.
         numbers: Columns of numbers, set to the right.
-        kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``,
-            whose fifth column, the interval, a telephone leaves out.
+        kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``;
+            with ``interval`` after it a telephone leaves out the last column of numbers.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))

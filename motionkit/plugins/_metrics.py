@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-Direction = Literal["up", "down", "none"]
+Direction = Literal["up", "down", "one", "none"]
 
 FREE = "my/"
 """Names that begin so need no definition."""
@@ -23,7 +23,7 @@ class Metric:
     Attributes:
         name: Key in metrics.jsonl; ``<...>`` stands for any single part, such as a reward's name.
         unit: Unit, or "1" for a pure number.
-        better: Which way is an improvement; "none" where neither is.
+        better: Which way is an improvement; "one" where values near 1 are best, "none" where nothing is.
         meaning: What is measured, over what.
     """
 
@@ -39,7 +39,7 @@ class Metric:
             return "name, unit and meaning are texts of at least one letter"
         if not _NAME.fullmatch(self.name):
             return "a name has letters, digits and _.:+- in parts between slashes, as in loss/mine"
-        return "" if self.better in ("up", "down", "none") else "better is 'up', 'down' or 'none'"
+        return "" if self.better in get_args(Direction) else f"better is one of {', '.join(get_args(Direction))}"
 
     @property
     def pattern(self) -> re.Pattern[str]:

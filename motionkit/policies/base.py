@@ -28,6 +28,27 @@ class Condition(Protocol):
         ...
 
 
+GUIDANCE = 2.5
+"""Guidance scale that a policy is sampled with where it stores none, as released MDM checkpoints are."""
+
+
+@runtime_checkable
+class StoresGuidance(Protocol):
+    """A policy that remembers which guidance scale it is meant to be sampled with.
+
+    Attributes:
+        guidance: The scale; None where it does not know one.
+    """
+
+    guidance: float | None
+
+
+def guidance_of(policy: object) -> float:
+    """Return the guidance scale that ``motionkit generate`` samples a policy with: its own, else `GUIDANCE`."""
+    own = policy.guidance if isinstance(policy, StoresGuidance) else None
+    return GUIDANCE if own is None else own
+
+
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 

@@ -11,7 +11,7 @@ import torch
 from motionkit.clips.motion_clip import MotionClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import DiffusionPolicy, guidance_of
 from motionkit.policies.sampling import sample
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
 from motionkit.text import KnownTexts, Prompt
@@ -145,7 +145,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         *,
         durations: Sequence[float] | None = None,
         num_samples: int = 1,
-        guidance_scale: float = 2.5,
+        guidance_scale: float | None = None,
         sampler: Literal["ddpm", "ddim"] = "ddpm",
         inference_timesteps: int = 0,
         seed: int = 0,
@@ -157,7 +157,8 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             texts: One prompt or several; ``" | "`` separates actions that follow each other.
             durations: Seconds of each action; None shares 6 s equally.
             num_samples: Motions per prompt.
-            guidance_scale: Classifier-free guidance; 1 is none.
+            guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
+                stores in it, else 2.5.
             sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps).
             inference_timesteps: Reverse steps; 0 takes all that the policy was trained with.
             seed: Seed of the noise; a motion depends on it, its prompt and its number, not on what else is made.
@@ -180,8 +181,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
         """
         prompts = typed_prompts(self, texts, durations)
         plan = plan_steps(self, sampler, inference_timesteps)
+        guidance = guidance_of(self) if guidance_scale is None else guidance_scale
         return list(
-            generate_motions(
-                self, prompts, plan, samples=num_samples, guidance=guidance_scale, seed=seed, batch=batch_size
-            )
+            generate_motions(self, prompts, plan, samples=num_samples, guidance=guidance, seed=seed, batch=batch_size)
         )

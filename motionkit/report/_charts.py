@@ -45,6 +45,13 @@ _CHARTS = (
         zero=True,
     ),
     _Chart(
+        "Movement, share of real",
+        {"movement": "heldout/movement", "statues": "heldout/statues"},
+        "How far the limb swings that moves most in real clips of the action, as a share of theirs; and the share of "
+        "segments in which nothing moves 10 cm.",
+        zero=True,
+    ),
+    _Chart(
         "Foot skate, m/s",
         {"train": "physics/skate", "held out": "heldout/physics/skate"},
         "Speed of the feet along the floor while they touch it; lower is better.",

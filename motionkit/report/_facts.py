@@ -11,7 +11,14 @@ from motionkit.page import commands, definitions, details, duration, note, table
 from motionkit.report._source import Source
 from motionkit.tracking import FEWEST, Result, headline, result_table, results, series
 
-_BETTER = {"up": "Higher is better.", "down": "Lower is better.", "none": ""}
+_BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
+
+_SAMPLED = {
+    "heldout_generate": "of the prompts, sampled as motionkit generate samples: the policy as it started with its own "
+    "guidance, the trained one with that of the run; one sample each. Real: clips of the same actions.",
+    "heldout_all_steps": "prompts sampled with every step of the ancestral sampler, one sample each.",
+}
+"""What the tables beside the main one are of, after the number of prompts."""
 
 _NARROW = 4
 """Columns of figures that fit beside each other on a telephone."""
@@ -21,7 +28,7 @@ def head(source: Source) -> str:
     """Return the title, the command line and the result in a sentence."""
     info, line = source.info, typed(source)
     when = f"started {info.created.replace('T', ' ')[:16]} UTC, " if info.created else ""
-    sentence = " ".join(filter(None, (headline(source.results) or _so_far(source), _verdict(source))))
+    sentence = " ".join(filter(None, (headline(source.results, source.others) or _so_far(source), _verdict(source))))
     return (
         f"<header><h1>{escape(info.command)}: {escape(source.name)}</h1>"
         f"{commands([line]) if line else ''}"
@@ -56,19 +63,25 @@ def result_tables(source: Source) -> str:
     """Return the tables of the result, each with what it was measured on."""
     if not source.results:
         return ""
-    table_ = _result_table(source.results)
-    every = results(source.info.summary.get("heldout_all_steps"))
+    parts = {"heldout": note(_measured_on(source)) + _result_table(source.results)}
+    for key, text in _SAMPLED.items():
+        if rows := results(source.info.summary.get(key)):
+            parts[key] = note(f"{max(row.n for row in rows):,} {text}") + _result_table(rows)
     more = ""
-    if every:
-        text = "The same prompts sampled with every step of the ancestral sampler, one sample each."
-        more = details("With all sampling steps", note(text) + _result_table(every))
+    if "heldout_generate" in parts:
+        first = parts.pop("heldout_generate")
+        more = f"<h3>With the run's own sampling steps</h3>{parts['heldout']}"
+    else:
+        first = parts["heldout"]
+    if "heldout_all_steps" in parts:
+        more += details("With all sampling steps", parts["heldout_all_steps"])
     others = [one for one in source.info.tables if "verdict" not in one["columns"]]
     more += "".join(
         f"<h3>{escape(str(one.get('title', '')))}</h3>"
         + table(one["columns"], one["rows"], numbers=range(1, len(one["columns"])), kind=_kind(one["columns"]))
         for one in others
     )
-    return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{_how_to_read(source)}{more}"
+    return f"<h2>Result</h2>{first}{_how_to_read(source)}{more}"
 
 
 def _how_to_read(source: Source) -> str:
@@ -107,12 +120,15 @@ def _measured_on(source: Source) -> str:
     return (
         f"{n:,} held-out prompts{each}, the same noise before and after. The interval is a 95 % bootstrap over "
         "prompts; 'no change': it contains 0."
+        + (" Real: clips of the same actions, joined." if any(row.real is not None for row in source.results) else "")
     )
 
 
 def _result_table(found: Sequence[Result]) -> str:
     one = result_table(found)
-    return table(one["columns"], one["rows"], numbers=one["numbers"], kind="plain result")
+    # A telephone has no room for intervals.
+    kind = "plain result interval" if any(row.ci95 for row in found) else "plain result"
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=kind)
 
 
 def alarms(source: Source) -> str:

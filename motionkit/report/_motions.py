@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
 import torch
@@ -18,9 +18,9 @@ from motionkit.report._source import Source
 
 _LEGEND = (
     "First sample of each prompt. Under the timeline: the score of each segment as a bar, and when the left and the "
-    "right foot touch the floor. Drag to turn, scroll to zoom, space to play."
+    "right foot touch the floor. Drag to turn, scroll to zoom, space to play; each begins in mid-action."
 )
-
+_REAL = "real clips"
 
 _OWN = 2
 """Prompts of each run that are shown where several have none in common."""
@@ -28,11 +28,12 @@ _OWN = 2
 
 @dataclass(frozen=True)
 class _Prompt:
-    """One prompt with its motions by name, in the order of the panels."""
+    """One prompt with its motions in the order of the panels, a real one last; `rewards` are without that."""
 
     text: str
     rewards: Sequence[float]
     tracks: Sequence[PlayerTrack]
+    real: float = math.nan
 
     @property
     def gain(self) -> float:
@@ -42,7 +43,7 @@ class _Prompt:
 def motions(source: Source) -> str:
     """Return the section of motions; empty where none were kept."""
     shown = {name: found for name, found in (("before", source.before), ("after", source.after)) if found is not None}
-    return section(shown)
+    return section(shown, source.real)
 
 
 def compared(sources: Mapping[str, Source]) -> str:
@@ -54,10 +55,10 @@ def compared(sources: Mapping[str, Source]) -> str:
     shown = {name: source.after for name, source in sources.items() if source.after is not None}
     if not shown:
         return ""
-    first = next(iter(sources.values())).before
-    start = {} if first is None else {"before": first}
-    if len(shown) == len(sources) and _prompts({**start, **shown}):
-        return section({**start, **shown})
+    first = next(iter(sources.values()))
+    start = {} if first.before is None else {"before": first.before}
+    if len(shown) == len(sources) and _prompts({**start, **shown}, first.real):
+        return section({**start, **shown}, first.real)
     if len(shown) == 1:
         why = f"No motions were kept of {', '.join(name for name in sources if name not in shown)}"
     else:
@@ -68,22 +69,23 @@ def compared(sources: Mapping[str, Source]) -> str:
     columns = []
     for name, after in shown.items():
         before = sources[name].before
-        mine = _prompts({"after": after} if before is None else {"before": before, "after": after})
+        mine = _prompts({"after": after} if before is None else {"before": before, "after": after}, sources[name].real)
         players = "".join(_player(one, "") for one in mine[:_OWN])
         columns.append(f"<div><h3>{escape(name)}</h3>{players or note('Its motions cannot be read.')}</div>")
     words = note(f"{why}, so that each shows the first {count(_OWN, 'prompt')} of its own. {_LEGEND}")
     return f"<h2>Before and after</h2>{words}{player_assets()}{grid(columns)}"
 
 
-def section(shown: Mapping[str, Shown]) -> str:
+def section(shown: Mapping[str, Shown], real: Shown | None = None) -> str:
     """Return players for the prompts that all of `shown` have: three open, the others closed.
 
     Args:
         shown: Motions by what they are called; the gain is of the last over the first.
+        real: Real motions of the same actions; shown beside those of the same texts.
     """
     if not shown:
         return ""
-    found = _prompts(shown)
+    found = _prompts(shown, real)
     if not found:
         return note("No motions are shown: those that were kept cannot be read, or not every one has the prompts.")
     if len(shown) == 1:
@@ -93,12 +95,12 @@ def section(shown: Mapping[str, Shown]) -> str:
         found.sort(key=lambda one: (not math.isfinite(one.gain), -one.gain if math.isfinite(one.gain) else 0.0))
         places = {0: "Best", len(found) // 2: "Middle", len(found) - 1: "Worst"}
         opened = dict(sorted(places.items())) if len(found) > 2 else dict.fromkeys(range(len(found)), "")
-        head = "Before and after"
+        head = "Before, after and real" if any(math.isfinite(one.real) for one in found) else "Before and after"
         whose = f" of {list(shown)[-1]}" if len(shown) > 2 else ""
         words = f"The first {count(len(found), 'held-out prompt')}, sorted by the gain in reward{whose}. {_LEGEND}"
     parts = [_player(found[place], label) for place, label in opened.items()]
     rest = [one for place, one in enumerate(found) if place not in opened]
-    closed = "".join(details(f"{_figures(one)}  {one.text}", player_fragment(one.tracks, assets=False)) for one in rest)
+    closed = "".join(details(f"{_figures(one)}  {one.text}", _fragment(one)) for one in rest)
     others = f"<h3>The other {count(len(rest), 'prompt')}</h3>{closed}" if rest else ""
     return f"<h2>{head}</h2>{note(words)}{player_assets()}{''.join(parts)}{others}"
 
@@ -108,20 +110,35 @@ def _player(one: _Prompt, label: str) -> str:
     lead = f"{escape(label)}: " if label else ""
     return (
         f'<h3>{lead}<span class="{tone}">{escape(_figures(one))}</span> '
-        f'<span class="prompt">{escape(one.text)}</span></h3>{player_fragment(one.tracks, assets=False)}'
+        f'<span class="prompt">{escape(one.text)}</span></h3>{_fragment(one)}'
     )
+
+
+def _fragment(one: _Prompt) -> str:
+    """Return a player that begins in mid-action."""
+    return player_fragment(one.tracks, assets=False, attributes=(f'time="{_mid_action(one.tracks[-1]):.2f}"',))
+
+
+def _mid_action(track: PlayerTrack) -> float:
+    """Return the second at which a figure is farthest from its mean pose, in the first segment where there are any."""
+    end = track.segments[0][2] if track.segments else track.duration
+    body = track.positions[: max(1, round(end * track.fps))]
+    pose = (body - body[:, :1]).flatten(1)
+    distance = (pose - pose.nanmean(0)).square().sum(1).nan_to_num(0.0)
+    return int(distance.argmax()) / track.fps
 
 
 def _figures(one: _Prompt) -> str:
     values = " → ".join(_number(value) for value in one.rewards)
-    return f"{values} ({one.gain:+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else values
+    gain = f" ({one.gain:+.2f})" if len(one.rewards) > 1 and math.isfinite(one.gain) else ""
+    return f"{values}{gain}{f', real {one.real:.2f}' if math.isfinite(one.real) else ''}"
 
 
 def _number(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "no reward"
 
 
-def _prompts(shown: Mapping[str, Shown]) -> list[_Prompt]:
+def _prompts(shown: Mapping[str, Shown], real: Shown | None) -> list[_Prompt]:
     first = next(iter(shown.values()))
     found = []
     for place, text in enumerate(first.texts):
@@ -133,8 +150,21 @@ def _prompts(shown: Mapping[str, Shown]) -> list[_Prompt]:
             tracks = [_track(titles[name], one, place if one is first else rows[name]) for name, one in shown.items()]
         except MotionkitError:  # no finite frame, or another body: the table still has its reward
             continue
-        found.append(_Prompt(text, [shown[name].rewards[row] for name, row in rows.items()], tracks))
+        rewards = [shown[name].rewards[row] for name, row in rows.items()]
+        found.append(_beside(_Prompt(text, rewards, tracks), real))
     return found
+
+
+def _beside(one: _Prompt, real: Shown | None) -> _Prompt:
+    """Return a prompt with the real motion of its text beside the others, where there is one."""
+    if real is None or one.text not in real.texts:
+        return one
+    row = real.texts.index(one.text)
+    try:
+        track = _track(_REAL, real, row)
+    except MotionkitError:
+        return one
+    return replace(one, tracks=[*one.tracks, track], real=real.rewards[row])
 
 
 def _track(name: str, shown: Shown, row: int) -> PlayerTrack:

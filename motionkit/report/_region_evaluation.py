@@ -64,7 +64,12 @@ def _page(folder: Path, document: Mapping[str, Any]) -> str:
         "captions": f"sampled at temperature {document['temperature']:g} with seed {document['seed']}, and greedy",
     }
     shown = "".join(
-        table(one["columns"], one["rows"], numbers=one["numbers"], kind="plain result" if document["base"] else "cards")
+        table(
+            one["columns"],
+            one["rows"],
+            numbers=one["numbers"],
+            kind="plain result interval" if document["base"] else "cards",
+        )
         for one in document["table"]
     )
     body = [

@@ -11,7 +11,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Shown
 from motionkit.evaluation.mpl import FILE, Predictions
 from motionkit.runs import RunInfo, peek
-from motionkit.tracking import Result, results
+from motionkit.tracking import Result, other_results, results
 
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) (.*)")
 _MOST = 4 << 20  # bytes of log.txt that are read, from its end
@@ -27,6 +27,7 @@ class Source:
         warnings: Warnings of log.txt, each once.
         before: Held-out motions before training, or None.
         after: The same prompts after it, or None.
+        real: Real motions of the same actions, or None.
         predictions: Of a motion predictor, or None.
         missing: What a reader would expect and is not there, in sentences.
     """
@@ -36,6 +37,7 @@ class Source:
     warnings: list[str]
     before: Shown | None
     after: Shown | None
+    real: Shown | None
     predictions: Predictions | None
     missing: list[str]
 
@@ -48,6 +50,11 @@ class Source:
     def results(self) -> list[Result]:
         """What was measured before and after; empty for a run that has not finished."""
         return results(self.info.summary.get("heldout"))
+
+    @property
+    def others(self) -> dict[str, list[Result]]:
+        """Further tables of before and after, by how their prompts were sampled."""
+        return other_results(self.info.summary)
 
     @property
     def steps(self) -> int:
@@ -75,10 +82,11 @@ def read_source(path: str | Path) -> Source:
     listed = info.record is not None and "heldout" in info.record.artifacts
     paired = not (measured := info.summary.get("heldout")) or "reward" in measured  # other trainers keep `after` alone
     predicts = "rows" in info.summary
-    for name in ("before", "after"):
+    wanted = {"before": paired, "after": info.status == "done", "real": False}
+    for name, wants in wanted.items():
         file = info.directory / "heldout" / f"{name}.npz"
         shown[name] = None
-        expected = listed and not predicts and (paired if name == "before" else info.status == "done")
+        expected = listed and not predicts and wants
         if file.exists() or expected:
             try:
                 shown[name] = Shown.load(file)
@@ -91,7 +99,7 @@ def read_source(path: str | Path) -> Source:
         except MotionkitError:
             missing.append(_lost(file))
     warnings = _warnings(info.directory / "log.txt")
-    return Source(info, lines, warnings, shown["before"], shown["after"], predictions, missing)
+    return Source(info, lines, warnings, shown["before"], shown["after"], shown["real"], predictions, missing)
 
 
 def _lost(file: Path) -> str:

@@ -4,6 +4,7 @@ from motionkit.text._cache import CachedEncoder
 from motionkit.text._caption_changes import CAPTION_CHANGES, KINDS, CaptionChange, kinds_of
 from motionkit.text._features import TextEncoder, TextFeatures
 from motionkit.text._known import FAR, KnownTexts, Near
+from motionkit.text._limbs import NamedLimb, named_limbs
 from motionkit.text._load import ENCODERS, load_encoder
 from motionkit.text._named import (
     Tempo,
@@ -19,6 +20,7 @@ from motionkit.text._named import (
     swap_tempo,
     tempo_of,
 )
+from motionkit.text._nearest import NearestTexts
 from motionkit.text._prompt import SEPARATOR, Prompt
 from motionkit.text._record import TextRecord, proof
 from motionkit.text._sides import mirror_text, names_side
@@ -36,7 +38,9 @@ __all__ = [
     "CaptionChange",
     "KnownTexts",
     "MiniLMEncoder",
+    "NamedLimb",
     "Near",
+    "NearestTexts",
     "Prompt",
     "StoredEncoder",
     "StudentEncoder",
@@ -55,6 +59,7 @@ __all__ = [
     "names_order",
     "names_side",
     "names_travel",
+    "named_limbs",
     "proof",
     "read_table",
     "swap_count",

@@ -5,22 +5,23 @@ from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_me
 from motionkit.tracking._metrics import METRICS, Metric, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
-    RESULT_COLUMNS,
+    HELDOUT_TABLES,
     Result,
     compared_rows,
     headline,
-    result_rows,
+    other_results,
     result_table,
     results,
     short_result,
+    towards,
 )
 from motionkit.tracking._retrieval import retrieval_table
 from motionkit.tracking._series import binned, series, smoothed, sparkline
 
 __all__ = [
     "FEWEST",
+    "HELDOUT_TABLES",
     "METRICS",
-    "RESULT_COLUMNS",
     "JsonlWriter",
     "Metric",
     "Result",
@@ -33,10 +34,10 @@ __all__ = [
     "flatten",
     "headline",
     "last_metrics",
+    "other_results",
     "read_metrics",
     "require_defined",
     "require_trackers",
-    "result_rows",
     "result_table",
     "results",
     "retrieval_table",
@@ -44,4 +45,5 @@ __all__ = [
     "short_result",
     "smoothed",
     "sparkline",
+    "towards",
 ]

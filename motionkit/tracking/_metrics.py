@@ -123,6 +123,33 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ),
     ("eval/diversity", "1", "none", "Distance of 300 random pairs of motions; best near that of real motions."),
     ("eval/multimodality", "1", "none", "Distance of random pairs of motions of one text; more is more varied."),
+    (
+        "eval/movement",
+        "1",
+        "one",
+        "Swing from 0.5 to 5 Hz of the joint that moves most in real clips of the action, as a share of theirs.",
+    ),
+    (
+        "eval/statues",
+        "1",
+        "down",
+        "Share of motions in which no joint moves 10 cm, relative to root and heading, where real ones do.",
+    ),
+    ("eval/side", "1", "up", "Share of motions whose caption names a limb's side in which that limb moves more."),
+    (
+        "eval/kinetic_fid",
+        "1",
+        "down",
+        "Frechet distance of kinetic features to real motions (energies and accelerations of joints, AIST++'s FID_k), "
+        "each feature in standard deviations of the real ones.",
+    ),
+    (
+        "eval/npss",
+        "1",
+        "down",
+        "Distance of the power spectra of joint positions, relative to root and heading, to those of the real motion "
+        "of the prompt (Gopalakrishnan 2019).",
+    ),
     # motionkit eval mpl: motion predictors at a horizon; joints without the root unless it says otherwise
     ("mpl/geo_deg", "deg", "down", "Angle between predicted and true local rotation at the horizon, mean over joints."),
     ("mpl/teacher_geo_deg", "deg", "down", "mpl/geo_deg when that frame is predicted from the true frames before it."),
@@ -278,6 +305,20 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ),
     ("heldout/speed", "m/s", "none", "Mean speed of the joints of held-out samples; a fall is slower motion."),
     ("heldout/path", "m", "none", "Way of the root over the ground in held-out samples."),
+    (
+        "heldout/movement",
+        "1",
+        "one",
+        "Swing from 0.5 to 5 Hz of the joint that moves most in real clips of the action, as a share of theirs; mean "
+        "over segments and samples.",
+    ),
+    (
+        "heldout/statues",
+        "1",
+        "down",
+        "Share of segments in which no joint moves 10 cm, relative to root and heading, where real ones do.",
+    ),
+    ("heldout/side", "1", "up", "Share of captions that name a limb's side in which that limb moves more."),
     ("heldout/fid", "1", "down", "Frechet distance of generated to real clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
     # supervised training

@@ -16,9 +16,10 @@ FEWEST = 5
 
 Tone = Literal["good", "bad", ""]
 
-_ORDER = ("reward", "judge", "skate", "jerk", "speed", "path", "diversity")
+_ORDER = ("reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path", "diversity")
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
 _LABELS = {
+    "movement": "movement, share of real",
     "loss": "held-out loss",
     "cycle_iou": "cycle IoU",
     "judge_iou": "cycle IoU by the frozen judge",
@@ -50,6 +51,7 @@ class Result:
         delta: Mean change.
         ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
         n: Prompts, or clips.
+        real: Mean over real motions of the same actions; None where it is not known.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Result:
     delta: float
     ci95: tuple[float, float] | None
     n: int
+    real: float | None = None
 
     @property
     def unit(self) -> str:
@@ -81,8 +84,8 @@ class Result:
 
     @property
     def direction(self) -> Direction:
-        """Which way is better."""
-        return self.metric.better
+        """Which way is better; of a value that is best at 1, the way that leads there."""
+        return towards(self.metric, self.before, self.after)
 
     @property
     def percent(self) -> float | None:
@@ -117,7 +120,7 @@ class Result:
 
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a value with the digits of this row, so that its columns align."""
-        digits = _digits(self.before, self.after)
+        digits = _digits(self.before, self.after, *([self.real] if self.real is not None else ()))
         # Adding zero turns a rounded -0.0 into 0.0.
         return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
 
@@ -125,6 +128,19 @@ class Result:
     def interval(self) -> str:
         """The interval as text; empty without one."""
         return " to ".join(self.text(end, sign=True) for end in self.ci95) if self.ci95 else ""
+
+
+def towards(metric: Metric, before: float, after: float) -> Direction:
+    """Return which way is better between two values; of a metric that is best at 1, the way that leads there.
+
+    Example:
+        >>> towards(METRICS["heldout/movement"], 0.4, 0.6), towards(METRICS["heldout/movement"], 0.9, 1.4)
+        ('up', 'down')
+    """
+    if metric.better != "one":
+        return metric.better
+    # The higher value is nearer to 1 where the middle of both is below 1.
+    return "up" if before + after < 2 else "down"
 
 
 def results(heldout: object) -> list[Result]:
@@ -145,27 +161,24 @@ def results(heldout: object) -> list[Result]:
     return sorted(found, key=lambda row: places.get(row.name, len(places)))
 
 
-def result_rows(found: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Return results as rows of a table under `RESULT_COLUMNS`."""
-    return [
-        (
-            row.label,
-            row.text(row.before),
-            row.text(row.after),
-            row.text(row.delta, sign=True),
-            row.interval,
-            row.verdict,
-        )
-        for row in found
-    ]
-
-
 def result_table(found: Sequence[Result], title: str = "") -> dict[str, Any]:
-    """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers."""
-    rows, columns = result_rows(found), list(RESULT_COLUMNS)
-    if not any(row.ci95 for row in found):
-        rows, columns = [(*row[:4], row[5]) for row in rows], [*columns[:4], columns[5]]
-    return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns) - 1))}
+    """Return results as a trainer's ``table``: title, columns, rows, and which columns are numbers.
+
+    Columns that no row has a value of are left out: that of real motions, and that of intervals.
+    """
+    columns: dict[str, list[str]] = {
+        "": [row.label for row in found],
+        "before": [row.text(row.before) for row in found],
+        "after": [row.text(row.after) for row in found],
+    }
+    if any(row.real is not None for row in found):
+        columns["real"] = ["-" if row.real is None else row.text(row.real) for row in found]
+    columns["change"] = [row.text(row.delta, sign=True) for row in found]
+    if any(row.ci95 for row in found):
+        columns["95 % interval"] = [row.interval for row in found]
+    columns["verdict"] = [row.verdict for row in found]
+    rows = list(zip(*columns.values(), strict=True))
+    return {"title": title, "columns": list(columns), "rows": rows, "numbers": list(range(1, len(columns) - 1))}
 
 
 def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
@@ -193,26 +206,59 @@ def short_result(found: Sequence[Result]) -> str:
     return " ".join((found[0]._named, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
 
 
-RESULT_COLUMNS = ("", "before", "after", "change", "95 % interval", "verdict")
-"""Heads of `result_rows`."""
+HELDOUT_TABLES = {
+    "heldout_generate": "as generate samples",
+    "heldout": "with the run's own sampling steps",
+    "heldout_all_steps": "with all sampling steps",
+}
+"""Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
+
+_RANK = {"worse": 0, "better": 2}
 
 
-def headline(found: Sequence[Result]) -> str:
+def other_results(summary: Mapping[str, Any]) -> dict[str, list[Result]]:
+    """Return what a summary holds beside ``heldout``, by how it was sampled; see `HELDOUT_TABLES`."""
+    found = {words: results(summary.get(key)) for key, words in HELDOUT_TABLES.items() if key != "heldout"}
+    return {words: rows for words, rows in found.items() if rows}
+
+
+def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty where nothing was measured.
+
+    Of a quantity that is in several tables, the one with the worst verdict is said.
+
+    Args:
+        found: The main table, of ``heldout``.
+        others: The other tables, by how they were sampled, such as `other_results` returns.
 
     Example:
         >>> block = {"before": 0.68, "after": 0.83, "delta": 0.15, "ci95": [0.13, 0.17], "n": 64}
         >>> headline(results({"reward": block}))
         'The reward rose from 0.680 to 0.830 (+0.150, 95 % interval +0.130 to +0.170).'
+        >>> worse = block | {"after": 0.6, "delta": -0.08, "ci95": [-0.1, -0.06]}
+        >>> headline(results({"reward": block}), {"as generate samples": results({"reward": worse})})
+        'The reward fell from 0.680 to 0.600 (-0.080, 95 % interval -0.100 to -0.060) as generate samples.'
     """
     if not found:
         return ""
-    rows = {row.name: row for row in found}
-    first = rows.get("reward", found[0])
-    judge = f"; {words}" if first.name == "reward" and (words := _judged(rows.get("judge"), first)) else ""
-    worse = [row for row in found if row.tone == "bad" and row.name not in (first.name, "judge")]
-    named = ", ".join(f"{row.name} {_changed(row)}" for row in worse)
-    return f"{_moved(first)}{judge}.{f' Worse: {named}.' if named else ''}"
+    tables = {"": found, **(others or {})}
+    name = "reward" if any(row.name == "reward" for row in found) else found[0].name
+    where, first = _worst(name, tables)
+    said = f"{_moved(first)}{where}"
+    names = list(dict.fromkeys(row.name for rows in tables.values() for row in rows if row.name != name))
+    if name == "reward" and "judge" in names:
+        place, judge = _worst("judge", tables)
+        reward = next((row for row in tables[place.strip()] if row.name == "reward"), first)
+        said += f"; {words}{place if place != where else ''}" if (words := _judged(judge, reward)) else ""
+    worst = [_worst(other, tables) for other in names if other != "judge"]
+    named = ", ".join(f"{row.name} {_changed(row)}{place}" for place, row in worst if row.tone == "bad")
+    return f"{said}.{f' Worse: {named}.' if named else ''}"
+
+
+def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Result]:
+    """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
+    found = [(f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name]
+    return min(found, key=lambda one: _RANK.get(one[1].verdict, 1))
 
 
 def _moved(row: Result) -> str:
@@ -253,7 +299,8 @@ def _read(name: str, block: object) -> Result | None:
     interval = (pair[0], pair[1]) if len(pair) == 2 and all(map(math.isfinite, pair)) and count >= FEWEST else None
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
-    return Result(name, _metric(name), before, after, delta, interval, count)
+    real = _number(block.get("real"))
+    return Result(name, _metric(name), before, after, delta, interval, count, real if math.isfinite(real) else None)
 
 
 def _metric(name: str) -> Metric:

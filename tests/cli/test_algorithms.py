@@ -100,8 +100,16 @@ def test_auto_takes_the_gradient_where_every_reward_has_one(run: tuple[Path, Res
     assert config["algorithm"] == "reward-gradient"
     assert "group_size" not in config["rollout"]
     document = json.loads(result.stdout)
-    assert document["heldout"].keys() == {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"}
+    named = {"reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path"}
+    assert document["heldout"].keys() == named | {"diversity"}
+    assert document["heldout_all_steps"].keys() == document["heldout_generate"].keys() == named
     assert document["heldout_all_steps"]["reward"]["n"] == 8
+    # It is tuned and measured without guidance, and generate samples it so; the policy as it started it samples with.
+    assert json.loads((out / "policy" / "policy.json").read_text())["guidance"] == 1.0
+    for name in named:
+        one, other = (document[f"heldout_{key}"][name] for key in ("generate", "all_steps"))
+        assert one["after"] == pytest.approx(other["after"], rel=1e-5, nan_ok=True), name
+    assert document["heldout_generate"]["jerk"]["before"] != document["heldout_all_steps"]["jerk"]["before"]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     measured = [line["step"] for line in lines if "heldout/reward/mean" in line]
     assert measured == [0, 1, 2, 4]

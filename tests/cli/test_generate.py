@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +43,26 @@ FIRST, SECOND = starter.captions()[:2]
 
 def _generate(policy: Path, *arguments: object) -> Result:
     return _run("generate", *arguments, "--policy.checkpoint", policy, "--device", "cpu")
+
+
+def test_a_policy_is_sampled_with_the_guidance_that_it_stores(policy: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(policy, own)
+    document = json.loads((own / "policy.json").read_text())
+
+    def scale(value: object, *more: object) -> object:
+        kept = {key: old for key, old in document.items() if key != "guidance"}
+        (own / "policy.json").write_text(json.dumps(kept if value == "older" else kept | {"guidance": value}))
+        out = tmp_path / f"{value} {len(more)}"
+        result = _generate(own, FIRST, out, "--durations", 1, *more)
+        assert result.exit_code == 0, result.stderr
+        return json.loads((out / "motions.json").read_text())["guidance_scale"]
+
+    assert [scale("older"), scale(None), scale(1.0), scale(1.0, "--guidance-scale", 3)] == [2.5, 2.5, 1.0, 3.0]
+    (own / "policy.json").write_text(json.dumps(document | {"guidance": -1}))
+    result = _generate(own, FIRST, tmp_path / "refused")
+    assert result.exit_code == 2
+    assert "guidance" in result.stderr
 
 
 def test_files_and_document(policy: Path, tmp_path: Path) -> None:

@@ -76,17 +76,26 @@ def test_the_document_is_the_contract(straight: tuple[Path, Result]) -> None:
     document = json.loads(result.stdout)
     assert list(document) == [
         "schema", "command", "status", "run", "steps", "seconds", "cpu_seconds", "heldout", "metrics",
-        "heldout_all_steps",
+        "heldout_generate", "heldout_all_steps",
     ]  # fmt: skip
     assert (document["schema"], document["command"], document["status"]) == (1, "grpo", "done")
     assert (document["run"], document["steps"]) == (str(run), 3)
     assert document["cpu_seconds"] > 0
-    assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} == document["heldout"].keys()
-    for block in document["heldout"].values():
-        assert block.keys() == {"before", "after", "delta", "ci95", "n"}
+    moving = {"movement", "statues", "side"}
+    assert {"reward", "judge", "skate", "jerk", "speed", "path", "diversity"} | moving == document["heldout"].keys()
+    for name, block in document["heldout"].items():
+        # A prompt has one real motion, so no diversity of them; no caption need name a side.
+        assert block.keys() - {"real"} == {"before", "after", "delta", "ci95", "n"}
+        assert name in ("diversity", "side") or "real" in block
+        if name in moving:
+            assert 0 <= block["n"] <= 4
+            continue
         assert block["delta"] == pytest.approx(block["after"] - block["before"], abs=1e-9)
         assert block["ci95"][0] <= block["delta"] <= block["ci95"][1]
         assert block["n"] == 4
+    assert document["heldout"]["movement"]["real"] == pytest.approx(1.0, abs=0.3)
+    assert document["heldout"]["statues"]["real"] == 0.0
+    assert "diversity" not in document["heldout_generate"]
     # The judge of this test is the reward itself.
     assert document["heldout"]["judge"] == document["heldout"]["reward"]
     assert document["metrics"].keys() >= EVERY_STEP
@@ -110,8 +119,9 @@ def test_the_files_of_a_run(straight: tuple[Path, Result]) -> None:
 
 def test_motions_of_the_measurement_are_kept_to_be_looked_at(straight: tuple[Path, Result]) -> None:
     run, result = straight
-    before, after = (np.load(run / "heldout" / f"{name}.npz") for name in ("before", "after"))
-    told, heldout = json.loads(str(before["about"])), json.loads(result.stdout)["heldout"]
+    before, after, real = (np.load(run / "heldout" / f"{name}.npz") for name in ("before", "after", "real"))
+    told, heldout = json.loads(str(before["about"])), json.loads(result.stdout)["heldout_generate"]
+    assert json.loads(str(real["about"]))["texts"] == told["texts"]
     assert len(told["texts"]) == heldout["reward"]["n"]
     assert before["features"].shape == after["features"].shape == (sum(rows[-1][1] for rows in told["bounds"]), 263)
     assert not np.array_equal(before["features"], after["features"])

@@ -63,6 +63,26 @@ def test_a_damaged_policy_trembles(compared: Comparison) -> None:
     assert "300 pairs" in compared.missing["diversity"]
 
 
+def test_movement_is_paired_beside_that_of_real_motions(compared: Comparison) -> None:
+    assert compared.truth["movement"] == pytest.approx(1.0, abs=0.05)
+    assert "npss" not in compared.truth
+    rows = {row[0]: row for row in compared.table("")["rows"]}
+    assert rows["movement, share of real"][4] == f"{compared.truth['movement']:.3f}"
+    for name in ("movement", "statues"):
+        pair = compared.differences[name]["shaken"]
+        assert 40 < pair.n <= 70
+    assert compared.means["npss"]["same"] == compared.means["npss"]["base"] < compared.means["npss"]["shaken"]
+    assert "more than 66 motions, there are 48" in compared.missing["kinetic_fid"]
+
+
+def test_the_way_to_one_is_better() -> None:
+    def verdict(before: float, after: float) -> str:
+        pair = Paired(before, after, after - before, (after - before, after - before), 30)
+        return Comparison(["a", "b"], {}, {"movement": {"b": pair}}, {}).verdict("movement", "b")
+
+    assert [verdict(0.4, 0.6), verdict(0.6, 0.4), verdict(0.9, 1.4)] == ["better", "worse", "worse"]
+
+
 def test_a_judge_stands_first_and_is_paired(compared: Comparison) -> None:
     rows = [row[0] for row in compared.table("")["rows"]]
     assert rows[:2] == ["tmr-dense", "R@1"]

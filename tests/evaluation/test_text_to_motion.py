@@ -21,6 +21,8 @@ from motionkit.evaluation.text_to_motion import (
     embedding_figures,
     evaluate,
     explain,
+    moving_figures,
+    npss_columns,
     open_all,
     sampling_of,
     summarise,
@@ -29,7 +31,7 @@ from motionkit.evaluation.text_to_motion import (
 )
 from motionkit.evaluation.text_to_motion._doubt import doubt_of
 from motionkit.metrics import FrechetReference, frechet, kid
-from motionkit.motion import Normalizer
+from motionkit.motion import MotionBatch, Normalizer
 from tests.made import starter_evaluator
 
 
@@ -256,7 +258,7 @@ def test_an_evaluation_that_was_stopped_in_its_last_replication_goes_on(
 
 
 def test_every_figure_is_defined_and_shown() -> None:
-    assert len(explain()) == 13
+    assert len(explain()) == 18
     sheet = Sheet({"fid": 2.0, "r_precision_3": 0.5, "skate": 0.04}, {"diversity": "too few"}, {"fid": "biased"})
     real = Sheet({"fid": 0.1, "r_precision_3": 0.8, "skate": 0.01})
     metrics, truth = summarise([sheet, sheet]), summarise([real, real])
@@ -269,11 +271,53 @@ def test_every_figure_is_defined_and_shown() -> None:
     assert verdict({}, {}) == "nothing could be measured."
 
 
+def test_figures_of_moving_are_those_of_their_columns() -> None:
+    nan, draw = torch.nan, torch.Generator().manual_seed(0)
+    real = torch.randn(40, 3, generator=draw)
+    columns = {
+        "movement": torch.tensor([0.5, nan, 0.7]),
+        "statues": torch.tensor([1.0, 0.0, nan]),
+        "side": torch.full((3,), nan),
+        "npss_moved": torch.tensor([1.0, nan, 3.0]),
+        "npss_power": torch.tensor([2.0, nan, 2.0]),
+    }
+    sheet = moving_figures({**columns, "kinetic": real[:3]}, real)
+    assert sheet.values == pytest.approx({"movement": 0.6, "statues": 0.5, "npss": 1.0})
+    assert sheet.notes["movement"].startswith("of 2 of 3 motions")
+    assert "limb's side" in sheet.missing["side"]
+    assert "3 needs more than 3 motions, there are 3" in sheet.missing["kinetic_fid"]
+    sheet = moving_figures({**columns, "npss_power": torch.full((3,), nan), "kinetic": real + 2 * real.std(0)}, real)
+    assert sheet.values["kinetic_fid"] == pytest.approx(12.0, rel=1e-5)
+    assert "no prompt has a real motion" in sheet.missing["npss"]
+
+
+def test_npss_is_nought_of_the_real_motion_itself(dataset) -> None:
+    clips = [clip.features[:40] for clip in dataset.clips("val")[:3]]
+    turned = torch.stack([clips[0].flip(0), clips[1], clips[2]])
+    batch = MotionBatch(turned, torch.tensor([40, 40, 40]), skeleton=dataset.skeleton, fps=20.0)
+    moved, power = npss_columns(batch, [clips[0], clips[1], None])
+    assert float(power[:2].min()) > 0
+    assert float(moved[1]) == pytest.approx(0.0, abs=1e-4)
+    assert moved[2].isnan()
+    assert power[2].isnan()
+
+
 def test_a_doubt_withholds_what_the_evaluator_says(dataset, policy, evaluator) -> None:
     opened = open_all(dataset, "val", {"starter": policy}, label="starter", evaluator=str(evaluator))
     how = sampling_of(open_model("starter"), policy, starter=True, steps=2, kind="ddim")
-    measurement = Measurement(opened.evaluator, opened.questions, amount=Amount(1, 32), doubt="confused")
+    actions = opened.real.actions
+    measurement = Measurement(
+        opened.evaluator, opened.questions, actions=actions, amount=Amount(1, 32), doubt="confused"
+    )
     found = measurement.replicate(policy, how, 0)
     for sheet in (found.metrics, found.truth):
-        assert set(sheet.values) == {"skate", "penetration", "float", "jerk"}
+        moving = {"movement", "statues", "side"} | ({"npss"} if sheet is found.metrics else set())
+        assert set(sheet.values) == {"skate", "penetration", "float", "jerk"} | moving
         assert sheet.missing["fid"] == "confused"
+    # Of the same clips that they are a share of, but for the cut of one in three.
+    assert found.truth.values["movement"] == pytest.approx(1.0, abs=0.05)
+    assert found.truth.values["statues"] == 0.0
+    assert found.truth.missing["npss"] == "a real motion is compared with itself"
+    assert "66 needs more than 66 motions, there are 32" in found.metrics.missing["kinetic_fid"]
+    said = verdict(summarise([found.metrics]), summarise([found.truth]))
+    assert f"motions move {found.metrics.values['movement']:.0%} as much as real ones of the same actions" in said

@@ -113,6 +113,44 @@ def test_the_result_comes_first_and_the_prompts_are_sorted_by_gain(tmp_path: Pat
     assert "/somewhere" not in words
 
 
+def test_real_clips_stand_beside_before_and_after_and_players_begin_in_mid_action(tmp_path: Path) -> None:
+    out = make(tmp_path / "run", gains=(0.1, -0.2))
+    (folder := out / "heldout").joinpath("real.npz").write_bytes(b"")
+    assert "heldout/real.npz is damaged, so its motions are not shown." in parsed(run_page(out)).words
+    real = kept([0.4, 0.3])
+    walking = real.features[1][:, 4 : 4 + 63].copy()
+    real.features[0][:] = real.features[0][:1]  # still, but for the eleventh frame
+    real.features[0][10, 4 : 4 + 63] = walking[10]
+    Shown(**{**real.__dict__, "texts": ["walk 0 | stop 0", "another"]}).save(folder / "real.npz")
+    page = run_page(out)
+    data = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
+    assert [[track["title"] for track in one["tracks"]] for one in data] == [
+        ["before", "after", "real clips"],
+        ["before", "after"],
+    ]
+    assert "0.50 → 0.60 (+0.10), real 0.90" in parsed(page).words
+    times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
+    assert times[0] == 0.5
+    assert 0 < times[1] < 1.0  # within the first segment
+
+
+def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: Path) -> None:
+    flat = {"before": 0.5, "after": 0.51, "delta": 0.01, "ci95": [-0.05, 0.07], "n": 32, "real": 0.8}
+    good = {"before": 0.5, "after": 0.6, "delta": 0.1, "ci95": [0.05, 0.15], "n": 64}
+    with open_run("grpo", {"run": {"out": str(tmp_path / "run")}}) as run:
+        run.finish({"heldout": {"reward": good}, "heldout_generate": {"reward": flat}, "heldout_all_steps": {}})
+    page = run_page(tmp_path / "run")
+    words = parsed(page).words.replace("\xa0", " ")
+    assert "The reward shows no clear change: from 0.500 to 0.510" in words
+    assert "as generate samples." in words
+    assert words.index("32 of the prompts, sampled as motionkit generate samples") < words.index(
+        "With the run's own sampling steps"
+    )
+    assert re.findall(r"<th[^>]*>([^<]*)</th>", page)[:7] == [
+        "", "before", "after", "real", "change", "95 % interval", "verdict",
+    ]  # fmt: skip
+
+
 def test_the_page_loads_nothing_and_is_small(tmp_path: Path) -> None:
     page = run_page(make(tmp_path / "run", gains=tuple(0.01 * place for place in range(8))))
     assert not re.search(r"(?:src|href)=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)

@@ -44,6 +44,6 @@ def test_an_undefined_name_is_an_error(name: str) -> None:
 
 
 def test_directions_and_meanings() -> None:
-    assert {metric.better for metric in METRICS.values()} == {"up", "down", "none"}
+    assert {metric.better for metric in METRICS.values()} == {"up", "down", "one", "none"}
     assert METRICS["physics/skate"].unit == "m/s"
     assert len({metric.meaning for metric in METRICS.values()}) == len(METRICS)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from motionkit.tracking import binned, headline, result_rows, results, smoothed, sparkline
+from motionkit.tracking import binned, headline, other_results, result_table, results, smoothed, sparkline
 
 
 def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
@@ -26,6 +26,8 @@ def block(before: float, after: float, low: float, high: float, n: int = 64) -> 
         ("speed", -0.2, -0.1, "slower", ""),
         ("path", 0.1, 0.2, "longer", ""),
         ("diversity", -0.2, -0.1, "worse", "bad"),
+        ("statues", 0.1, 0.2, "worse", "bad"),
+        ("side", 0.1, 0.2, "better", "good"),
         ("of_a_plugin", 0.1, 0.2, "higher", ""),
     ],
 )
@@ -44,7 +46,7 @@ def test_two_prompts_have_no_interval_and_no_verdict() -> None:
 def test_what_was_not_finite_is_said() -> None:
     (row,) = results({"reward": {**block(0.5, 0.9, 0.3, 0.5), "after": None}})
     assert row.verdict == "not measured"
-    assert result_rows([row])[0][2] == "-"
+    assert result_table([row])["rows"][0][2] == "-"
     assert results({"reward": 3, "judge": None}) == []
     assert results(None) == []
 
@@ -65,15 +67,56 @@ def test_the_headline_names_the_judge_and_what_got_worse() -> None:
     assert "shows no clear change" in headline(results({"reward": block(0.5, 0.6, -0.1, 0.3)}))
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(0.3, 0.5, "better"), (0.5, 0.3, "worse"), (0.8, 1.1, "better"), (0.8, 1.3, "worse"), (1.6, 1.2, "better")],
+)
+def test_movement_is_best_at_that_of_real_clips(before: float, after: float, verdict: str) -> None:
+    ends = sorted((0.9 * (after - before), 1.1 * (after - before)))
+    (row,) = results({"movement": block(before, after, *ends)})
+    assert row.verdict == verdict
+    assert row.label == "movement, share of real"
+
+
+def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
+    known = {"jerk": {**block(366.07, 383.62, -11.9, 47.3), "real": 42.0}, "diversity": block(0.5, 0.6, 0.05, 0.15)}
+    table = result_table(results(known))
+    assert table["columns"] == ["", "before", "after", "real", "change", "95 % interval", "verdict"]
+    assert [row[3] for row in table["rows"]] == ["42.0", "-"]
+    assert table["numbers"] == [1, 2, 3, 4, 5]
+    assert "real" not in result_table(results({"jerk": {**known["jerk"], "real": None}}))["columns"]
+
+
+def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
+    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
+    same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
+    flat = {"reward": block(0.7, 0.71, -0.05, 0.07), "judge": block(0.5, 0.4, -0.15, -0.05)}
+    worse = {**good, "movement": block(0.5, 0.4, -0.12, -0.08)}
+    assert headline(results(good), other_results({"heldout": flat, "heldout_generate": good})) == headline(
+        results(good)
+    )
+    text = headline(results(good), other_results({"heldout_generate": flat}))
+    assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
+    assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
+    text = headline(results(good), other_results({"heldout_all_steps": same}))
+    assert text.startswith("The reward rose from 0.500 to 0.600")
+    assert text.endswith(
+        "the judge, which is never trained on, shows no clear change (+0.010) with all sampling steps."
+    )
+    text = headline(results(good), other_results({"heldout_generate": worse}))
+    assert text.endswith("agrees (+0.050). Worse: movement -20 % as generate samples.")
+
+
 def test_columns_of_a_row_have_the_same_digits() -> None:
-    rows = result_rows(results({"jerk": block(366.07, 383.62, -11.9, 47.3), "skate": block(0.02, 0.03, 0.005, 0.015)}))
+    both = {"jerk": block(366.07, 383.62, -11.9, 47.3), "skate": block(0.02, 0.03, 0.005, 0.015)}
+    rows = result_table(results(both))["rows"]
     assert rows[0][:5] == ("skate (m/s)", "0.0200", "0.0300", "+0.0100", "+0.0050 to +0.0150")
     assert rows[1][:5] == ("jerk (m/s³)", "366.1", "383.6", "+17.6", "-11.9 to +47.3")
 
 
 def test_a_change_that_rounds_to_zero_has_no_minus() -> None:
     (row,) = results({"reward": block(0.5, 0.49999, -0.1, 0.1)})
-    assert result_rows([row])[0][3] == "+0.000"
+    assert result_table([row])["rows"][0][3] == "+0.000"
 
 
 def test_averages() -> None:

@@ -110,11 +110,12 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
     # The data of the first that says what they are; the others are asked the same.
     told = next((found for found in models if found.run is not None), models[0])
     label, dataset = open_data(settings, told)
-    starter, scale = is_starter(label, dataset), common_guidance(models, settings.sampler.guidance_scale)
+    starter = is_starter(label, dataset)
     policies = {
         found.path: open_policy(found, settings.policy, dataset, full=settings.protocol == "mdm", device=device)
         for found in models
     }
+    scale = common_guidance([(found, policies[found.path]) for found in models], settings.sampler.guidance_scale)
     opened = open_inputs(settings, dataset, label, policies, device)
     how = {
         name: how_sampled(settings, told, policy, starter=starter, guidance=scale) for name, policy in policies.items()

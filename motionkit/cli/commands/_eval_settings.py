@@ -119,7 +119,7 @@ class EvalSampler(Group):
         0, ge=0, le=10_000, description="Sampling steps; 0: those of the sampler."
     )
     guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(
-        None, ge=0, description="Classifier-free guidance scale; default: that of the run, else 2.5."
+        None, ge=0, description="Classifier-free guidance scale; default: that of the run or the policy, else 2.5."
     )
 
 

@@ -41,6 +41,9 @@ class AskedPrompts(PromptSettings):
 class GenerateSampler(SamplerSettings):
     """How the policy is sampled."""
 
+    guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(  # type: ignore[assignment]
+        None, ge=0, description="Classifier-free guidance; 1 is off; default: the policy's own, else 2.5."
+    )
     kind: Annotated[Literal["ddpm", "ddim"], Cli("--sampler")] = Field(
         "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
     )
@@ -124,6 +127,7 @@ def register(app: typer.Typer) -> None:
         from motionkit.clips.motion_clip import save_clips
         from motionkit.evaluation import generate as write_motions
         from motionkit.evaluation.export import export_motions, require_places
+        from motionkit.policies.base import guidance_of
         from motionkit.policies.device import resolve_device
         from motionkit.policies.generating import generate_motions, plan_steps, typed_prompts
 
@@ -145,7 +149,7 @@ def register(app: typer.Typer) -> None:
         require_places(out, kinds, count, overwrite=overwrite)
         how: dict[str, Any] = {
             "samples": settings.num_samples,
-            "guidance": sampler.guidance_scale,
+            "guidance": guidance_of(policy) if sampler.guidance_scale is None else sampler.guidance_scale,
             "seed": settings.seed,
             "batch": settings.batch_size,
         }

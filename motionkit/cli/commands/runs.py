@@ -65,7 +65,7 @@ def show_run(
     Example: motionkit runs show
     """
     from motionkit import runs
-    from motionkit.tracking import headline, result_table, results
+    from motionkit.tracking import HELDOUT_TABLES, headline, other_results, result_table, results
 
     info = runs.find_one(run, root) if run else _newest(root)
     info = runs.load(info.directory)  # refuses a damaged one, and says why
@@ -81,7 +81,7 @@ def show_run(
     if info.record and info.record.error:
         write(f"error    {info.record.error}")
     found = results(info.summary.get("heldout"))
-    if sentence := headline(found):
+    if sentence := headline(found, other_results(info.summary)):
         write(f"result   {sentence}")
     _curve(info)
     if (page := info.directory / runs.PAGE).is_file():
@@ -91,8 +91,9 @@ def show_run(
         tables(info.tables)
     elif found:
         write("")
-        tables(result_table(found, f"Held out, before and after ({found[0].n})"))
-        tables(result_table(results(info.summary.get("heldout_all_steps")), "With all sampling steps"))
+        for key, words in HELDOUT_TABLES.items():
+            if rows := results(info.summary.get(key)):
+                tables(result_table(rows, f"Held out, before and after, {words} ({rows[0].n})"))
     if metrics or not found:
         table("Last metrics", ["metric", "value"], sorted(last.items()))
     if info.status != "done":

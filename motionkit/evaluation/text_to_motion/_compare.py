@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from motionkit.evaluation._paired import Paired, compare
-from motionkit.evaluation.text_to_motion._figures import EMBEDDED, QUANTITIES, REWARD, Sheet
+from motionkit.evaluation.text_to_motion._figures import EMBEDDED, MOVING, QUANTITIES, REWARD, Sheet
 from motionkit.evaluation.text_to_motion._how import Sampling
 from motionkit.evaluation.text_to_motion._measure import Embedded, Measurement
 from motionkit.evaluation.text_to_motion._summary import titled, tracked
 from motionkit.metrics import FrechetReference, distances, match_hits
 from motionkit.policies.base import DiffusionPolicy
-from motionkit.tracking import definition
+from motionkit.tracking import definition, towards
 
 _RESAMPLES = 200
 """Of FID, whose every resample takes a covariance; other quantities take `_paired.RESAMPLES`."""
@@ -55,7 +55,7 @@ class Comparison:
         low, high = paired.ci95
         if not paired.n or low <= 0 <= high:
             return NO_DIFFERENCE
-        better = definition(tracked(quantity)).better
+        better = towards(definition(tracked(quantity)), paired.before, paired.after)
         if better == "none":
             return "higher" if low > 0 else "lower"
         return "better" if (low > 0) == (better == "up") else "worse"
@@ -133,10 +133,11 @@ def compare_policies(
     text = evaluator.encode_texts([evaluator.whole_text(one.prompt) for one in asked])
     first = next(iter(policies.values()))[0]
     real_text, real = measurement.real(first, 0)
-    reference = measurement.real(first, -1)[1].motion
+    reference = measurement.real(first, -1)[1]
     made = {name: measurement.generated(policy, how, asked, progress) for name, (policy, how) in policies.items()}
     sheets = {name: measurement.sheet(text, found, reference, measurement.seed) for name, found in made.items()}
     truth = measurement.sheet(real_text, real, reference, measurement.seed)
+    truth.values.pop("npss", None)  # a real motion is compared with itself
     base, *others = made
     columns = {name: _per_prompt(text, found) for name, found in made.items()}
     means: dict[str, dict[str, float]] = {}
@@ -147,11 +148,12 @@ def compare_policies(
         if quantity in means and quantity in columns[base]:
             differences[quantity] = {name: compare(columns[base][quantity], columns[name][quantity]) for name in others}
     if "fid" in means:
-        differences["fid"] = _fid_differences(made, reference, base, others)
+        differences["fid"] = _fid_differences(made, reference.motion, base, others)
     merged = Sheet()
     for sheet in sheets.values():
         merged.add(sheet)
-    missing = {name: why for name, why in merged.missing.items() if name in EMBEDDED and name != "multimodality"}
+    wanted = {*EMBEDDED, *MOVING, "kinetic_fid", "npss"} - {"multimodality"}
+    missing = {name: why for name, why in merged.missing.items() if name in wanted}
     return Comparison(list(made), means, differences, truth.values, missing, merged.notes, measurement.amount.prompts)
 
 

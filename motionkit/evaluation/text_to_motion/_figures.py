@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,11 +12,14 @@ from motionkit.errors import MotionkitError
 from motionkit.kernels import physics_sums
 from motionkit.metrics import (
     FrechetReference,
+    body_positions,
     diversity,
     floor_distance,
     kid,
+    kinetic_fid,
     matching_score,
     multimodality,
+    npss_terms,
     r_precision,
     random_pairs,
 )
@@ -23,18 +27,22 @@ from motionkit.motion import MotionBatch
 
 QUANTITIES = (
     "r_precision_1", "r_precision_2", "r_precision_3", "mm_dist", "fid", "kid", "fid_guide", "diversity",
-    "multimodality", "skate", "penetration", "float", "jerk",
+    "multimodality", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "penetration", "float", "jerk",
 )  # fmt: skip
 """Names of the figures, in the order of tables."""
 
-EMBEDDED = QUANTITIES[: QUANTITIES.index("skate")]
+EMBEDDED = QUANTITIES[: QUANTITIES.index("movement")]
 """Those that need an evaluator."""
+
+MOVING = ("movement", "statues", "side")
+"""Those that compare motions with real clips of the same action."""
 
 REWARD = "reward/"
 """How the names of rewards begin, which stand beside the figures where they are asked for."""
 
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
+_UNSAID = "the others are shorter than 1 s, or real clips of their action hardly move or are not known"
 
 
 @dataclass
@@ -118,6 +126,64 @@ def physics_figures(motions: MotionBatch) -> dict[str, Tensor]:
     skate, jerk = physics_sums(joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
     below, above = floor_distance(joints, motions.lengths)
     return {"skate": skate, "penetration": below, "float": above, "jerk": jerk}
+
+
+def npss_columns(motions: MotionBatch, truths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+    """Return the two terms of NPSS of each motion against the real motion of its prompt.
+
+    Args:
+        motions: N motions.
+        truths: N features ``[T, D]`` as long as the motions; None where a prompt has no real motion.
+
+    Returns:
+        ``[N]`` each (see `motionkit.metrics.npss_terms`, of joint positions relative to root and heading); NaN without
+        a real motion.
+    """
+    moved, power = (motions.features.new_full((len(motions),), torch.nan) for _ in range(2))
+    body = body_positions(motions.joints, motions.headings).flatten(2)
+    lengths = motions.lengths.tolist()
+    known = [row for row, one in enumerate(truths) if one is not None and len(one) == lengths[row]]
+    for length in {lengths[row] for row in known}:
+        rows = [row for row in known if lengths[row] == length]
+        features = torch.stack([one for row in rows if (one := truths[row]) is not None]).to(motions.features)
+        counts = torch.full((len(rows),), length, device=motions.device)
+        truth = MotionBatch(features, counts, skeleton=motions.skeleton, fps=motions.fps)
+        own = body_positions(truth.joints, truth.headings).flatten(2)
+        moved[rows], power[rows] = (one.to(moved) for one in npss_terms(body[rows, :length], own))
+    return moved, power
+
+
+def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:
+    """Return the figures of how motions move.
+
+    Args:
+        found: ``[N]`` columns of `MOVING` and, in ``npss_moved`` and ``npss_power``, of `npss_columns`; ``[N, F]``
+            kinetic features in ``kinetic``.
+        real: ``[M, F]`` kinetic features of real motions.
+    """
+    sheet = Sheet()
+    for name in MOVING:
+        known = found[name][found[name].isfinite()]
+        if len(known):
+            sheet.values[name] = float(known.double().mean())
+            if name == "movement" and len(known) < len(found[name]):
+                sheet.notes[name] = f"of {len(known)} of {len(found[name])} motions; {_UNSAID}"
+        else:
+            sheet.missing[name] = "no caption names a limb's side" if name == "side" else f"of no motion: {_UNSAID}"
+    power = found["npss_power"].nansum()
+    if float(power) > 0:
+        sheet.values["npss"] = float(found["npss_moved"].nansum() / power)
+    else:
+        sheet.missing["npss"] = "no prompt has a real motion to compare with"
+    made, truth = (one[one.isfinite().all(1)] for one in (found["kinetic"], real))
+    few, width = min(len(made), len(truth)), made.shape[1]
+    if few <= width:
+        sheet.missing["kinetic_fid"] = f"a covariance of width {width} needs more than {width} motions, there are {few}"
+    else:
+        sheet.values["kinetic_fid"] = kinetic_fid(made, truth)
+        if few < _ENOUGH * width:
+            sheet.notes["kinetic_fid"] = f"{BIASED} ({few} motions, width {width})"
+    return sheet
 
 
 def require_finite(embeddings: Tensor, what: str) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._opened import STARTER, FoundModel
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import GUIDANCE, DiffusionPolicy, StoresGuidance, guidance_of
 from motionkit.policies.generating import plan_steps
 from motionkit.rl import DDIM, StepPlan
 
@@ -16,7 +16,7 @@ Mode = Literal["auto", "wo_mm", "mm_short", "debug", "full"]
 MDM_PROMPTS = 1024
 """The original asks for 1,000 in whole batches of 32: 32 batches."""
 
-_RELEASED_GUIDANCE, _FEW = 2.5, 5
+_FEW = 5
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ def sampling_of(
         kind: ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of
             `grpo`: those that it was measured with), else all steps of the ancestral sampler, as MDM is evaluated.
         steps: Number of steps; 0 leaves it to `kind`.
-        guidance: Guidance scale; None takes that of the run, else 2.5.
+        guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
 
     Raises:
         MotionkitError: There are not so many steps.
     """
     own = _of_run(found)
-    scale = guidance if guidance is not None else float(own.get("guidance_scale", _RELEASED_GUIDANCE))
+    scale = guidance if guidance is not None else float(own.get("guidance_scale", guidance_of(policy)))
     total = len(policy.schedule)
     if kind == "auto" and starter and not steps:
         count = min(int(own.get("inference_timesteps") or _FEW), total)
@@ -126,15 +126,19 @@ def sampling_of(
     return Sampling(plan, scale, f"{kind.upper()}, {visited}, guidance {scale:g}, masks {padding}")
 
 
-def common_guidance(found: list[FoundModel], guidance: float | None) -> float:
-    """Return one guidance scale for several policies: the one asked for, else that of the runs among them, else 2.5.
+def common_guidance(policies: Sequence[tuple[FoundModel, DiffusionPolicy]], guidance: float | None) -> float:
+    """Return one guidance scale for several policies: the one asked for, else that of tuned ones among them, else 2.5.
 
     Raises:
-        MotionkitError: Their runs have different ones.
+        MotionkitError: They were tuned with different ones.
     """
     if guidance is not None:
         return guidance
-    scales = {float(own["guidance_scale"]) for one in found if "guidance_scale" in (own := _of_run(one))}
+    own = (
+        _of_run(found).get("guidance_scale", policy.guidance if isinstance(policy, StoresGuidance) else None)
+        for found, policy in policies
+    )
+    scales = {float(scale) for scale in own if scale is not None}
     if len(scales) > 1:
         listed = ", ".join(f"{scale:g}" for scale in sorted(scales))
         raise MotionkitError(
@@ -142,7 +146,7 @@ def common_guidance(found: list[FoundModel], guidance: float | None) -> float:
             why="guidance raises R-precision by itself; policies are compared at one value.",
             fix="--guidance-scale X",
         )
-    return scales.pop() if scales else _RELEASED_GUIDANCE
+    return scales.pop() if scales else GUIDANCE
 
 
 def _of_run(found: FoundModel) -> Mapping[str, Any]:

@@ -11,17 +11,22 @@ from torch import Tensor
 from motionkit.encoders.t2m import T2MEvaluator
 from motionkit.evaluation.text_to_motion._figures import (
     EMBEDDED,
+    MOVING,
+    QUANTITIES,
     REWARD,
     Sheet,
     embedding_figures,
     guide_figure,
+    moving_figures,
     multimodality_figure,
+    npss_columns,
     physics_figures,
     require_finite,
 )
 from motionkit.evaluation.text_to_motion._how import Amount, Sampling
 from motionkit.evaluation.text_to_motion._questions import Question, Questions
-from motionkit.motion import MotionBatch
+from motionkit.metrics import kinetic_features
+from motionkit.motion import MotionBatch, RealActions
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
 from motionkit.rewards.mix import RewardMix
@@ -50,11 +55,13 @@ class Embedded:
 
     Attributes:
         motion: ``[N, E]``.
-        columns: ``[N]`` per physics figure, and per reward that was asked for.
+        columns: ``[N]`` per physics figure, per figure of `MOVING`, and per reward that was asked for.
+        moving: What `moving_figures` takes beside the columns.
     """
 
     motion: Tensor
     columns: dict[str, Tensor]
+    moving: dict[str, Tensor]
 
 
 class Measurement:
@@ -68,6 +75,7 @@ class Measurement:
         batch: Motions that are sampled at once.
         doubt: Why the evaluator's figures would mean nothing; empty when they do.
         singles: Clips of single actions, for the guide's FID of composite motions.
+        actions: What real clips of an action do.
         rewards: Scores of motions that are wanted beside the figures.
     """
 
@@ -76,6 +84,7 @@ class Measurement:
         evaluator: T2MEvaluator,
         questions: Questions,
         *,
+        actions: RealActions,
         amount: Amount,
         seed: int = 0,
         batch: int = 64,
@@ -84,6 +93,7 @@ class Measurement:
         rewards: RewardMix | None = None,
     ) -> None:
         self.rewards = rewards
+        self.actions = actions
         self.evaluator = evaluator
         self.questions = questions
         self.amount = amount
@@ -107,7 +117,7 @@ class Measurement:
         text = self.evaluator.encode_texts([self.evaluator.whole_text(one.prompt) for one in asked])
         real_text, real = self.real(policy, replication)
         seed = self.seed * 1_000_003 + replication
-        metrics = self.sheet(text, made, real.motion, seed)
+        metrics = self.sheet(text, made, real, seed)
         if self.singles is not None and "fid" in {*metrics.values, *metrics.missing}:
             single = self._embed(policy, self.singles.real(replication)).motion
             metrics.add(guide_figure(made.motion, single))
@@ -118,8 +128,10 @@ class Measurement:
             metrics.missing["multimodality"] = "this mode samples one motion per prompt"
         # Another pass over the split: the same clips, cut and captioned anew, as the original's ground truth is.
         _, again = self.real(policy, replication - 1)
-        truth = self.sheet(real_text, real, again.motion, seed)
+        truth = self.sheet(real_text, real, again, seed)
         truth.missing["multimodality"] = "a text has one real motion"
+        truth.values.pop("npss", None)
+        truth.missing["npss"] = "a real motion is compared with itself"
         self._passes = {key: value for key, value in self._passes.items() if key >= replication}
         for sheet in (metrics, truth):
             self._withhold(sheet)
@@ -138,7 +150,7 @@ class Measurement:
             return done.motions
 
         exact = getattr(policy, "padding", "exact") == "exact"
-        return self._in_batches([one.prompt for one in asked], make, "generated", padded=not exact)
+        return self._in_batches(asked, make, "generated", padded=not exact)
 
     def _embed(self, policy: DiffusionPolicy, questions: Sequence[Question]) -> Embedded:
         """Return the real motions of questions."""
@@ -150,7 +162,7 @@ class Measurement:
             device = self.evaluator.mean.device
             return MotionBatch(features.float().to(device), lengths, skeleton=policy.skeleton, fps=policy.fps)
 
-        return self._in_batches([one.prompt for one in questions], read, "real")
+        return self._in_batches(questions, read, "real")
 
     def _repeated(
         self, policy: DiffusionPolicy, how: Sampling, asked: Sequence[Question], progress: Progress | None
@@ -175,12 +187,14 @@ class Measurement:
             self._passes[replication] = (text, self._embed(policy, questions))
         return self._passes[replication]
 
-    def sheet(self, text: Tensor, found: Embedded, real: Tensor, seed: int) -> Sheet:
+    def sheet(self, text: Tensor, found: Embedded, real: Embedded, seed: int) -> Sheet:
         """Return the figures of motions beside real ones, without those that are doubtful."""
         if not len(found.motion):
-            return Sheet(missing=dict.fromkeys((*EMBEDDED, *found.columns), "the set holds no real motions"))
-        sheet = embedding_figures(text, found.motion, real, count=len(real), seed=seed)
-        sheet.values |= {name: float(values.double().nanmean()) for name, values in found.columns.items()}
+            return Sheet(missing=dict.fromkeys(QUANTITIES, "the set holds no real motions"))
+        sheet = embedding_figures(text, found.motion, real.motion, count=len(real.motion), seed=seed)
+        plain = {name: values for name, values in found.columns.items() if name not in MOVING}
+        sheet.values |= {name: float(values.double().nanmean()) for name, values in plain.items()}
+        sheet.add(moving_figures(found.columns | found.moving, real.moving.get("kinetic", found.moving["kinetic"][:0])))
         self._withhold(sheet)
         return sheet
 
@@ -192,26 +206,32 @@ class Measurement:
             sheet.notes = {name: note for name, note in sheet.notes.items() if name not in EMBEDDED}
 
     def _in_batches(
-        self, prompts: Sequence[Prompt], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
+        self, asked: Sequence[Question], make: Callable[[list[int]], MotionBatch], what: str, *, padded: bool = False
     ) -> Embedded:
         """Embed motions in batches of similar lengths and return them in their own order."""
-        order = sorted(range(len(prompts)), key=lambda i: prompts[i].length)
+        order = sorted(range(len(asked)), key=lambda i: asked[i].prompt.length)
         motion: list[Tensor] = []
         columns: dict[str, list[Tensor]] = {}
+        moving: dict[str, list[Tensor]] = {}
         for first in range(0, len(order), self.batch):
             part = order[first : first + self.batch]
-            batch = make(part)
+            batch, prompts = make(part), [asked[i].prompt for i in part]
             motion.append(self._latents(batch, padded=padded))
-            found = physics_figures(batch) | self._scores(batch, [prompts[i] for i in part])
+            found = physics_figures(batch) | self.actions.measure(batch, prompts) | self._scores(batch, prompts)
             for name, values in found.items():
                 columns.setdefault(name, []).append(values)
+            moved, power = npss_columns(batch, [asked[i].truth for i in part])
+            kinetic = kinetic_features(batch.joints, batch.lengths, batch.fps)
+            for name, values in {"npss_moved": moved, "npss_power": power, "kinetic": kinetic}.items():
+                moving.setdefault(name, []).append(values)
         if not order:
-            return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {})
+            return Embedded(self.evaluator.mean.new_zeros(0, self.evaluator.latent), {}, {})
         back = torch.empty(len(order), dtype=torch.int64)
         back[torch.tensor(order)] = torch.arange(len(order))
         back = back.to(motion[0].device)
         latents = require_finite(torch.cat(motion)[back], what)
-        return Embedded(latents, {name: torch.cat(values)[back] for name, values in columns.items()})
+        sorted_back = [{name: torch.cat(values)[back] for name, values in part.items()} for part in (columns, moving)]
+        return Embedded(latents, *sorted_back)
 
     def _scores(self, batch: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
         """Return ``[N]`` of each reward; NaN where it does not apply or cannot be computed."""

@@ -108,6 +108,11 @@ class Questions:
         return self._clips
 
     @property
+    def prompts(self) -> Sequence[Prompt]:
+        """The composite prompts of the split; none of other data."""
+        return self._prompts
+
+    @property
     def captions(self) -> int:
         """Number of captions, or of composite prompts."""
         return len(self._prompts) or sum(len(clip.captions) for clip in self._clips)

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from motionkit._version import __version__
-from motionkit.config import choose_one
 from motionkit.datasets.base import Split, TextMotionDataset
 from motionkit.encoders.t2m import T2MEvaluator, is_native
 from motionkit.evaluation._fit import require_fit
 from motionkit.evaluation._opened import STARTER, FoundModel
+from motionkit.evaluation._real import RealMotions, single_clips
 from motionkit.evaluation.text_to_motion._doubt import doubt_of
 from motionkit.evaluation.text_to_motion._how import Amount, Sampling
 from motionkit.evaluation.text_to_motion._measure import Measurement, Replication
@@ -37,6 +37,7 @@ class Opened:
         evaluator: Embeds texts and motions.
         questions: What is asked.
         singles: Clips of single actions behind a composite set, where they are known.
+        real: Real motions of the split, by what they do.
         doubt: Why the evaluator's figures would mean nothing; empty when they do.
         dataset: Name of the data.
         split: Their split.
@@ -46,6 +47,7 @@ class Opened:
     evaluator: T2MEvaluator
     questions: Questions
     singles: Questions | None
+    real: RealMotions
     doubt: str
     dataset: str
     split: Split
@@ -56,6 +58,7 @@ class Opened:
         return Measurement(
             self.evaluator,
             self.questions,
+            actions=self.real.actions,
             amount=amount,
             seed=seed,
             batch=batch,
@@ -104,7 +107,7 @@ def open_all(
     for policy in policies.values():
         require_fit(policy, asked, fps=dataset.fps, label=label)
     opened.use_tokens(questions.tokens())
-    source = _singles(dataset)
+    source = single_clips(dataset)
     singles = Questions(source, split, longest=longest, seed=seed) if source is not None else None
     real = [*questions.clips] or [*(singles.clips if singles is not None else [])]
     doubt = ""
@@ -118,15 +121,8 @@ def open_all(
             dataset=dataset.normalizer,
             known=getattr(dataset, "evaluator_normalizer", None),
         )
-    return Opened(opened, questions, singles, doubt, label, split, evaluator)
-
-
-def _singles(dataset: TextMotionDataset) -> TextMotionDataset | None:
-    """Return the dataset of the single clips behind a composite set, where it is known; None for other data."""
-    source: TextMotionDataset | None = getattr(dataset, "source", None)
-    if source is None and getattr(dataset, "source_name", "") == STARTER:
-        source = choose_one("datasets", STARTER, {}).build()
-    return source
+    motions = RealMotions(dataset, split, questions.prompts)
+    return Opened(opened, questions, singles, motions, doubt, label, split, evaluator)
 
 
 @dataclass(frozen=True)

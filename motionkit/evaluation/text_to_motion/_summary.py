@@ -14,7 +14,9 @@ from motionkit.tracking import definition
 TITLES = {
     "r_precision_1": "R@1", "r_precision_2": "R@2", "r_precision_3": "R@3", "mm_dist": "MM-Dist", "fid": "FID",
     "kid": "KID", "fid_guide": "FID to single clips (guide)", "diversity": "Diversity",
-    "multimodality": "MultiModality", "skate": "skate", "penetration": "penetration", "float": "float", "jerk": "jerk",
+    "multimodality": "MultiModality", "movement": "movement, share of real", "statues": "statues",
+    "side": "named side right", "kinetic_fid": "kinetic FID", "npss": "NPSS",
+    "skate": "skate", "penetration": "penetration", "float": "float", "jerk": "jerk",
 }  # fmt: skip
 
 _CHANCE = 0.12
@@ -54,7 +56,7 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
         remarks = dict.fromkeys(str(one.get("why") or one.get("note") or "") for one in blocks)
         metric = definition(tracked(name))
         unit = f" ({metric.unit})" if metric.unit != "1" else ""
-        arrow = {"up": " ↑", "down": " ↓", "none": ""}[metric.better]
+        arrow = {"up": " ↑", "down": " ↓", "one": " → 1", "none": ""}[metric.better]
         rows.append((f"{TITLES[name]}{unit}{arrow}", *map(_cell, blocks), "; ".join(filter(None, remarks))))
     return {
         "title": title,
@@ -91,6 +93,11 @@ def verdict(metrics: Block, truth: Block) -> str:
     fid, floor = metrics.get("fid", {}).get("mean"), truth.get("fid", {}).get("mean")
     if fid is not None:
         said.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
+    movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
+    if movement is not None:
+        said.append(f"motions move {movement:.0%} as much as real ones of the same actions")
+    if statues:
+        said.append(f"{statues:.1%} of them are statues")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         one, other = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if one is not None and other is not None:

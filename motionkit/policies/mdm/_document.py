@@ -38,6 +38,7 @@ class PolicyDocument(BaseModel):
     fps: float = Field(gt=0, le=1000)
     max_length: int = Field(ge=1, le=100_000)
     padding: Padding = "exact"
+    guidance: float | None = Field(default=None, ge=0, le=1000, allow_inf_nan=False)
     text: TextRecord
     trained_on: DataRecord | None = None
     lora: LoraRecord | None = None

@@ -51,6 +51,7 @@ class _Parts:
     step: int
     origin: str
     trained_on: DataRecord | None = None
+    guidance: float | None = None
 
 
 def open_policy(
@@ -106,6 +107,7 @@ def open_policy(
         "max_length": parts.max_length,
         "padding": options.padding,
         "trained_on": parts.trained_on,
+        "guidance": parts.guidance,
     }
     if not parts.settings.context_len:
         return MDMPolicy(parts.settings, parts.network, **common).to(device)
@@ -263,6 +265,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             found.step,
             str(found.document),
             document.trained_on or (DataRecord(name=STARTER) if checkpoint == STARTER else None),
+            document.guidance,
         )
     settings, network = read_released(path, steps)
     skeleton = skeleton_of(settings.features, checkpoint)

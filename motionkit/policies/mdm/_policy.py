@@ -40,6 +40,8 @@ class MDMPolicy(TextToMotionPolicy):
         padding: ``exact`` masks keys beyond a sample's own length, ``full`` lets padded frames attend and runs at
             `max_length`; without effect on networks trained with mask_frames, which are always ``exact``.
         trained_on: Dataset it was trained on; None where that is not known.
+        guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
+            None where there is none.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class MDMPolicy(TextToMotionPolicy):
         max_length: int = 196,
         padding: Padding = "exact",
         trained_on: DataRecord | None = None,
+        guidance: float | None = None,
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -76,6 +79,7 @@ class MDMPolicy(TextToMotionPolicy):
         self.max_length = max_length
         self.padding: Padding = "exact" if settings.mask_frames else padding
         self.trained_on = trained_on
+        self.guidance = guidance
         self.autocast: torch.dtype | None = None
         self.lora: Mapping[str, object] | None = None
 
@@ -96,6 +100,7 @@ class MDMPolicy(TextToMotionPolicy):
             "fps": self.fps,
             "max_length": self.max_length,
             "padding": self.padding,
+            "guidance": self.guidance,
             "text": TextRecord.of(self.encoder).model_dump(),
             "trained_on": None if self.trained_on is None else self.trained_on.model_dump(),
             "lora": None if self.lora is None else dict(self.lora),

@@ -15,7 +15,7 @@ from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples, sample
 from motionkit.kernels import physics_sums
 from motionkit.nn import adapters_off, has_adapters
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import DiffusionPolicy, StoresGuidance
 from motionkit.policies.sampling import refuse_blocks
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, refuse_dead
@@ -119,6 +119,8 @@ class GRPO:
             shuffle=control.shuffle,
             world=self.world,
         )
+        if isinstance(policy, StoresGuidance):  # what it is tuned at is what it is meant to be sampled at
+            policy.guidance = getattr(self.algorithm, "guidance", policy.guidance)
         optim = optim or getattr(algorithm.options, "optim", None) or GrpoOptimSettings()
         peak, warmup = optim.learning_rate or (optim.lora_rate if lora.enabled else 1e-4), optim.warmup_steps
         falls = optim.schedule == "cosine" and updates

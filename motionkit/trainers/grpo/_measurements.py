@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -16,16 +17,18 @@ from motionkit.evaluation import (
     compare_measured,
     drift_alarms,
     judge_ratio,
+    still_alarms,
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run, TrainedOn
-from motionkit.tracking import result_table, results
+from motionkit.tracking import HELDOUT_TABLES, result_table, results
 from motionkit.trainers._state import Kept, Stateful
 from motionkit.trainers._world import OneProcess, World, of_main
 
 _logger = logging.getLogger("motionkit.grpo")
 _EARLY = 30  # the first point comes after this part of the run, so that a new user soon sees one
-_KINDS = ("reported", "watched", "all_steps")
+_KINDS = ("reported", "watched", "all_steps", "generate")
+_KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
 
@@ -40,7 +43,8 @@ class Measurements:
             measured at the end only is then measured before and after at the end, and training starts sooner.
         heldout: What is measured, any of: ``reported``, the prompts that the table is about; ``watched``, other
             prompts, measured at the points on the way; ``all_steps``, the reported prompts with every step of the
-            ancestral sampler.
+            ancestral sampler; ``generate``, the first of them as ``motionkit generate`` samples the finished policy.
+        guidance: Guidance scale that ``motionkit generate`` samples the policy with as it starts.
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
         stop_on_gap: End the run when the judge no longer follows the reward.
@@ -55,6 +59,7 @@ class Measurements:
     points: int
     num_steps: int
     stop_on_gap: bool
+    guidance: float = 2.5
     trained_on: TrainedOn = field(default_factory=TrainedOn)
     world: World = field(default_factory=OneProcess)
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
@@ -71,12 +76,13 @@ class Measurements:
             MotionkitError: A reward gives no held-out motion a finite score (exit code 1).
         """
         for name, heldout in self.heldout.items():
-            if name == "all_steps" and self.started is not None:
+            if name in ("all_steps", "generate") and self.started is not None:
                 continue
             _logger.info("measuring %s before training", _asked(name, heldout))
-            measured = heldout.measure(self.policy, first=name == "reported")
+            guidance = self.guidance if name == "generate" else None
+            measured = heldout.measure(self.policy, first=name == "reported", guidance=guidance)
             self._before[name].tensors = measured.tensors()
-            if name == "reported" and measured.shown is not None:
+            if name in ("reported", "generate") and measured.shown is not None:
                 measured.shown.keep(run, "before")
             if name == self._curve:
                 run.log(0, _metrics(compare_measured(measured, measured)))
@@ -144,30 +150,69 @@ class Measurements:
         reported = self.heldout.get("reported")
         if reported is None:
             return summary
+        asked = {name: self.heldout[name] for name in _KEYS if name in self.heldout}
+        tuned = asked["generate"].guidance if "generate" in asked else self.guidance
         with self.averaged():
-            asked = {name: heldout for name, heldout in self.heldout.items() if name != "watched"}
-            measured = {}
-            for name, heldout in asked.items():
-                both = name == "all_steps" and self.started is not None
-                _logger.info("measuring %s %s training", _asked(name, heldout), "before and after" if both else "after")
-                measured[name] = heldout.measure(self.policy)
-        if "all_steps" in asked and self.started is not None:
+            measured = self._measure(asked, "after", tuned)
+        if self.started is not None:
             with self.started():
-                self._before["all_steps"].tensors = asked["all_steps"].measure(self.policy).tensors()
-        if (shown := measured["reported"].shown) is not None:
-            shown.keep(run, "after")
-        found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
-        for text in drift_alarms(found["reported"]):
-            _logger.warning("%s", text)
-        documents = {name: {key: one.document() for key, one in pairs.items()} for name, pairs in found.items()}
-        title = f"Held out: {len(reported.prompts)} prompts x {reported.samples} samples, same noise before and after"
-        tables = [result_table(results(documents["reported"]), title)]
-        if "all_steps" in found:
-            summary["heldout_all_steps"] = documents["all_steps"]
-            some = [row for row in results(documents["all_steps"]) if row.name in ("reward", "judge", "jerk")]
-            steps = f"The same prompts with all {len(self.policy.schedule)} sampling steps, one sample each"
-            tables.append(result_table(some, steps))
-        return summary | {"heldout": documents["reported"], "table": tables}
+                later = {name: one for name, one in asked.items() if name != "reported"}
+                before = self._measure(later, "before", self.guidance)
+            for name, found in before.items():
+                self._before[name].tensors = found.tensors()
+            if "generate" in before and (shown := before["generate"].shown) is not None:
+                shown.keep(run, "before")
+        real = reported.measure_real(device=self.policy.normalizer.mean.device)
+        shown = measured.get("generate", measured["reported"]).shown
+        for name, kept in (("after", shown), ("real", None if real is None else real.shown)):
+            if kept is not None:
+                kept.keep(run, name)
+        pairs = {name: compare_measured(self._start(name), found) for name, found in measured.items()}
+        self._warn(pairs)
+        tables = []
+        for name, paired in pairs.items():
+            own = None if real is None else real.first(len(asked[name].prompts))
+            summary[_KEYS[name]] = {key: one.document() | _real(own, key) for key, one in paired.items()}
+            tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
+        return summary | {"table": tables}
+
+    def _measure(self, asked: dict[str, HeldOut], when: str, guidance: float) -> dict[str, Measured]:
+        """Measure the policy as it is, every kind in `asked`; `guidance` is that of what generate makes."""
+        found: dict[str, Measured] = {}
+        for name, heldout in reversed(asked.items()):  # all steps first: what generate makes may be known from them
+            own = guidance if name == "generate" else heldout.guidance
+            known = self._known(asked, found, own) if name == "generate" else None
+            if known is None:
+                _logger.info("measuring %s %s training", _asked(name, heldout), when)
+            found[name] = known or heldout.measure(self.policy, guidance=own)
+        return {name: found[name] for name in asked}
+
+    def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
+        """Return what generate makes, where it has been measured with all steps: same prompts, noise and guidance."""
+        if "all_steps" not in found or asked["all_steps"].guidance != guidance:
+            return None
+        return found["all_steps"].first(len(asked["generate"].prompts))
+
+    def _warn(self, pairs: Mapping[str, Mapping[str, Paired]]) -> None:
+        """Log the alarms of every table, each quantity's once, those of what generate makes first."""
+        said: set[str] = set()
+        for name, found in pairs.items():
+            where = "" if name == "reported" else f" ({HELDOUT_TABLES[_KEYS[name]]})"
+            for text in drift_alarms(found) + still_alarms(found):
+                about = text.removeprefix("the ").split()[0]
+                if about not in said:
+                    _logger.warning("%s%s", text, where)
+                    said.add(about)
+
+    def _title(self, name: str, heldout: HeldOut) -> str:
+        """Return what a table is about."""
+        count, every = len(heldout.prompts), f"all {len(self.policy.schedule)} sampling steps"
+        if name == "reported":
+            return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
+        if name == "all_steps":
+            return f"The same prompts with {every}, one sample each"
+        own = "" if self.guidance == heldout.guidance else f" before, {heldout.guidance:g} after"
+        return f"What motionkit generate makes: {count} prompts, {every}, guidance {self.guidance:g}{own}"
 
     def _start(self, name: str) -> Measured:
         return Measured.from_tensors(self._before[name].tensors)
@@ -185,8 +230,18 @@ def _in_words(found: Mapping[str, Paired]) -> str:
     return ", ".join(f"{name} {paired.after:.3f} ({round(paired.delta, 3) + 0.0:+.3f})" for name, paired in shown)
 
 
+def _real(real: Measured | None, name: str) -> dict[str, float]:
+    """Return the entry of real motions in a document."""
+    mean = float("nan") if real is None or name not in real.quantities else real.mean(name)
+    return {"real": mean} if math.isfinite(mean) else {}
+
+
 def _asked(name: str, heldout: HeldOut) -> str:
-    words = {"watched": "other held-out prompts for the curve", "all_steps": "held-out prompts with all sampling steps"}
+    words = {
+        "watched": "other held-out prompts for the curve",
+        "all_steps": "held-out prompts with all sampling steps",
+        "generate": "held-out prompts as generate samples",
+    }
     what = words.get(name, "held-out prompts")
     return f"{len(heldout.prompts)} {what}"
 

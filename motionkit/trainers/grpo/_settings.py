@@ -114,7 +114,8 @@ class HeldOutSettings(Group):
     watch: int = Field(32, ge=2, le=100_000, description="Most prompts on the way, two samples each.")
     all_steps: Literal["auto", "on", "off"] = Field(
         "auto",
-        description="Also measure with all steps of the ancestral sampler, one sample a prompt; auto: up to 100 steps.",
+        description="Also measure with all steps of the ancestral sampler, one sample a prompt, and as generate does; "
+        "auto: up to 100 steps.",
     )
     stop_on_gap: Annotated[bool, Cli("--stop-on-gap")] = Field(
         False, description="End the run when the judge gains less than 0.6 of the reward's gain at two points in a row."

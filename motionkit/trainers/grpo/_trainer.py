@@ -14,6 +14,7 @@ from motionkit.datasets.content import leave_out_prompts, trained_items
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import (
     HeldOut,
+    RealMotions,
     RewardAlarms,
     calibrate,
     describe_shared,
@@ -26,7 +27,7 @@ from motionkit.evaluation import (
     trained_on,
 )
 from motionkit.motion import DataRecord
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import DiffusionPolicy, guidance_of
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
@@ -46,6 +47,7 @@ from motionkit.trainers.grpo._settings import GrpoSettings
 _logger = logging.getLogger("motionkit.grpo")
 _FEWEST = 8  # prompts beside the reported ones from which the run is watched on them
 _MANY = 100  # sampling steps up to which all of them are measured
+_GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
 _REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
 _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
@@ -105,6 +107,7 @@ class GrpoTrainer:
         self.inputs = fingerprints(settings, dataset, prompts, self.policy, reference, named)
         self.items = trained_on(str(getattr(settings.policy.options, "checkpoint", "")))
         self.items |= trained_items(dataset, settings.prompts.split, prompts)
+        as_it_starts = guidance_of(self.policy)
         self.grpo = GRPO(
             self.policy,
             RewardMix(self.rewards, gradient=able, normalize=settings.reward_mix.normalize),
@@ -135,6 +138,7 @@ class GrpoTrainer:
             points=settings.heldout.points,
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
+            guidance=as_it_starts,
             trained_on=self.items,
             world=self.world,
         )
@@ -203,13 +207,17 @@ class GrpoTrainer:
             what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
         )
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
-        common: dict[str, Any] = {"guidance": sampler.guidance_scale, "rewards": self.grpo.rewards, "judge": judge}
-        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
+        real = RealMotions(dataset, settings.split, [*asked, *others])
+        common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "real": real}
+        scale = sampler.guidance_scale
+        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, guidance=scale, **common)}
         if others:
-            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
+            found["watched"] = HeldOut(others, samples=2, steps=few, guidance=scale, **common)
         total = len(self.policy.schedule)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
-            found["all_steps"] = HeldOut(asked, samples=1, steps=None, sampler=DDPM(), **common)
+            every: dict[str, Any] = {"samples": 1, "steps": None, "sampler": DDPM(), **common}
+            found["all_steps"] = HeldOut(asked, guidance=scale, **every)
+            found["generate"] = HeldOut(asked[:_GENERATED], guidance=guidance_of(self.policy), **every)
         return found
 
     def describe(self) -> Mapping[str, object]:

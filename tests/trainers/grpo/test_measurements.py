@@ -23,7 +23,7 @@ class Script:
     def __init__(self, rows: list[tuple[float, float]]) -> None:
         self.rows = iter(rows)
 
-    def measure(self, policy: object, *, first: bool = False) -> Measured:
+    def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
         reward, judge = next(self.rows)
         draw = np.random.default_rng(0).normal(size=(16, 2)) * 1e-3
         return Measured({"reward": reward + draw, "judge": judge + draw[::-1]})
@@ -100,3 +100,74 @@ def test_its_state_is_put_back(tmp_path: Path) -> None:
     for name, part in other.parts().items():
         part.load_state(one.parts()[name].state())
     assert other.at(30, note)["heldout/reward/delta"] == pytest.approx(0.4, abs=1e-6)  # type: ignore[arg-type]
+
+
+class Asked:
+    """A held-out set that notes the guidance it is measured with; movement is a tenth of it, of the real ones 1."""
+
+    def __init__(self, count: int, guidance: float) -> None:
+        self.prompts, self.samples, self.guidance = [None] * count, 1, guidance
+        self.asked: list[float] = []
+
+    def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
+        self.asked.append(self.guidance if guidance is None else guidance)
+        values = np.full((len(self.prompts), 1), self.asked[-1] / 10)
+        return Measured({"reward": values, "movement": values, "diversity": values})
+
+    def measure_real(self, *, device: object) -> Measured:
+        ones = np.ones((len(self.prompts), 1))
+        return Measured({"reward": 0.9 * ones, "movement": ones})
+
+
+def finish(
+    tmp_path: Path, heldout: dict[str, Any], *, guidance: float, started: bool = True
+) -> tuple[dict[str, Any], Note]:
+    note: Any = Note(tmp_path)
+    note.schedule, note.normalizer = range(50), SimpleNamespace(mean=np.zeros(1))
+    note.normalizer.mean = SimpleNamespace(device="cpu")
+    back = nullcontext if started else None
+    one = Measurements(note, nullcontext, back, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=guidance)
+    one.before(note)
+    return one.after(note), note
+
+
+def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
+    heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
+    summary, _ = finish(tmp_path, heldout, guidance=2.5)
+    assert [table["title"] for table in summary["table"]] == [
+        "What motionkit generate makes: 6 prompts, all 50 sampling steps, guidance 2.5 before, 1 after",
+        "Held out: 8 prompts x 1 samples, same noise before and after",
+        "The same prompts with all 50 sampling steps, one sample each",
+    ]
+    assert summary["heldout_generate"]["movement"] | {"ci95": 0} == {
+        "before": pytest.approx(0.25), "after": pytest.approx(0.1), "delta": pytest.approx(-0.15), "ci95": 0, "n": 6,
+        "real": 1.0,
+    }  # fmt: skip
+    assert summary["heldout_generate"]["reward"]["real"] == pytest.approx(0.9)
+    assert "real" not in summary["heldout"]["diversity"]
+    assert summary["heldout_all_steps"]["movement"]["before"] == pytest.approx(0.1)
+    for table in summary["table"]:
+        assert table["columns"][:4] == ["", "before", "after", "real"]
+
+
+def test_what_all_steps_have_measured_is_not_measured_again(tmp_path: Path) -> None:
+    heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
+    finish(tmp_path, heldout, guidance=2.5)
+    assert heldout["generate"].asked == [2.5]  # before; after is the start of all steps
+    heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 3.0)}
+    finish(tmp_path, heldout, guidance=1.0)
+    assert heldout["generate"].asked == [3.0]
+    heldout = {"reported": Asked(8, 1.0), "generate": Asked(6, 1.0)}
+    summary, _ = finish(tmp_path, heldout, guidance=2.5, started=False)
+    assert heldout["generate"].asked == [2.5, 1.0]
+    assert list(summary["heldout_generate"]) == ["reward", "movement", "diversity"]
+
+
+def test_an_alarm_is_said_once_and_of_what_generate_makes_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heldout = {"reported": Asked(8, 3.0), "all_steps": Asked(8, 3.0), "generate": Asked(6, 2.0)}
+    finish(tmp_path, heldout, guidance=2.5)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.partition(":")[0] for text in said] == ["movement fell from 0.25 to 0.2"]
+    assert said[0].endswith("(as generate samples)")
