@@ -67,7 +67,8 @@ def joint_velocity_loss(
     pairs = mask[:, 1:] & mask[:, :-1]
     used = 4 + 3 * (skeleton.joints - 1)
     mean, std = normalizer.mean[:used], normalizer.std[:used]
-    moved = [_steps(part.float()[..., :used] * std + mean) for part in (predicted, x0)]
+    inside = [part.float()[..., :used].masked_fill(~mask[..., None], 0.0) for part in (predicted, x0)]
+    moved = [_steps(part * std + mean) for part in inside]
     error = (moved[0] - moved[1]) * (skeleton.unit * fps)
     squares = error.square().mean((-1, -2)).masked_fill(~pairs, 0.0)
     return squares.sum(1) / pairs.sum(1).clamp(min=1)
