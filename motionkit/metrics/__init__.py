@@ -22,6 +22,21 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
+from motionkit.metrics._kinetic import kinetic_features, kinetic_fid
+from motionkit.metrics._limbs import (
+    BAND,
+    QUIET,
+    SHORTEST,
+    STILL,
+    band_power,
+    body_positions,
+    joint_range,
+    leading_joint,
+    movement,
+    movement_share,
+    moves_more,
+    statues,
+)
 from motionkit.metrics._matching import distances, match_hits, matching_score, r_precision
 from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
 from motionkit.metrics._regions import box_iou, cumulative_iou, region_iou
@@ -47,10 +62,14 @@ from motionkit.metrics._rotation import geodesic_degrees, yaw_degrees
 from motionkit.metrics._spectrum import npss_terms
 
 __all__ = [
+    "BAND",
     "BINS",
     "CONTACT",
     "LEVELS",
+    "QUIET",
     "RECALLS",
+    "SHORTEST",
+    "STILL",
     "AtThreshold",
     "Calibration",
     "FrechetReference",
@@ -59,6 +78,8 @@ __all__ = [
     "Ties",
     "auroc",
     "average_precision",
+    "band_power",
+    "body_positions",
     "box_iou",
     "calibration_error",
     "classifier_auroc",
@@ -75,11 +96,18 @@ __all__ = [
     "guo_batches",
     "interval",
     "joint_jerk",
+    "joint_range",
     "joint_speed",
     "kid",
+    "kinetic_features",
+    "kinetic_fid",
+    "leading_joint",
     "match_hits",
     "matching_score",
     "moments",
+    "movement",
+    "movement_share",
+    "moves_more",
     "multimodality",
     "npss_terms",
     "pr_curve",
@@ -95,6 +123,7 @@ __all__ = [
     "sample_spread",
     "score_levels",
     "slide_terms",
+    "statues",
     "threshold_for_f",
     "threshold_for_precision",
     "yaw_degrees",

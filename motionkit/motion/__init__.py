@@ -9,6 +9,7 @@ from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
 from motionkit.motion.corpus._ids import assign_splits, original, plain_id
+from motionkit.motion.corpus._real_actions import RealAction, RealActions
 from motionkit.motion.corpus._tagger import evaluator_words, tag_caption, tag_words, tagger_name
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width, read_features
@@ -32,6 +33,8 @@ __all__ = [
     "MotionBatch",
     "Normalizer",
     "ReadOptions",
+    "RealAction",
+    "RealActions",
     "Skeleton",
     "assign_splits",
     "canonicalise",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from motionkit.motion._skeleton import Skeleton
-from motionkit.motion.features._recover import features_to_joints
+from motionkit.motion.features._recover import features_to_joints, root_trajectory
 
 
 class MotionBatch:
@@ -50,6 +50,11 @@ class MotionBatch:
     def joints(self) -> Tensor:
         """``[N, T, J, 3]`` joint positions in metres, Y up, recovered from the features; padding is finite."""
         return features_to_joints(self.features, self.skeleton, self.lengths)
+
+    @cached_property
+    def headings(self) -> Tensor:
+        """``[N, T]`` radians about +Y, 0 for +Z, as the features have them; padding is finite."""
+        return root_trajectory(self.features, self.skeleton, self.lengths)[0]
 
     def detach(self) -> MotionBatch:
         """Return the same motions without a graph; the batch itself where there is none."""

@@ -76,6 +76,17 @@ class Skeleton:
             order[left], order[right] = right, left
         return tuple(order)
 
+    @cached_property
+    def limbs(self) -> dict[str, tuple[int, int]]:
+        """The last joints of the left and the right ``arm`` and ``leg``, by the side of the body that they are on."""
+        right_hip, left_hip, right_shoulder, left_shoulder = self.face_joints
+        starts = {"arm": (left_shoulder, right_shoulder), "leg": (left_hip, right_hip)}
+        return {name: (self._end(left), self._end(right)) for name, (left, right) in starts.items()}
+
+    def _end(self, joint: int) -> int:
+        """Return the last joint of the chain from `joint` on."""
+        return self._end(self.parents.index(joint)) if joint in self.parents else joint
+
     def index(self, name: str) -> int:
         """Return the index of the joint called `name` (ValueError when there is none)."""
         return self.joint_names.index(name)

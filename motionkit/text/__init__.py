@@ -3,7 +3,9 @@
 from motionkit.text._cache import CachedEncoder
 from motionkit.text._features import TextEncoder, TextFeatures
 from motionkit.text._known import FAR, KnownTexts, Near
+from motionkit.text._limbs import NamedLimb, named_limbs
 from motionkit.text._load import ENCODERS, load_encoder
+from motionkit.text._nearest import NearestTexts
 from motionkit.text._prompt import SEPARATOR, Prompt
 from motionkit.text._record import TextRecord, proof
 from motionkit.text._stored import StoredEncoder, read_table, write_table
@@ -17,7 +19,9 @@ __all__ = [
     "CachedEncoder",
     "KnownTexts",
     "MiniLMEncoder",
+    "NamedLimb",
     "Near",
+    "NearestTexts",
     "Prompt",
     "StoredEncoder",
     "StudentEncoder",
@@ -26,6 +30,7 @@ __all__ = [
     "TextFeatures",
     "TextRecord",
     "load_encoder",
+    "named_limbs",
     "proof",
     "read_table",
     "words_of",

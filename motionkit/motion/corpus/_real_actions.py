@@ -1,0 +1,198 @@
+"""What real clips of an action do: which joint moves most, how far, and which clips they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.metrics import joint_range, leading_joint, movement, movement_share, moves_more, statues
+from motionkit.motion._batch import MotionBatch
+from motionkit.motion._skeleton import Skeleton
+from motionkit.text import NearestTexts, Prompt, named_limbs
+
+_MOST = 8
+"""Real clips that an action is known from."""
+
+_NEAR = 0.5
+"""Nearness, as a share of the nearest caption's, down to which a caption is taken to describe the same action."""
+
+_BATCH = 64
+_SIDES = re.compile(r"\b(?:left|right)|[左右]", re.IGNORECASE | re.ASCII)
+
+
+class CaptionedClip(Protocol):
+    """A real clip, as far as this module is concerned."""
+
+    @property
+    def features(self) -> Tensor:
+        """``[T, D]``, not normalised."""
+        ...
+
+    @property
+    def captions(self) -> tuple[str, ...]:
+        """At least one."""
+        ...
+
+
+@dataclass(frozen=True)
+class RealAction:
+    """What the real clips of one action do.
+
+    Attributes:
+        clips: Their numbers, the nearest first.
+        joint: The joint that moves most.
+        movement: How far it swings, mean over the clips, metres; NaN where no clip is long enough.
+        range: How far the joint that gets farthest gets, median over the clips, metres; NaN without a clip.
+    """
+
+    clips: tuple[int, ...]
+    joint: int
+    movement: float
+    range: float
+
+
+class RealActions:
+    """The real clips of a split, by the action that a text asks for. A clip is measured when it is first asked for.
+
+    The clips of an action are at most 8 of the same name where actions have names; else those whose captions share
+    most words with the text (`motionkit.text.NearestTexts`), half as near as the nearest or nearer, and of the same
+    sides where there are such.
+
+    Args:
+        clips: The clips.
+        skeleton: Their body.
+        fps: Frames per second.
+        action: Returns the name of the action that a text describes, empty where it is not known; None: actions have no
+            names.
+
+    Example:
+        >>> from motionkit import load_dataset
+        >>> dataset = load_dataset("starter")
+        >>> real = RealActions(dataset.clips("val"), dataset.skeleton, dataset.fps, action=dataset.action)
+        >>> wave = real.of("a person waves with the left hand.")
+        >>> dataset.skeleton.joint_names[wave.joint], 0.05 < wave.movement < 0.5, wave.range > 0.3
+        ('left_wrist', True, True)
+    """
+
+    def __init__(
+        self,
+        clips: Sequence[CaptionedClip],
+        skeleton: Skeleton,
+        fps: float,
+        *,
+        action: Callable[[str], str] | None = None,
+    ) -> None:
+        self.clips = clips
+        self._skeleton, self._fps, self._action = skeleton, fps, action
+        self._named: dict[str, list[int]] = {}
+        self._found: dict[str, RealAction] = {}
+        self._measured: dict[int, tuple[Tensor, Tensor]] = {}
+        if action is not None:
+            for number, clip in enumerate(clips):
+                self._named.setdefault(action(clip.captions[0]), []).append(number)
+        self._captions = [(text, number) for number, clip in enumerate(clips) for text in clip.captions]
+        self._near: NearestTexts | None = None
+
+    def of(self, text: str) -> RealAction:
+        """Return what real clips of a text's action do."""
+        if text not in self._found:
+            clips = self._clips_of(text)
+            self._measure(clips)
+            rows = [self._measured[number] for number in clips]
+            joint, size = leading_joint(torch.stack([row[0] for row in rows])) if rows else (0, math.nan)
+            farthest = torch.stack([row[1] for row in rows]).amax(1) if rows else torch.full((1,), torch.nan)
+            self._found[text] = RealAction(tuple(clips), joint, size, float(farthest.nanmedian()))
+        return self._found[text]
+
+    def measure(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Return how much motions move beside real clips, mean over the segments of each.
+
+        Args:
+            motions: N motions.
+            prompts: What each of them was asked for.
+
+        Returns:
+            ``[N]`` each, NaN where it says nothing: ``movement`` (`motionkit.metrics.movement_share`), ``statues``
+            (`motionkit.metrics.statues`) and ``side`` (`motionkit.metrics.moves_more`).
+        """
+        texts, lengths, owner, joints, headings = [], [], [], [], []
+        for row, prompt in enumerate(prompts):
+            for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True):
+                texts.append(text)
+                lengths.append(end - start)
+                owner.append(row)
+                joints.append(motions.joints[row, start:end])
+                headings.append(motions.headings[row, start:end])
+        place, counts = torch.tensor(owner, device=motions.device), torch.tensor(lengths, device=motions.device)
+        body = pad_sequence(joints, batch_first=True), pad_sequence(headings, batch_first=True), counts
+        found = self._compare(movement(*body, self._fps), joint_range(*body), texts)
+        return {name: _mean_by(values, place, len(prompts)) for name, values in found.items()}
+
+    def _compare(self, moved: Tensor, ranges: Tensor, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""
+        actions = [self.of(text) for text in texts]
+        named = [self._limb(text) for text in texts]
+        whole = {"dtype": torch.int64, "device": moved.device}
+        return {
+            "movement": movement_share(
+                moved,
+                torch.tensor([one.joint for one in actions], **whole),
+                moved.new_tensor([one.movement for one in actions]),
+            ),
+            "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
+            "side": moves_more(
+                moved,
+                torch.tensor([one for one, _ in named], **whole),
+                torch.tensor([one for _, one in named], **whole),
+            ),
+        }
+
+    def _limb(self, text: str) -> tuple[int, int]:
+        """Return the ends of the limb that a text names and of its twin; -1 where it names none, or several."""
+        named = named_limbs(text)
+        if len(named) != 1:
+            return -1, -1
+        left, right = self._skeleton.limbs[named[0].limb]
+        return (left, right) if named[0].side == "left" else (right, left)
+
+    def _clips_of(self, text: str) -> list[int]:
+        if self._action is not None and (own := self._named.get(self._action(text) or "?")):
+            return own[:_MOST]
+        if self._near is None:
+            self._near = NearestTexts([caption for caption, _ in self._captions])
+        near = self._near.find(text, most=4 * _MOST)
+        near = [one for one in near if one[1] >= _NEAR * near[0][1]]
+        sides = _sides(text)
+        alike = [one for one in near if _sides(self._captions[one[0]][0]) == sides]
+        return list(dict.fromkeys(self._captions[place][1] for place, _ in alike or near))[:_MOST]
+
+    def _measure(self, clips: Sequence[int]) -> None:
+        """Measure the clips that are not yet."""
+        new = [number for number in clips if number not in self._measured]
+        for first in range(0, len(new), _BATCH):
+            part = new[first : first + _BATCH]
+            features = [self.clips[number].features.float() for number in part]
+            lengths = torch.tensor([len(one) for one in features])
+            batch = MotionBatch(pad_sequence(features, True), lengths, skeleton=self._skeleton, fps=self._fps)
+            body = batch.joints, batch.headings, lengths
+            moved, ranges = movement(*body, self._fps).cpu(), joint_range(*body).cpu()
+            self._measured |= {number: (moved[row], ranges[row]) for row, number in enumerate(part)}
+
+
+def _mean_by(values: Tensor, place: Tensor, count: int) -> Tensor:
+    """Return ``[count]`` means of the finite values at each place; NaN where there is none."""
+    known = values.isfinite()
+    total = values.new_zeros(count).index_add(0, place, torch.where(known, values, 0.0))
+    number = values.new_zeros(count).index_add(0, place, known.to(values))
+    return torch.where(number > 0, total / number.clamp(min=1), torch.nan)
+
+
+def _sides(text: str) -> frozenset[str]:
+    return frozenset(found.lower() for found in _SIDES.findall(text))
