@@ -17,7 +17,7 @@ from torch import Tensor
 from motionkit.config import Chosen, Group, RunSettings
 from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
-from motionkit.motion import HUMANML, Normalizer
+from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm.api import open_policy
@@ -26,7 +26,7 @@ from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
 from motionkit.trainers.pretrain.mdm._batches import MdmBatches
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
@@ -175,6 +175,15 @@ def test_clutter_stands_beside_a_clip_and_carries_no_loss() -> None:
     plain = _batches(Toy())(1)
     assert all(len(prompt.segments) == 1 for prompt in plain.prompts)
     assert torch.equal(plain.own.sum(1), plain.lengths)
+
+
+def test_clutter_comes_by_the_batch() -> None:
+    batches = _batches(Toy(), batch_size=48, clutter=0.3, grid=4, max_length=100)
+    widest = [max(len(prompt.segments) for prompt in batches(step).prompts) for step in range(1, 201)]
+    # Of 48 clips in a batch with clutter some have two neighbours; without it none has any.
+    assert set(widest) == {1, 3}
+    assert abs(widest.count(3) / 200 - 0.3) < 4 * (0.3 * 0.7 / 200) ** 0.5
+    assert all(len(prompt.segments) == 1 for batch in batches.fixed() for prompt in batch.prompts)
 
 
 def test_noisy_timesteps_come_more_often() -> None:
@@ -341,3 +350,89 @@ def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
     with pytest.raises(MotionkitError, match="another model"):
         PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()
+
+
+def _walk_of(body: Skeleton, frames: int, count: int) -> tuple[Tensor, Normalizer]:
+    """Return random normalised features that turn and travel, and their statistics."""
+    generator = torch.Generator().manual_seed(3)
+    normalizer = Normalizer(
+        torch.randn(body.width, generator=generator), 0.1 + torch.rand(body.width, generator=generator)
+    )
+    return 0.3 * torch.randn(count, frames, body.width, generator=generator), normalizer
+
+
+@pytest.mark.parametrize("body", [HUMANML, KIT])
+def test_joint_velocity_loss_is_that_of_the_joints_in_the_world(body: Skeleton) -> None:
+    predicted, normalizer = _walk_of(body, 9, 3)
+    # Beside a body that stands still, the error is the velocity itself, which features_to_joints also knows.
+    still = normalizer.denormalize(predicted[:, :1]).repeat(1, 9, 1)
+    still[..., :3] = 0.0
+    x0 = normalizer.normalize(still)
+    lengths = torch.tensor([9, 5, 1])
+    mask = torch.arange(9) < lengths[:, None]
+    predicted = predicted.masked_fill(~mask[..., None], float("nan")).requires_grad_()
+    loss = joint_velocity_loss(predicted, x0, mask, normalizer=normalizer, skeleton=body, fps=20.0)
+    expected = []
+    for row, length in enumerate(lengths.tolist()):
+        joints = features_to_joints(normalizer.denormalize(predicted[row, :length]), body)
+        speeds = [(joints[t + 1] - joints[t]).mul(20.0).square().mean() for t in range(length - 1)]
+        expected.append(torch.stack(speeds).mean() if speeds else torch.zeros(()))
+    assert torch.allclose(loss, torch.stack(expected), rtol=1e-4)
+    mine, slow = (torch.autograd.grad(value.sum(), predicted, retain_graph=True)[0] for value in (loss, sum(expected)))
+    assert torch.allclose(mine, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
+    assert not mine[~mask].any()
+
+
+def test_joint_velocity_loss_in_metres_per_second() -> None:
+    body, frames = HUMANML, 12
+    normalizer = Normalizer(torch.zeros(body.width), torch.full((body.width,), 0.5))
+    still = torch.randn(1, 1, body.width, generator=torch.Generator().manual_seed(0)).repeat(1, frames, 1)
+    still[..., :3] = 0.0
+    mask = torch.ones(1, frames, dtype=torch.bool)
+
+    def loss(changed: Tensor) -> float:
+        one, other = normalizer.normalize(changed), normalizer.normalize(still)
+        return float(joint_velocity_loss(one, other, mask, normalizer=normalizer, skeleton=body, fps=20.0))
+
+    sliding = still.clone()
+    sliding[..., 1] = 0.05  # metres per frame
+    assert loss(sliding) == pytest.approx((0.05 * 20) ** 2 / 3, rel=1e-4)
+    lifted, one_joint = still.clone(), still.clone()
+    lifted[..., 4:67] += 0.3
+    lifted[..., 3] += 0.3
+    assert loss(lifted) == pytest.approx(0.0, abs=1e-6)  # a place is no velocity
+    one_joint[..., 4] += 0.02 * torch.tensor([1.0, -1.0] * (frames // 2))
+    assert loss(one_joint) == pytest.approx((0.04 * 20) ** 2 / 3 / 22, rel=1e-4)
+    # A heading that is wrong from one frame on is wrong once, and not in all frames behind it.
+    straight, turned = still.clone(), still.clone()
+    straight[..., 2] = turned[..., 2] = 0.05
+    turned[:, 2, 0] = 0.3
+    pair = [normalizer.normalize(part) for part in (turned, straight)]
+    later = mask.clone()
+    later[:, :3] = False
+    assert joint_velocity_loss(*pair, later, normalizer=normalizer, skeleton=body, fps=20.0) == 0
+    assert joint_velocity_loss(*pair, mask, normalizer=normalizer, skeleton=body, fps=20.0) > 0.01
+
+
+def test_timesteps_weigh_as_much_as_their_signal(tmp_path: Path) -> None:
+    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
+    train = {"batch_size": 8, "joint_velocity": 0.7, "velocity": 0.3, "max_weight": 4.0}
+    settings = _settings(model=shape, train=train)
+    trainer = PretrainMDM(settings)
+    trainer.prepare()
+    snr = trainer.policy.schedule.snr
+    assert torch.equal(trainer._weight, snr.clamp(1, 4))
+    assert (float(trainer._weight[0]), float(trainer._weight[-1])) == (4, 1)
+    batch = trainer._batches()(1)
+    with torch.no_grad():
+        parts = trainer._losses(batch)
+        one = torch.stack([
+            min(max(float(snr[t]), 1.0), 4.0) * (parts["diffusion"][i] + 0.3 * parts["velocity"][i]
+                                                 + 0.7 * parts["joint_velocity"][i])
+            for i, t in enumerate(batch.timestep.tolist())
+        ]).mean()  # fmt: skip
+    document = _train(settings, tmp_path / "run", stop_at=1)
+    assert document["steps"] == 1
+    first = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
+    assert first["loss/total"] == pytest.approx(float(one), rel=1e-3)
+    assert first["loss/joint_velocity"] == pytest.approx(float(parts["joint_velocity"].mean()), rel=1e-3)

@@ -38,7 +38,8 @@ class MDMNetwork(nn.Module):
             self.seqTransEncoder = TransformerEncoder(*shape)
         else:
             self.seqTransDecoder = TransformerDecoder(*shape)
-        self.output_process = nn.ModuleDict({"poseFinal": nn.Linear(width, channels)})
+        written = channels * (2 if settings.patch_overlap else 1)
+        self.output_process = nn.ModuleDict({"poseFinal": nn.Linear(width, written)})
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(
@@ -146,7 +147,19 @@ class MDMNetwork(nn.Module):
         with torch.autocast(hidden.device.type, enabled=False):
             # Contiguous, or the linear layer becomes N small products with a weight copied N times.
             out: Tensor = self.output_process["poseFinal"](hidden.float().contiguous())
+        if self.settings.patch_overlap:
+            out = self._overlapped(out)
         if self.settings.patch_size > 1:
             # [N, S, p D] -> [N, S p, D].
             out = out.reshape(out.shape[0], -1, self.settings.features)
         return out[:, :frames]
+
+    def _overlapped(self, out: Tensor) -> Tensor:
+        """Add up what tokens write, ``[N, S, 2 p D]`` -> ``[N, S, p D]``: half a patch before and after their own.
+
+        Neighbours share every frame then, so there is no seam between patches that one of them could miss.
+        """
+        early, middle, late = out.split([out.shape[-1] // 4, out.shape[-1] // 2, out.shape[-1] // 4], dim=-1)
+        # The first half of a token's own patch also has what the token before it wrote past its end.
+        before, after = F.pad(late[:, :-1], (0, 0, 1, 0)), F.pad(early[:, 1:], (0, 0, 0, 1))
+        return middle + torch.cat((before, after), dim=-1)

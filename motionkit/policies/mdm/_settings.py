@@ -37,6 +37,9 @@ class MDMSettings(Group):
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
     pos_embed_max_len: int = Field(default=5000, ge=1, le=50_000, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, le=1024, description="frames per token")
+    patch_overlap: bool = Field(
+        default=False, description="each token writes half a patch into both neighbours' frames; the writings add up"
+    )
     clause_frames: bool = Field(default=False, description="each frame is given the text of its own clause")
     context_len: int = Field(default=0, ge=0, le=10_000, description="clean frames that a block continues; 0: no DiP")
     pred_len: int = Field(default=0, ge=0, le=10_000, description="frames of a block of DiP")
@@ -50,6 +53,8 @@ class MDMSettings(Group):
             raise ValueError(f"latent_dim {self.latent_dim} is not a multiple of num_heads {self.num_heads}")
         if self.latent_dim % 2:
             raise ValueError(f"latent_dim {self.latent_dim} must be even")
+        if self.patch_overlap and self.patch_size % 2:
+            raise ValueError(f"patch_overlap needs an even patch_size, not {self.patch_size}")
         if self.clause_frames and self.arch != "trans_enc":
             raise ValueError("clause_frames needs arch trans_enc")
         if (self.context_len > 0) != (self.pred_len > 0):
@@ -68,7 +73,7 @@ class MDMSettings(Group):
     def stock_obstacles(self) -> list[str]:
         """Return the settings, as ``name=value``, that the original MDM code cannot express."""
         stock = type(self)()
-        names = ["num_heads", "ff_size", "patch_size", "clause_frames"]
+        names = ["num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames"]
         odd = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) != getattr(stock, name)]
         if self.text_encoder not in ("clip", "distilbert"):
             odd.append(f"text_encoder={self.text_encoder}")

@@ -60,8 +60,9 @@ class MdmBatches:
         seed: Fixes everything.
         random_crop: Crop at a random place, not at the first frame.
         cond_drop: Share without text.
-        clutter: Share of clips put among pieces of other clips that carry yet other clips' texts. No loss is taken on
-            those, so the network sees single actions only, but learns that a clause speaks about its own frames.
+        clutter: Share of batches whose clips are put among pieces of other clips that carry yet other clips' texts. No
+            loss is taken on those, so the network sees single actions only, but learns that a clause speaks about its
+            own frames. Whole batches, because one long row would make all rows of its batch as long.
         grid: Pieces of clutter are multiples of this many frames.
         early: Share of timesteps drawn as ``(steps - 1) (1 - u^2)``, densest at the noisy end; the rest uniformly.
     """
@@ -121,10 +122,11 @@ class MdmBatches:
     def _make(self, rows: list[int], generator: torch.Generator, *, plain: bool = False) -> MdmBatch:
         texts = [self._caption(row, generator, plain=plain) for row in rows]
         clips = [self._crop(row, int(self._lengths[row]), generator) for row in rows]
+        neighbours = _NEIGHBOURS if not plain and self._happens(self._clutter, generator) else 0
         timelines, prompts = [], []
         for clip, text in zip(clips, texts, strict=True):
             parts = [(clip, text, True)]
-            for _ in range(0 if plain or not self._happens(self._clutter, generator) else _NEIGHBOURS):
+            for _ in range(neighbours):
                 room = self._max - sum(len(part[0]) for part in parts)
                 piece = self._piece(clips[_below(len(clips), generator)], room, generator)
                 parts.insert(_below(2, generator) * len(parts), (piece, texts[_below(len(texts), generator)], False))

@@ -30,6 +30,9 @@ class MdmModelSettings(Group):
     patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
         default=4, ge=1, le=1024, description="Frames per token (published: 1)."
     )
+    patch_overlap: bool = Field(
+        default=False, description="Tokens also write into half of their neighbours' frames (published: no)."
+    )
     clause_frames: bool = Field(default=True, description="Each frame is told its own clause (published: no).")
     diffusion_steps: int = Field(
         default=50, ge=2, le=10_000, description="Steps of the noise schedule (published: 50 or 1000)."
@@ -76,10 +79,20 @@ class MdmTrainSettings(Group):
         default=0.1,
         ge=0,
         le=1,
-        description="clause_frames only: share of clips set among unrelated pieces with unrelated texts, without loss.",
+        description="clause_frames only: share of batches whose clips are set among unrelated pieces with unrelated "
+        "texts, without loss.",
     )
     velocity: float = Field(
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (published: 0)."
+    )
+    joint_velocity: float = Field(
+        default=0.0, ge=0, description="Weight of the joint velocities' error, in (m/s)^2 (published: 0)."
+    )
+    max_weight: float = Field(
+        default=1.0,
+        ge=1,
+        description="Loss weight of a timestep: its signal-to-noise ratio, but at least 1 and at most this "
+        "(published: 1).",
     )
     ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
     final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")

@@ -29,7 +29,7 @@ from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain._clips import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
-from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
+from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity_loss, velocity_loss
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
 _logger = logging.getLogger("motionkit.pretrain")
@@ -104,6 +104,7 @@ class PretrainMDM:
         _scale_text(self.policy, self._train_clips)
         if settings.init:
             self._start_from(settings.init, dataset)
+        self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
         asked = [_first_prompt(clip, self.policy.max_length) for clip in self._train_clips[:8]]
         settle_matmul(settings, cast(DiffusionPolicy, self.policy), asked, samples=settings.train.batch_size)
 
@@ -232,8 +233,13 @@ class PretrainMDM:
         learner.zero_grad()
         self.policy.network.train()
         # Of a batch that processes share, each adds its part of the mean.
-        parts = {name: values.mean() / self.world.size for name, values in self._losses(batch).items()}
-        loss = parts["diffusion"] + self.settings.train.velocity * parts["velocity"]
+        losses = self._losses(batch)
+        parts = {name: values.mean() / self.world.size for name, values in losses.items()}
+        train = self.settings.train
+        sums = losses["diffusion"] + train.velocity * losses["velocity"]
+        if train.joint_velocity:
+            sums = sums + train.joint_velocity * losses["joint_velocity"]
+        loss = (self._weight[batch.timestep].to(sums) * sums).mean() / self.world.size
         loss.backward()
         moved = learner.descend(step - 1)
         self.policy.network.eval()
@@ -262,10 +268,12 @@ class PretrainMDM:
                 frame_mask=mask,
                 drop=batch.drop.to(device),
             )
-        return {
-            "diffusion": diffusion_loss(predicted, x0, own),
-            "velocity": velocity_loss(predicted, x0, own),
-        }
+        losses = {"diffusion": diffusion_loss(predicted, x0, own), "velocity": velocity_loss(predicted, x0, own)}
+        if self.settings.train.joint_velocity:
+            losses["joint_velocity"] = joint_velocity_loss(
+                predicted, x0, own, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
+            )
+        return losses
 
 
 def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
