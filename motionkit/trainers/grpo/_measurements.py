@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from motionkit.evaluation import (
@@ -24,7 +24,7 @@ from motionkit.trainers._state import Kept, Stateful
 from motionkit.trainers._world import OneProcess, World, of_main
 
 _logger = logging.getLogger("motionkit.grpo")
-_EARLY = 30  # the first point comes after this part of the run, so that a new user soon sees one
+_EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
 _KINDS = ("reported", "watched", "all_steps")
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
 
@@ -148,12 +148,10 @@ class Measurements:
             asked = {name: heldout for name, heldout in self.heldout.items() if name != "watched"}
             measured = {}
             for name, heldout in asked.items():
-                both = name == "all_steps" and self.started is not None
-                _logger.info("measuring %s %s training", _asked(name, heldout), "before and after" if both else "after")
+                _logger.info("measuring %s after training", _asked(name, heldout))
                 measured[name] = heldout.measure(self.policy)
         if "all_steps" in asked and self.started is not None:
-            with self.started():
-                self._before["all_steps"].tensors = asked["all_steps"].measure(self.policy).tensors()
+            self._before["all_steps"].tensors = self._all_steps_before(run, measured["all_steps"]).tensors()
         if (shown := measured["reported"].shown) is not None:
             shown.keep(run, "after")
         found = {name: compare_measured(self._start(name), after) for name, after in measured.items()}
@@ -169,6 +167,21 @@ class Measurements:
             tables.append(result_table(some, steps))
         return summary | {"heldout": documents["reported"], "table": tables}
 
+    def _all_steps_before(self, run: Run, after: Measured) -> Measured:
+        """Return the measurement of the policy as it started, which a run that is made longer has already."""
+        heldout = self.heldout["all_steps"]
+        path = run.artifact("heldout") / "before_all_steps.safetensors"
+        # Processes that train together measure at the same time, and only one of them has the run folder.
+        shape = (len(heldout.prompts), heldout.samples)
+        if self.world.size == 1 and (kept := Measured.kept(path, after.quantities, shape)) is not None:
+            return kept
+        _logger.info("measuring %s before training", _asked("all_steps", heldout))
+        with self.started() if self.started is not None else nullcontext():
+            found = heldout.measure(self.policy)
+        if self.world.main:
+            found.keep(path)
+        return found
+
     def _start(self, name: str) -> Measured:
         return Measured.from_tensors(self._before[name].tensors)
 
@@ -176,7 +189,7 @@ class Measurements:
         if not self.points:
             return set()
         even = {round(self.num_steps * point / self.points) for point in range(1, self.points + 1)}
-        return even | {max(1, self.num_steps // _EARLY)}
+        return even | {self.num_steps // _EARLY} - {0}
 
 
 def _in_words(found: Mapping[str, Paired]) -> str:

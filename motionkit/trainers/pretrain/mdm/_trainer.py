@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
+from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Quality, measure_quality, open_judge, trained_on
@@ -17,6 +18,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.policies.sampling import refuse_blocks
+from motionkit.rewards.base import Reward
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.tracking import result_table, results
@@ -26,7 +28,7 @@ from motionkit.trainers._loop import run_steps
 from motionkit.trainers._matmul import settle_matmul
 from motionkit.trainers._state import Kept, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
-from motionkit.trainers.base import LOSS, Figure
+from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain._clips import clip_inputs, held_out_clips, trained_on_clips, usable_clips
 from motionkit.trainers.pretrain.mdm._batches import MdmBatch, MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, velocity_loss
@@ -84,9 +86,12 @@ class PretrainMDM:
         self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
         self._judge = None
         if settings.train.samples:
-            self._judge, why = open_judge(None, dataset, device=self.device)
+            self._judge, why = open_judge(settings.judge, dataset, device=self.device)
             if self._judge is None:
                 _logger.info("FID will not be measured, because it needs a judge: %s", why)
+            elif settings.judge is not None:
+                _require_space(settings.judge, self._judge)
+                self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge})
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
@@ -265,6 +270,19 @@ class PretrainMDM:
             "diffusion": diffusion_loss(predicted, x0, own),
             "velocity": velocity_loss(predicted, x0, own),
         }
+
+
+def _require_space(chosen: Chosen, judge: Reward) -> None:
+    """Refuse a judge that puts motions into no space in which FID could be measured.
+
+    Raises:
+        MotionkitError: It does not.
+    """
+    if getattr(judge, "space", None) is None:
+        raise MotionkitError(
+            f"--judge {chosen.name} has no space of motions, in which FID is measured.",
+            fix="--judge tmr-dense --judge.weights DIR",
+        )
 
 
 def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
