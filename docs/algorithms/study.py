@@ -120,6 +120,7 @@ def train(folder: Path, words: tuple[str, ...], seed: int) -> dict[str, Any]:
         command += ["--resume", str(folder)]
     else:
         command += ["--reward", "tmr-dense", *words, "--seed", str(seed), "--threads", "1", "--out", str(folder)]
+        command += ["--set", "heldout.points=10"]
     subprocess.run([*command, "--json"], check=True, stdout=subprocess.DEVNULL)
     summary = json.loads((folder / "run.json").read_text())["summary"]
     curve, cost = [], 0.0

@@ -49,7 +49,7 @@ def require_places(settings: BaseModel) -> None:
     """
     absent, doubtful = [], []
     for flag, place, value in _named(settings, ()):
-        if value in ("", *place.words) or os.path.lexists(os.path.expanduser(value)):
+        if value in ("", *place.words) or _is_there(value):
             continue
         of_hub = place.hub and _HUB_ID.fullmatch(value) and not value.startswith(".")
         (doubtful if of_hub else absent).append(f"{flag} {value}")
@@ -61,6 +61,13 @@ def require_places(settings: BaseModel) -> None:
         why=why,
         fix=f"check the paths; relative ones begin in {Path.cwd()}.",
     )
+
+
+def _is_there(value: str) -> bool:
+    try:
+        return os.path.lexists(Path(value).expanduser())
+    except RuntimeError:  # the home of a user who is not known
+        return False
 
 
 def _named(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[str, Place, str]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from motionkit.evaluation._paired import Paired, compare
 from motionkit.evaluation._real import RealMotions
@@ -20,8 +23,10 @@ from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, Scored, ask, refuse_dead
 from motionkit.rl import DDIM, NoiseSource, Sampler, StepPlan
+from motionkit.runs import disk_errors, write_bytes_atomic
 from motionkit.text import Prompt
 
+_LARGEST = 64 << 20  # bytes of kept figures that are read
 _CHUNK = 64  # motions sampled and scored at a time
 _SHOWN = 12  # prompts whose first sample is kept
 
@@ -58,6 +63,22 @@ class Measured:
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the quantities as tensors, for a checkpoint."""
         return {name: torch.from_numpy(values) for name, values in self.quantities.items()}
+
+    def keep(self, path: Path) -> None:
+        """Write the quantities, without the motions."""
+        with disk_errors("write the held-out figures", path.parent):
+            path.parent.mkdir(exist_ok=True)
+            write_bytes_atomic(path, save(self.tensors()))
+
+    @classmethod
+    def kept(cls, path: Path, names: Collection[str], shape: tuple[int, int]) -> Measured | None:
+        """Return what `keep` wrote; None where it is not there, damaged, or of other quantities or another size."""
+        try:
+            tensors = load(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
+        except (OSError, SafetensorError):
+            return None
+        same = all(one.shape == shape and one.dtype == torch.float64 for one in tensors.values())
+        return cls.from_tensors(tensors) if same and tensors.keys() == set(names) else None
 
 
 def compare_measured(before: Measured, after: Measured) -> dict[str, Paired]:

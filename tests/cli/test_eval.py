@@ -61,10 +61,15 @@ def evaluator(kept, tmp_path: Path) -> Path:
     return starter_evaluator.write(tmp_path / "evaluator", data)
 
 
-def test_a_policy_is_measured_as_the_field_does(kept, evaluator: Path, cli: Cli) -> None:
+def test_a_policy_is_measured_as_the_field_does(
+    kept, evaluator: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("motionkit.cli.commands._eval_run._MANY", 1000)
     words = ("eval", "text-to-motion", kept.mdm, "--evaluator", evaluator, "--device", "cpu", "--limit", 64)
     done = cli(*words, "--replications", 2, "--out", "here", "--json")
     assert done.exit_code == 0, done.stderr
+    assert "64 prompts x 2 of the val split of starter, 1128 motions; DDIM, 5 steps of 10, guidance 2.5" in done.stderr
+    assert "a quick look: --mode debug --limit 64" in done.stderr
     document = json.loads(done.stdout)
     assert (document["protocol"], document["replications"], document["split"]) == ("mdm", 2, "val")
     assert document["sampler"].startswith("DDIM, 5 steps of 10")
@@ -99,6 +104,7 @@ def test_a_policy_is_measured_as_the_field_does(kept, evaluator: Path, cli: Cli)
     assert "R@3 ↑" in shown.stdout
     assert "DDPM, all 10 steps, guidance 1" in shown.stdout
     assert "page: runs/eval-text-to-motion/" in shown.stderr
+    assert "a quick look" not in shown.stderr
     assert "next: motionkit eval compare" in shown.stderr
 
 
@@ -174,6 +180,9 @@ def test_policies_are_compared_on_the_same_prompts(kept, evaluator: Path, cli: C
     assert {"before", "after", "delta", "ci95", "n", "verdict"} <= jerk.keys()
     assert jerk["n"] == 32
     assert "nothing compares with the published rows" in document["published"]["note"]
+    said = " ".join(done.stderr.split())
+    assert "32 prompts of the val split of starter x 2 policies; DDIM, " in said
+    assert "guidance 1, that of the run, for all policies; eval text-to-motion alone takes 2.5 for " in said
     shown = cli(*words, "--judge", "tmr-dense", "--judge.weights", kept.tmr)
     assert "tmr-dense" in shown.stdout
     assert "difference" in shown.stdout

@@ -199,6 +199,17 @@ def test_a_clip_in_several_splits_is_a_leak_in_words_and_in_json(cli: Run, share
     assert "train, val and test: 000000, 000002" in shown.stdout
 
 
+def test_clips_without_rotations_get_no_settings_of_the_predictor(cli: Run) -> None:
+    assert cli("convert", "starter", "data", "--clips", 8).exit_code == 0
+    shown = cli("profile", "data", "--write-config", "own.json")
+    assert shown.exit_code == 0, shown.stderr
+    assert "freerun_stage_schedule" not in shown.stdout
+    said = " ".join(shown.stderr.split())
+    assert "no settings are suggested: those of the motion predictor are for clips with rotations" in said
+    assert "next:" not in said
+    assert "freerun_stage_schedule" in cli("profile", "--clips", 6).stdout
+
+
 def test_rates_that_differ_are_said_in_the_terminal_too(cli: Run, folder: Path) -> None:
     write_bvh(folder / "other.bvh", 60, fps=30.0)
     assert "different frame rates (30, 60)" in cli("profile", folder).stderr

@@ -33,6 +33,8 @@ def test_a_listing_has_the_result(cli: Cli) -> None:
     shown = cli("runs", "list").stdout
     assert "reward +0.100 better" in shown
     assert "reward +0.010 no change" in shown
+    rows = json.loads(cli("runs", "list", "--json").stdout)["runs"]
+    assert {row["name"]: Path(row["run"]).name for row in rows} == {"one": "one", "two": "two"}
 
 
 def test_a_run_is_shown_with_its_result_by_the_last_part_of_its_name(cli: Cli) -> None:

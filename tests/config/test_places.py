@@ -51,6 +51,7 @@ def test_one_is_left_to_whoever_opens_it(cli: Cli) -> None:
         ("grpo --reference a --judge tmr-cosine --judge.weights b", "--reference a; --judge.weights b."),
         ("grpo --dataset composite --dataset.path a.json --dataset.path b.json", "a.json; --dataset.path "),
         ("train-mpl --data a --data starter --data b", "--data a; --data b."),
+        ("train-mpl --data ~nobody-here/a --data b", "--data ~nobody-here/a; --data b."),
         ("generate walk out --policy.checkpoint a --policy.prefix b.npy", "--policy.checkpoint a; --policy.prefix b"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from motionkit.config import Chosen, Group, RunSettings
+from motionkit.config import Chosen, Group, RunSettings, choose_one
 from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joints
@@ -27,7 +28,7 @@ from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
 from motionkit.trainers.pretrain.mdm._batches import MdmBatches
 from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity_loss, velocity_loss
-from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM
+from motionkit.trainers.pretrain.mdm._trainer import PretrainMDM, _require_space
 
 ACTIONS = ("walks", "jumps", "sits", "waves")
 
@@ -436,3 +437,18 @@ def test_timesteps_weigh_as_much_as_their_signal(tmp_path: Path) -> None:
     first = json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
     assert first["loss/total"] == pytest.approx(float(one), rel=1e-3)
     assert first["loss/joint_velocity"] == pytest.approx(float(parts["joint_velocity"].mean()), rel=1e-3)
+
+
+def test_the_judge_that_is_named_measures_fid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "motionkit"):
+        PretrainMDM(_settings()).prepare()
+    assert "FID will not be measured, because it needs a judge: none is known for toy data; --judge " in caplog.text
+    judge = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
+    settings = _settings(judge=judge, train={"batch_size": 8, "samples": 4, "val_every": 0})
+    document = _train(settings, tmp_path / "run")
+    assert document["metrics"]["heldout/fid"] > 0
+    trainer = PretrainMDM(settings)
+    trainer.prepare()
+    assert any(name.startswith("judge.") for name in trainer.inputs)
+    with pytest.raises(MotionkitError, match="--judge physics has no space of motions"):
+        _require_space(choose_one("rewards", "physics", {}), object())  # type: ignore[arg-type]

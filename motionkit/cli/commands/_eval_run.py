@@ -43,6 +43,9 @@ from motionkit.rewards.mix import RewardMix
 from motionkit.runs import fingerprint_tensors, folder_of, generate_line
 
 _STARTER = "starter"
+_MANY = 2000
+"""Motions from which a shorter way is named."""
+
 _SAME = ("dataset", "split", "protocol", "evaluator", "prompts", "sampler")
 """Settings of an evaluation that a comparison after it shares."""
 
@@ -75,9 +78,14 @@ def run_text_to_motion(settings: TextToMotionSettings, path: str) -> Mapping[str
     )
     how = how_sampled(settings, found, policy, starter=starter, guidance=settings.sampler.guidance_scale)
     out = settings.out or folder_of("eval text-to-motion", "runs", None, None)
-    say(f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}; {how.words}")
-    tell_test_split(settings.split, [found.run])
     total = amount.motions * amount.replications
+    say(
+        f"{amount.prompts} prompts x {amount.replications} of the {settings.split} split of {label}, {total} motions; "
+        f"{how.words}"
+    )
+    if total > _MANY:
+        say("a quick look: --mode debug --limit 64 (320 motions, wider intervals)")
+    tell_test_split(settings.split, [found.run])
     with working("eval text-to-motion", total, after=f"the same command with --out {out} goes on from there") as step:
         outcome = evaluate(
             found,
@@ -125,6 +133,10 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         limit=settings.prompts.limit,
     )  # fmt: skip
     tell_test_split(settings.split, [found.run for found in models])
+    words = ", ".join(dict.fromkeys(one.words for one in how.values()))
+    say(f"{amount.prompts} prompts of the {settings.split} split of {label} x {len(models)} policies; {words}")
+    if differs := _other_guidance(settings, models, policies, starter=starter, scale=scale):
+        say(differs)
     judge = [(open_reward(settings.judge, dataset, device=device), 1.0)] if settings.judge is not None else []
     measurement = opened.measurement(
         amount, seed=settings.seed, batch=settings.batch_size, rewards=RewardMix(judge) if judge else None
@@ -133,7 +145,6 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         found = compare_policies(
             {name: (policy, how[name]) for name, policy in policies.items()}, measurement, progress=step
         )
-    words = ", ".join(dict.fromkeys(one.words for one in how.values()))
     title = f"{found.prompts} prompts of the {settings.split} split of {label}, same noise; {words}"
     tables = [found.table(title)]
     notes = [*filter(None, [opened.questions.kept.sentence(opened.questions.what)])]
@@ -154,6 +165,26 @@ def run_compare(settings: CompareSettings, paths: list[str]) -> Mapping[str, Any
         document["published"] = {"rows": [vars(row) for row in PUBLISHED], "columns": list(COLUMNS), "note": note}
     text = formatted(tables, settings.format)
     return {**document, **({"text": text} if text else {"table": tables}), "closing": closing}
+
+
+def _other_guidance(
+    settings: CompareSettings,
+    models: list[FoundModel],
+    policies: Mapping[str, DiffusionPolicy],
+    *,
+    starter: bool,
+    scale: float,
+) -> str:
+    """Return for which of the policies eval text-to-motion takes another guidance scale; empty where for none."""
+    alone = {
+        found.path: how_sampled(settings, found, policies[found.path], starter=starter, guidance=None).guidance
+        for found in models
+    }
+    others = " and ".join(f"{own:g} for {name}" for name, own in alone.items() if own != scale)
+    if not others:
+        return ""
+    whose = "that of the run, for all policies" if settings.sampler.guidance_scale is None else "as given"
+    return f"guidance {scale:g}, {whose}; eval text-to-motion alone takes {others}, so that its figures differ"
 
 
 def published_rows(

@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
         with working("profile", len(opened.sources)) as step:
             result = run_profile(
                 opened.sources,
-                advisor=PredictorAdvisor(),
+                advisor=PredictorAdvisor(starter=STARTER in names),
                 table=rows,
                 html=settings.html,
                 config=settings.write_config,
@@ -71,12 +71,17 @@ def register(app: typer.Typer) -> None:
             warn(text)
         for text in (*remarks(result.profile), *result.written()):
             say(text)
+        if not result.suggestions:
+            say(
+                "no settings are suggested: those of the motion predictor are for clips with rotations, and these have "
+                "joint positions only (motionkit convert ... --to mpl finds rotations)"
+            )
         return {
             **result.document(),
             "bodies": [body.document() for body in opened.bodies],
             "table": [{"title": one.title, "columns": one.columns, "rows": one.rows} for one in result.tables()],
             "closing": as_next([shlex.join(["motionkit", "train-mpl", "--config", str(settings.write_config)])])
-            if settings.write_config is not None
+            if settings.write_config is not None and result.suggestions
             else [],
             "failure": MotionkitError(result.failure, code=1) if result.failure else None,
         }

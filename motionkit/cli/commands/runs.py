@@ -176,6 +176,7 @@ def _result(run: RunInfo) -> str:
 def _row(info: RunInfo, *, problem: str = "") -> dict[str, Any]:
     return {
         "run": str(info.directory),
+        "name": info.directory.resolve().name,
         "command": info.command,
         "status": info.status,
         "steps": info.steps,

@@ -26,7 +26,7 @@ from motionkit.trainers._state import Kept, Stateful
 from motionkit.trainers._world import OneProcess, World, of_main
 
 _logger = logging.getLogger("motionkit.grpo")
-_EARLY = 30  # the first point comes after this part of the run, so that a new user soon sees one
+_EARLY = 30  # the first point of a run of as many steps comes after this part of it: a new user soon sees one
 _KINDS = ("reported", "watched", "all_steps", "generate")
 _KEYS = {"generate": "heldout_generate", "reported": "heldout", "all_steps": "heldout_all_steps"}
 _PATIENCE = 2  # points in a row with a gap that end a run with stop_on_gap
@@ -155,13 +155,9 @@ class Measurements:
         with self.averaged():
             measured = self._measure(asked, "after", tuned)
         if self.started is not None:
-            with self.started():
-                later = {name: one for name, one in asked.items() if name != "reported"}
-                before = self._measure(later, "before", self.guidance)
-            for name, found in before.items():
+            later = {name: one for name, one in asked.items() if name != "reported"}
+            for name, found in self._at_start(run, later, measured).items():
                 self._before[name].tensors = found.tensors()
-            if "generate" in before and (shown := before["generate"].shown) is not None:
-                shown.keep(run, "before")
         real = reported.measure_real(device=self.policy.normalizer.mean.device)
         shown = measured.get("generate", measured["reported"]).shown
         for name, kept in (("after", shown), ("real", None if real is None else real.shown)):
@@ -214,6 +210,29 @@ class Measurements:
         own = "" if self.guidance == heldout.guidance else f" before, {heldout.guidance:g} after"
         return f"What motionkit generate makes: {count} prompts, {every}, guidance {self.guidance:g}{own}"
 
+    def _at_start(
+        self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]
+    ) -> Mapping[str, Measured]:
+        """Return the measurements of the policy as it started, which a run that is made longer has already."""
+        paths = {name: run.artifact("heldout") / f"before_{name}.safetensors" for name in later}
+        # Processes that train together measure at the same time, and only one of them has the run folder.
+        if self.world.size == 1:
+            kept = {
+                name: Measured.kept(paths[name], after[name].quantities, (len(one.prompts), one.samples))
+                for name, one in later.items()
+            }
+            if all(found is not None for found in kept.values()):
+                return {name: found for name, found in kept.items() if found is not None}
+        assert self.started is not None
+        with self.started():
+            before = self._measure(later, "before", self.guidance)
+        if self.world.main:
+            for name, found in before.items():
+                found.keep(paths[name])
+        if "generate" in before and (shown := before["generate"].shown) is not None:
+            shown.keep(run, "before")
+        return before
+
     def _start(self, name: str) -> Measured:
         return Measured.from_tensors(self._before[name].tensors)
 
@@ -221,7 +240,7 @@ class Measurements:
         if not self.points:
             return set()
         even = {round(self.num_steps * point / self.points) for point in range(1, self.points + 1)}
-        return even | {max(1, self.num_steps // _EARLY)}
+        return even | {self.num_steps // _EARLY} - {0}
 
 
 def _in_words(found: Mapping[str, Paired]) -> str:

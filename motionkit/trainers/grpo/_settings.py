@@ -108,8 +108,12 @@ class HeldOutSettings(Group):
     judge: bool = Field(
         True, description="Measure with a judge: the one chosen, else the starter's own on starter data."
     )
-    points: int = Field(
-        10, ge=0, le=10_000, description="How often the run is measured on the way, on other prompts; 0 is never."
+    points: int | None = Field(
+        None,
+        ge=0,
+        le=10_000,
+        description="How often the run is measured on the way, on other prompts; 0 is never; default: once for every "
+        "1,500 motions that it is trained on, at most 10 times.",
     )
     watch: int = Field(32, ge=2, le=100_000, description="Most prompts on the way, two samples each.")
     all_steps: Literal["auto", "on", "off"] = Field(

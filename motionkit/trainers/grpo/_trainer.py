@@ -49,6 +49,7 @@ _FEWEST = 8  # prompts beside the reported ones from which the run is watched on
 _MANY = 100  # sampling steps up to which all of them are measured
 _GENERATED = 32  # prompts that are measured as generate samples, with guidance twice the work of the others
 _REAL, _ASKED, _SAMPLES = 64, 16, 8  # of a calibration: real motions, prompts, samples of each
+_MOST_POINTS, _PER_POINT = 10, 1500  # points on the way at most, and motions of training for each of them
 _ROUGH = 1.5  # noise left in fine detail, over the data's, from which a line says so
 
 
@@ -135,13 +136,26 @@ class GrpoTrainer:
             self.grpo.averaged,
             self.grpo.started,
             self._held_out(dataset),
-            points=settings.heldout.points,
+            points=self._points(),
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
             guidance=as_it_starts,
             trained_on=self.items,
             world=self.world,
         )
+
+    def _points(self) -> int:
+        """Return how often the run is measured on the way: seldom in a short run, where measuring would be most of it.
+
+        The number follows from the settings, not from the clock, so that a run that is resumed has the same points.
+        """
+        settings = self.settings
+        if settings.heldout.points is not None:
+            return settings.heldout.points
+        if settings.heldout.stop_on_gap:
+            return _MOST_POINTS
+        motions = settings.run.num_steps * settings.rollout.prompts * self.grpo.algorithm.samples
+        return max(1, min(_MOST_POINTS, motions // _PER_POINT))
 
     def _try_rewards(self, dataset: TextMotionDataset) -> None:
         """Let each reward of another package score two clips, so that a wrong result is said before a run is there."""

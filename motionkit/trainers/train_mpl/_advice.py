@@ -30,12 +30,21 @@ _KEPT = 0.9
 
 
 class PredictorAdvisor:
-    """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule."""
+    """Suggests settings of the motion predictor for a dataset, and finds faults in a user's stage schedule.
+
+    Args:
+        starter: Whether the starter's clips are among those that are measured; the predictor makes their rotations.
+    """
 
     title: ClassVar[str] = "the motion predictor"
 
+    def __init__(self, *, starter: bool = False) -> None:
+        self._starter = starter
+
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
-        """Return settings with reasons; see `suggest`."""
+        """Return settings with reasons, see `suggest`; none for clips without rotations, on which it is not trained."""
+        if not self._starter and not any(one.rig.rotations for one in profile.skeletons.values()):
+            return ()
         return suggest(profile, fixed)
 
     def problems(self, kept: Mapping[str, Any], suggestions: Sequence[Suggestion]) -> tuple[str, ...]:

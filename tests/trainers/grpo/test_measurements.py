@@ -67,6 +67,56 @@ def test_points_are_even_with_one_early(tmp_path: Path) -> None:
     assert [step for step, _ in note.logged] == [0]
 
 
+def test_a_run_of_few_steps_has_no_early_point(tmp_path: Path) -> None:
+    note = Note(tmp_path)
+    measurements = make(note, [(0.5, 0.5)] * 6)
+    measurements.num_steps, measurements.points = 3, 1
+    assert walk(measurements, note) == [3]
+
+
+@pytest.mark.parametrize(
+    ("steps", "prompts", "more", "points"),
+    [
+        (3, 8, {}, 1), (200, 8, {}, 8), (20_000, 8, {}, 10), (3, 8, {"points": 3}, 3), (3, 8, {"points": 0}, 0),
+        (3, 8, {"stop_on_gap": True}, 10), (47, 32, {}, 8),
+    ],
+)  # fmt: skip
+def test_a_short_run_is_measured_seldom(steps: int, prompts: int, more: dict[str, Any], points: int) -> None:
+    from motionkit.plugins import get
+    from motionkit.trainers.grpo._trainer import GrpoTrainer
+
+    settings = get("trainers", "grpo").options.model_validate(
+        {"heldout": more, "run": {"num_steps": steps}, "rollout": {"prompts": prompts}}
+    )
+    trainer = GrpoTrainer(settings)
+    trainer.grpo = SimpleNamespace(algorithm=SimpleNamespace(samples=8))  # type: ignore[assignment]
+    assert trainer._points() == points
+
+
+def test_a_run_that_is_made_longer_keeps_what_was_measured_before_it(tmp_path: Path) -> None:
+    def ended(note: Note, rows: list[tuple[float, float]]) -> dict[str, Any]:
+        measurements = make(note, [(0.5, 0.5)])
+        whole: Any = Script(rows)
+        whole.prompts = (None,) * 16
+        measurements.heldout = {**measurements.heldout, "all_steps": whole}
+        measurements.started = nullcontext
+        measurements.policy = SimpleNamespace(schedule=[0] * 7)  # type: ignore[assignment]
+        measurements.before(note)  # type: ignore[arg-type]
+        found: Any = measurements.after(note)["heldout_all_steps"]  # type: ignore[arg-type]
+        assert next(whole.rows, None) is None, "measured as often as expected"
+        return dict(found["reward"])
+
+    note = Note(tmp_path)
+    assert ended(note, [(0.7, 0.6), (0.4, 0.6)])["delta"] == pytest.approx(0.3)
+    assert ended(note, [(0.8, 0.6)])["delta"] == pytest.approx(0.4), "the one before is kept"
+    kept = tmp_path / "heldout" / "before_all_steps.safetensors"
+    for damage in (kept.read_bytes()[:-3], b"", b"{" * 100):
+        kept.write_bytes(damage)
+        assert ended(note, [(0.8, 0.6), (0.4, 0.6)])["delta"] == pytest.approx(0.4)
+    kept.write_bytes(kept.read_bytes().replace(b"judge", b"other"))
+    assert ended(note, [(0.8, 0.6), (0.5, 0.6)])["before"] == pytest.approx(0.5, abs=1e-3)
+
+
 def test_the_best_feasible_policy_is_kept(tmp_path: Path) -> None:
     note = Note(tmp_path)
     measurements = make(note, [(0.5, 0.5), (0.52, 0.52), (0.6, 0.58), (0.59, 0.58), (0.7, 0.5), (0.62, 0.6)])

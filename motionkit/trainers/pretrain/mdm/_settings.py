@@ -113,6 +113,9 @@ class PretrainMDMSettings(TrainerSettings):
         default="", description="Policy to start from: 'starter', a policy or run folder; default: random weights."
     )
     dataset: Chosen = slot("datasets", "starter", gives=("text-motion", "composite"))
+    judge: Chosen | None = slot(
+        "rewards", None, description="Score and space of FID at the end, such as a TMR; default: the starter's judge."
+    )
     model: MdmModelSettings = MdmModelSettings()
     text: MdmTextSettings = MdmTextSettings()
     train: MdmTrainSettings = MdmTrainSettings()

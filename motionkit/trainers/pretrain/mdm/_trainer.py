@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
+from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Quality, measure_quality, open_judge, trained_on
@@ -17,6 +18,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.policies.sampling import refuse_blocks
+from motionkit.rewards.base import Reward
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.text import Prompt, TextRecord, proof
 from motionkit.tracking import result_table, results
@@ -84,10 +86,12 @@ class PretrainMDM:
         self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
         self._judge = None
         if settings.train.samples:
-            self._judge, why = open_judge(None, dataset, device=self.device)
+            self._judge, why = open_judge(settings.judge, dataset, device=self.device)
             if self._judge is None:
                 _logger.info("FID will not be measured, because it needs a judge: %s", why)
-            self.inputs |= inputs_of({"judge": self._judge})
+            elif settings.judge is not None:
+                _require_space(settings.judge, self._judge)
+            self.inputs |= inputs_of({"judge": self._judge}, {"judge": settings.judge} if settings.judge else None)
         name = settings.text.encoder
         if name == "auto":
             name = "stored" if dataset.name == "starter" else "minilm"
@@ -274,6 +278,19 @@ class PretrainMDM:
                 predicted, x0, own, normalizer=policy.normalizer, skeleton=policy.skeleton, fps=policy.fps
             )
         return losses
+
+
+def _require_space(chosen: Chosen, judge: Reward) -> None:
+    """Refuse a judge that puts motions into no space in which FID could be measured.
+
+    Raises:
+        MotionkitError: It does not.
+    """
+    if getattr(judge, "space", None) is None:
+        raise MotionkitError(
+            f"--judge {chosen.name} has no space of motions, in which FID is measured.",
+            fix="--judge tmr-dense --judge.weights DIR",
+        )
 
 
 def _first_prompt(clip: TextClip, frames: int = 1) -> Prompt:
