@@ -131,10 +131,16 @@ def test_resume_gives_the_same_bits(run: tuple[Path, Result], tiny: Tiny, cli: C
 
 
 @pytest.mark.parametrize(
-    "option", [("--group-size", "4"), ("--clip-range", "0.1"), ("--kl-coef", "0.1"), ("--credit", "sample")]
+    "option",
+    [
+        ("--group-size", "4"),
+        ("--clip-range", "0.1", "--inner-epochs", "2"),
+        ("--kl-coef", "0.1"),
+        ("--credit", "sample"),
+    ],
 )
 def test_an_option_of_one_algorithm_chooses_it_and_is_refused_by_another(
-    option: tuple[str, str], tiny: Tiny, cli: Cli
+    option: tuple[str, ...], tiny: Tiny, cli: Cli
 ) -> None:
     chosen = cli(*gradient(tiny, "run", *option, "--dry-run"))
     assert chosen.exit_code == 0, chosen.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -49,6 +50,13 @@ class PredictorSettings(Group):
         max_length=16,
         description="Seconds ahead of the path's points that are read.",
     )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {} if self.head == "both" else {"shot_share": "--model.head is not both"}
+        if self.head == "delta":
+            found |= dict.fromkeys(("shot", "cosines"), "--model.head is delta")
+        return found | ({"ahead": "--command is none"} if self.command == "none" else {})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.policies.sa2va._parts import Features, Sizes, shuffled
+from motionkit.policies.sa2va._sizes import CONFIG_ERRORS, no_model
 
 MODEL_TYPE = "motionkit_sa2va"
 """``model_type`` of config.json."""
@@ -88,8 +89,8 @@ def open_composite(folder: Path, dtype: torch.dtype) -> CompositeParts:
     config = read_json(folder / "config.json", dict, fix="copy the folder again.")
     try:
         network = Composite(config)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-        raise MotionkitError(f"{folder / 'config.json'} describes no model: {error!r}.") from error
+    except CONFIG_ERRORS as error:
+        raise no_model(str(folder / "config.json"), error) from error
     load_safetensors(network, folder)
     return CompositeParts(network.to(dtype).eval(), str(config.get("template", "qwen_chat")))
 
@@ -106,7 +107,10 @@ def load_safetensors(network: nn.Module, folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.exists():
-        names = sorted(set(read_json(index, dict, fix="copy the folder again.")["weight_map"].values()))
+        listed = read_json(index, dict, fix="copy the folder again.").get("weight_map")
+        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+            raise MotionkitError(f"{index} has no table weight_map of file names.", fix="copy the folder again.")
+        names = sorted(set(listed.values()))
     found: set[str] = set()
     for name in names:
         if Path(name).name != name or not (folder / name).is_file():

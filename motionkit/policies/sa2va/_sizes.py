@@ -49,6 +49,23 @@ class Dims:
         return rank * self.layers * (attention + 3 * (self.width + self.inner))
 
 
+CONFIG_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading sizes off a config.json of a stranger can raise."""
+
+
+def no_model(where: str, error: Exception) -> MotionkitError:
+    """Return the error for a config.json from which no model can be built.
+
+    Args:
+        where: The file.
+        error: One of `CONFIG_ERRORS`.
+    """
+    why = f"it has no {error.args[0]}." if isinstance(error, KeyError) else f"{str(error).partition(chr(10))[0][:200]}."
+    return MotionkitError(
+        f"{where} describes no Sa2VA model.", why=why, fix="copy the folder again, or name the folder of a Sa2VA model."
+    )
+
+
 def dims_of(config: Mapping[str, Any]) -> Dims:
     """Read the sizes off config.json.
 
@@ -67,8 +84,8 @@ def dims_of(config: Mapping[str, Any]) -> Dims:
             bool(words.get("tie_word_embeddings", False)), (side // factor) ** 2,
             factor**2 * int(vision["hidden_size"]),
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise MotionkitError(f"config.json describes no model: {error!r}.") from error
+    except CONFIG_ERRORS as error:
+        raise no_model("config.json", error) from error
 
 
 def parameters(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:

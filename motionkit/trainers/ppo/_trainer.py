@@ -15,7 +15,7 @@ from motionkit.environments import open_environment
 from motionkit.environments.base import Floats, Frames
 from motionkit.evaluation.success import Episodes, change_of, run_episodes, start_seeds
 from motionkit.plugins import reads_of
-from motionkit.policies.actor import spec_of
+from motionkit.policies.actor import ActorSettings, spec_of
 from motionkit.policies.actor.api import ARTIFACT, Actor, load_actor, save_actor
 from motionkit.runs import Run, fingerprint_tensors
 from motionkit.tracking import result_table, results
@@ -99,6 +99,12 @@ class PpoTrainer:
         else:
             self.actor = load_actor(settings.init, device=self.device)
             self.actor.spec.require_fit(self.environment, str(settings.init))
+            own, asked = (self.actor.spec.kind, self.actor.spec.width), (settings.policy.kind, settings.policy.width)
+            if asked not in (own, (ActorSettings().kind, ActorSettings().width)):
+                self.notes.append(
+                    f"the policy is a {own[0]} of width {own[1]}, as {settings.init} is; that of policy.kind and "
+                    f"policy.width, {asked[0]} of width {asked[1]}, has no effect."
+                )
         steps = settings.run.num_steps or STEPS[self.actor.spec.kind]
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         named = {f"reward.{one.name}": term.reward for one, term in zip(settings.reward, self.terms, strict=True)}

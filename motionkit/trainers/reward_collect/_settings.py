@@ -70,7 +70,12 @@ class RewardCollectSettings(TrainerSettings):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        return {**super().idle(), **FLOAT32}
+        found = {**super().idle(), **FLOAT32}
+        if self.policy != "ppo":
+            learned = {"actor": CollectActorSettings, "objective": PpoObjectiveSettings, "optim": PpoOptimSettings}
+            keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
+            found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
+        return found
 
     @classmethod
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:

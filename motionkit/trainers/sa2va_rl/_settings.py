@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from motionkit.config import (
     CheckpointSettings,
@@ -105,6 +105,11 @@ class Sa2vaObjectiveSettings(Group):
         0.02, ge=0, description="Standard deviation that is added to that of a group: noise is not blown up."
     )
 
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        later = "it acts from the second of objective.inner_epochs on, which is 1"
+        return dict.fromkeys(("clip_range", "clip_high"), later) if self.inner_epochs == 1 else {}
+
 
 class Sa2vaOptimSettings(OptimSettings):
     """AdamW; the learning rate falls on a cosine."""
@@ -168,3 +173,14 @@ class Sa2vaRlSettings(TrainerSettings):
     check: Annotated[bool, Cli("--check")] = Field(
         False, description="Check policy, data and rewards on 8 regions, and train nothing; 1 where a check fails."
     )
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {**super().idle(), "precision": "the policy says what it computes in (--policy.dtype of sa2va)"}
+        return found if self.loop3 is not None else {**found, "loops.third": "there is no --loop3"}
+
+    @model_validator(mode="after")
+    def _third_loop(self) -> Self:
+        if self.loop3 is None and self.loop3_reward:
+            raise ValueError("loop3_reward has no effect: there is no --loop3")
+        return self

@@ -217,6 +217,26 @@ class TrainMplSettings(TrainerSettings):
             return self.run.epochs
         return self.stages[-1].range[1] if self.stages else max(FEWEST_EPOCHS, UPDATES // per_epoch)
 
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        found = {**super().idle(), "precision": "the predictor is trained in float32"}
+        if not self.weighs("limb_geo"):
+            found |= dict.fromkeys(("loss.limb_margin", "loss.limb_topk"), "the weight of limb_geo is 0")
+        if self.encoder == "none":
+            found |= dict.fromkeys(("loss.latent_consistency", "loss.latent_cosine"), "--encoder is none")
+        elif not self.weighs("latent_consistency"):
+            found["loss.latent_cosine"] = "the weight of latent_consistency is 0"
+        if self.model.command != "both":
+            found["train.path_share"] = f"--command is {self.model.command}"
+        return found
+
+    def weighs(self, loss: str) -> bool:
+        """Whether a loss has a weight above 0 at some time."""
+        staged = [
+            table.get(f"w_{loss}", 0.0) for one in self.stages for table in (one.trainer, *one.loss_groups.values())
+        ]
+        return max(float(getattr(self.loss, loss)), *staged, 0.0) > 0
+
     @field_validator("stages")
     @classmethod
     def _stages_follow(cls, stages: tuple[Stage, ...], others: ValidationInfo) -> tuple[Stage, ...]:

@@ -94,6 +94,8 @@ class TrainMpl:
             self._items |= trained_on(str(settings.init))
         self.predictor.to(self.device)
         self._notes = [*self.data.notes, f"encoder: {self._encoder_from}.", *said]
+        if encoder is None and settings.weighs("latent_consistency"):
+            self._notes.append("the weight of latent_consistency has no effect: there is no encoder.")
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -174,7 +176,8 @@ class TrainMpl:
 
         if not run_steps(run, settings, step_and_keep, parts, world=self.world):
             return {}
-        for warning in share_warnings(shares) if shares else ():
+        encoder = self.predictor.network.encoder is not None
+        for warning in share_warnings(shares, encoder=encoder) if shares else ():
             _logger.warning("%s", warning)
         with learner.averaged():
             final = {name: tensor.clone() for name, tensor in self.predictor.tensors().items()}

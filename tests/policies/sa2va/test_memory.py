@@ -119,5 +119,12 @@ def test_a_model_of_the_hub_is_planned_from_the_cache(tmp_path: Path, monkeypatc
 
 
 def test_a_config_that_lacks_a_size_is_refused() -> None:
-    with pytest.raises(MotionkitError, match="describes no model"):
-        dims_of({**SA2VA_4B, "llm_config": {}})
+    for config, why in (
+        ({**SA2VA_4B, "llm_config": {}}, "it has no num_attention_heads."),
+        ({name: value for name, value in SA2VA_4B.items() if name != "vision_config"}, "it has no vision_config."),
+        ({**SA2VA_4B, "downsample_ratio": float("inf")}, "zero"),
+        ({**SA2VA_4B, "llm_config": {**SA2VA_4B["llm_config"], "vocab_size": float("inf")}}, "infinity"),
+    ):
+        with pytest.raises(MotionkitError, match="describes no Sa2VA model") as error:
+            dims_of(config)
+        assert why in error.value.why

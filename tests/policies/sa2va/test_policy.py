@@ -230,7 +230,7 @@ def test_another_base_is_refused(policy: Sa2vaPolicy, composite: Path, tmp_path:
     ("change", "message"),
     [
         ({"template": "no_chat"}, "chat template 'no_chat'"),
-        ({"vision_config": {"hidden_size": 16}}, "describes no model|does not fit"),
+        ({"vision_config": {"hidden_size": 16}}, "describes no Sa2VA model|does not fit"),
         ({"model_type": "bert"}, "a model of type 'bert'"),
     ],
 )
@@ -252,6 +252,10 @@ def test_damaged_weights_are_refused(composite: Path, tmp_path: Path) -> None:
     (tmp_path / "model" / "model.safetensors").write_bytes(data[: len(data) // 2])
     with pytest.raises(MotionkitError, match="does not fit"):
         opened(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(MotionkitError, match="has no table weight_map"):
+        opened(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors.index.json").unlink()
     (tmp_path / "model" / "model.safetensors").unlink()
     with pytest.raises(MotionkitError, match=r"has no model\.safetensors"):
         opened(tmp_path / "model")

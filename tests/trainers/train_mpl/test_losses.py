@@ -206,8 +206,10 @@ def test_latents() -> None:
 def test_shares_and_what_is_said_of_them() -> None:
     shares = group_shares({"rot_local": 0.65, "rot_log": 0.05, "freerun": 0.2, "latent_consistency": 0.1})
     assert shares == pytest.approx({"core": 0.65, "aux": 0.05, "long": 0.3})
-    assert share_warnings(shares) == ()
-    assert "more than 80 %" in share_warnings({"core": 0.9, "aux": 0.0, "long": 0.1})[0]
-    assert "less than 15 %" in share_warnings({"core": 0.9, "aux": 0.0, "long": 0.1})[1]
-    assert "more than 15 %" in share_warnings({"core": 0.5, "aux": 0.3, "long": 0.2})[0]
+    assert share_warnings(shares, encoder=True) == ()
+    much, little = share_warnings({"core": 0.9, "aux": 0.0, "long": 0.1}, encoder=True)
+    assert "more than 80 %: a larger weight of free runs or of latent_consistency makes" in much
+    assert "less than 15 %" in little
+    assert "latent" not in share_warnings({"core": 0.9, "aux": 0.0, "long": 0.1}, encoder=False)[0]
+    assert "more than 15 %" in share_warnings({"core": 0.5, "aux": 0.3, "long": 0.2}, encoder=True)[0]
     assert group_shares({"rot_local": 0.0}) == {"core": 0.0, "aux": 0.0, "long": 0.0}

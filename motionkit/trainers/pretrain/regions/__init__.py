@@ -1,5 +1,6 @@
 """`motionkit pretrain regions`: a region policy from images, masks and captions. Imports no torch."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -35,6 +36,10 @@ class PretrainRegionsSettings(TrainerSettings):
     model: RegionSettings = RegionSettings()
     train: RegionTrainSettings = RegionTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=2e-3, weight_decay=0.01, warmup_steps=30)
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {**super().idle(), "precision": "the policy is trained in float32"}
 
 
 component = Component(

@@ -62,13 +62,18 @@ def group_shares(parts: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def share_warnings(shares: Mapping[str, float]) -> tuple[str, ...]:
-    """Return what is out of balance, a sentence each, by the guide's limits."""
+def share_warnings(shares: Mapping[str, float], *, encoder: bool) -> tuple[str, ...]:
+    """Return what is out of balance, a sentence each, by the guide's limits.
+
+    Args:
+        shares: As `group_shares` returns them.
+        encoder: Whether there is an encoder, without which latent_consistency does nothing.
+    """
     found = []
     if shares["core"] > 0.8:
         found.append(
-            f"core losses are {shares['core']:.0%} of the total, more than 80 %: a larger weight of free runs or of "
-            "latent_consistency makes long runs better."
+            f"core losses are {shares['core']:.0%} of the total, more than 80 %: a larger weight of free runs"
+            f"{' or of latent_consistency' if encoder else ''} makes long runs better."
         )
     if shares["aux"] > 0.15:
         found.append(f"aux losses are {shares['aux']:.0%} of the total, more than 15 %: smaller weights will do.")

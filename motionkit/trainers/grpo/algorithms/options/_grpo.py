@@ -92,8 +92,8 @@ class GrpoObjective(CreditObjective):
 
     def idle(self) -> Mapping[str, str]:
         """Return the options that have no effect; see `Group.idle`."""
-        later = "it acts from the second of objective.inner_epochs on"
-        found = {"kl_stop": later, "clip_high": later} if self.inner_epochs == 1 else {}
+        later = "it acts from the second of objective.inner_epochs on, which is 1"
+        found = dict.fromkeys(("clip_range", "clip_high", "kl_stop"), later) if self.inner_epochs == 1 else {}
         return {**super().idle(), **found}
 
 
