@@ -203,7 +203,8 @@ def dry(monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]) -> Callable
         given = iter(words)
         for word in given:
             if word in _HERE_ONLY and not Path(value := next(given)).exists():
-                assert "run" in value, f"{word} {value}: neither here nor a run of the reader's"
+                made = "run" in value or "suggested" in value  # by a command before it
+                assert made, f"{word} {value}: neither here nor a run of the reader's"
             else:
                 kept += [word, value] if word in _HERE_ONLY else [word]
         settings = kept[:1] in (["grpo"], ["pretrain"], ["generate"])

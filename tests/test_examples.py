@@ -231,3 +231,18 @@ def test_the_files_of_the_experiments_hold_what_the_guides_commands_say(
         for word in (flag, typed[number][typed[number].index(flag) + 1])
     ]
     assert settings(["grpo", "--config", str(file), *paths]) == settings(typed[number])
+
+
+MEASURED = [
+    "README.md", "README.zh-CN.md", "docs/predictor.md", "docs/tuning.md", "docs/reward-models.md", "docs/self-play.md",
+    "docs/environments.md", "docs/algorithms/README.md", "examples/02-motion-predictor/README.md",
+    "examples/03-text-to-motion-grpo/README.md", "examples/04-learned-rewards/README.md",
+    "examples/05-self-play/README.md", "examples/06-write-a-reward/README.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", MEASURED)
+def test_figures_of_trained_models_are_said_to_differ_by_machine(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.search(r"\]\((\.\./|docs/)*(docs/)?README\.md#figures\)", text)
+    assert "\n## Figures\n" in (ROOT / "docs/README.md").read_text(encoding="utf-8")

@@ -48,6 +48,7 @@ def said(result: Result) -> str:
 def test_the_document(cli: Cli) -> None:
     result = compose(cli, "--json", "--legacy-npy", "out")
     assert result.exit_code == 0, result.stderr
+    assert "joined from the train clips of starter" in said(result)
     document = json.loads(result.stdout)
     assert (document["schema"], document["command"], document["status"]) == (1, "compose", "done")
     assert (document["samples"], document["asked"], document["warnings"]) == (5, 5, [])

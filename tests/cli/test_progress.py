@@ -160,3 +160,12 @@ def test_what_trainers_show_are_metrics(name: str) -> None:
     labels = [one.label for one in figures]
     assert len(set(labels)) == len(labels)
     assert all(label in labels for one in figures if one is not REWARD for label in one.instead_of)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("train-mpl", {"skill", "horizon"}), ("ppo", {"success"}), ("sa2va-rl", {"reward"})]
+)
+def test_what_a_loss_does_not_tell_is_shown(name: str, wanted: set[str]) -> None:
+    """The loss of train-mpl rises with the horizon of its free runs, while the predictor gets better."""
+    component = plugins.get("trainers", name)
+    assert wanted <= {one.label for one in figures_of(component.build(component.options()))}

@@ -265,6 +265,49 @@ def test_what_is_not_registered_is_named() -> None:
         GymnasiumEnvironment(GymnasiumSettings())
 
 
+@pytest.mark.parametrize("typed", ["my_tasks:Still-v0", "./my_tasks.py:Still-v0", "my_tasks.py:Still-v0"])
+def test_a_module_of_the_working_folder_is_told_how_to_find(cli: Cli, typed: str) -> None:
+    Path("my_tasks.py").write_text(SOURCE)
+    done = cli(*COLLECT[:-1], "--env", "gymnasium", "--env.id", typed)
+    assert done.exit_code == 2
+    assert "my_tasks.py is there, but Python does not look for modules in its folder." in done.stderr
+    assert "fix  put PYTHONPATH=. before the command, with --env.id my_tasks:Still-v0" in done.stderr
+    assert not Path("imported").exists()
+
+
+def test_what_a_module_lacks_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("my_other_tasks.py").write_text("import nothing_of_this_name")
+    monkeypatch.syspath_prepend(Path.cwd())
+    done = cli(*COLLECT[:-1], "--env", "gymnasium", "--env.id", "my_other_tasks:Still-v0")
+    assert done.exit_code == 2
+    assert "No module named 'nothing_of_this_name'" in done.stderr
+    assert "PYTHONPATH" not in done.stderr
+
+
+def test_the_task_of_the_page_is_collected_and_learned(
+    cli: Cli, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/environments.md: the file, and its commands, made short."""
+    page = (root / "docs/environments.md").read_text(encoding="utf-8")
+    begin = page.index("```python", page.index("my_tasks.py"))
+    Path("my_tasks.py").write_text(page[page.index("\n", begin) : page.index("```", begin + 3)])
+    lines = [line.split()[1:] for line in page[page.index("export PYTHONPATH") :].splitlines() if "motionkit" in line]
+    assert [line[0] for line in lines] == ["reward-collect", "reward-train", "ppo"]
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(Path.cwd())
+    short = {
+        "reward-collect": ("--num-steps", "1", "--num-envs", "2", "--set", "episodes.steps=600", "--policy", "random"),
+        "reward-train": ("--num-steps", "1", "--batch-size", "8"),
+        "ppo": ("--num-steps", "1", "--num-envs", "2", "--set", "episodes.steps=30", "--set", "heldout.episodes=2",
+                "--set", "heldout.watched=2", "--set", "objective.batch_size=30"),
+    }  # fmt: skip
+    for line in lines:
+        done = cli(*line, *short[line[0]], "--threads", "1", "--device", "cpu")
+        assert done.exit_code == 0, f"{line}\n{done.stderr}"
+    sys.modules.pop("my_tasks")
+    gymnasium.registry.pop("Push-v0")
+
+
 SOURCE = """
 import gymnasium, numpy as np, pathlib
 pathlib.Path("imported").touch()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -61,11 +63,19 @@ def _make(options: GymnasiumSettings) -> Env:
         how["max_episode_steps"] = options.max_steps
     try:
         return gymnasium.make(options.id, **{**how, **options.kwargs})
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError) as error:
-        raise MotionkitError(
-            f"gymnasium makes no environment {options.id!r}.", why=f"{error}",
-            fix="pip install the package that brings it, and name its module: --env.id module:ID",
-        ) from error  # fmt: skip
+    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv, ModuleNotFoundError, TypeError) as error:
+        module, colon, name = options.id.partition(":")
+        if isinstance(error, TypeError) and not module.startswith("."):  # of the environment itself
+            raise
+        missing = getattr(error.__cause__ or error, "name", None) or module
+        why, fix = f"{error}", "pip install the package that brings it, and name its module: --env.id module:ID"
+        path = Path(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
+        if colon and path.is_file() and missing.partition(".")[0] == module.partition(".")[0]:
+            folder = str(path.parent) if module.endswith(".py") else "."
+            own = path.stem if module.endswith(".py") else module
+            why = f"{path} is there, but Python does not look for modules in its folder."
+            fix = f"put PYTHONPATH={shlex.quote(folder)} before the command, with --env.id {own}:{name}"
+        raise MotionkitError(f"gymnasium makes no environment {options.id!r}.", why=why, fix=fix) from error
 
 
 def _entry(seen: Any, key: str) -> Any:

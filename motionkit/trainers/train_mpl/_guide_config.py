@@ -75,6 +75,7 @@ def translate(table: Mapping[str, Any], path: Path, own: Collection[str]) -> For
         raise SettingsError(problems)
     _fit(found, left)
     where = _place(found, table.get("run_name"), path)
+    _drop_bundle(found, left)
     _fill(found)
     for key, value in table.items():  # what is motionkit's own wins
         if key in own and key not in KEYS:
@@ -121,6 +122,14 @@ def _place(found: Foreign, run_name: object, path: Path) -> str:
     elif isinstance(run_name, str):
         found.put("run.name", run_name, "run_name")
     return str(base) if base != Path() else ""
+
+
+def _drop_bundle(found: Foreign, left: dict[str, str]) -> None:
+    """Leave out a normalisation that is not there: the guide needs it, here the clips have their own."""
+    name = found.values.get("bundle")
+    if isinstance(name, str) and not Path(name).exists():
+        left[found.sources["bundle"]] = f"{name} is not there, and the statistics are those of the clips"
+        del found.values["bundle"]
 
 
 def _below(base: Path, name: str) -> str:

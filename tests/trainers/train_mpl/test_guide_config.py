@@ -179,7 +179,10 @@ def test_null_means_not_given(tmp_path: Path) -> None:
     assert (found.settings.run.epochs, found.settings.encoder) == (0, "auto")
 
 
-def test_the_guides_own_example_is_read(shared: Path, tmp_path: Path) -> None:
+def test_the_guides_own_example_is_read(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw_data/processed_data").mkdir(parents=True)
+    (tmp_path / "raw_data/processed_data/norm_template.json").touch()
     text = (shared / "guides" / GUIDE).read_text(encoding="utf-8")
     example = re.search(r"```json\n(.*?)```", text[text.index("主配置文件") :], re.DOTALL)
     assert example is not None
@@ -188,6 +191,23 @@ def test_the_guides_own_example_is_read(shared: Path, tmp_path: Path) -> None:
     assert [stage.trainer["freerun_weight"] for stage in settings.stages] == [0.0, 0.175, 0.325]
     assert settings.teacher.end_epoch == 19
     assert settings.bundle == Path("raw_data/processed_data/norm_template.json")
+
+
+def test_a_normalisation_that_is_not_there_is_left_out_and_said(tmp_path: Path) -> None:
+    found = read(tmp_path / "a.json", '{"bundle_json": "./raw/norm_template.json", "epochs": 3}')
+    assert found.settings.bundle is None
+    assert any(
+        "bundle_json: ./raw/norm_template.json is not there, and the statistics are those of the clips" in note
+        for note in found.notes
+    )
+    # Beside the folder that the paths count from it is found; what is there is read, whatever it holds.
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/norm_template.json").touch()
+    found = read(tmp_path / "a.json", '{"bundle_json": "raw/norm_template.json", "data": "raw", "epochs": 3}')
+    assert found.settings.bundle == tmp_path / "raw/norm_template.json"
+    # motionkit's own name for it is not the guide's: a typing error is none to go on from.
+    found = read(tmp_path / "b.json", '{"bundle": "nothing.json", "run": {"epochs": 3}}')
+    assert found.settings.bundle == Path("nothing.json")
 
 
 @pytest.mark.parametrize(("name", "batch", "seq_len"), [("small", 4, 40), ("medium", 8, 60), ("large", 16, 120)])
