@@ -109,9 +109,9 @@ class Clips:
         for text in own[1:]:
             if text != own[0]:
                 return text
-        same = self.by_action.get(self.actions[place], [])
-        texts = (self.captions[other][0] for other in [*same[same.index(place) :], *same] if same)
-        return next((text for text in texts if text != own[0]), "")
+        same = self.by_action.get(self.actions[place], [place])
+        start = same.index(place)
+        return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
 
 
 def _actions(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> list[str]:
