@@ -20,6 +20,7 @@ from motionkit.evaluation.sensitivity import (
     Clips,
     audit,
     document,
+    kinds_of_reward,
     tables,
     trained_kinds,
     verdict,
@@ -93,27 +94,23 @@ def _audited(
     """Open what is audited; returns it with what a reader should know."""
     notes: list[str] = []
     rewards = [(chosen, open_reward(chosen, dataset, device=device)) for chosen in settings.reward]
-    audited = [Audited(chosen.label, reward, chosen.weight, kinds=_kinds(chosen)) for chosen, reward in rewards]
+    audited = [
+        Audited(chosen.label, reward, chosen.weight, kinds=kinds_of_reward(chosen.label, chosen.options))
+        for chosen, reward in rewards
+    ]
     judge, why = open_judge(settings.judge, dataset, device=device, trained=rewards)
     if judge is not None and all(judge is not reward for _, reward in rewards):
-        weights = _kinds(settings.judge) if settings.judge is not None else trained_kinds(f"{_STARTER}:judge")
-        audited.append(Audited("judge", judge, summed=False, kinds=weights))
+        named = settings.judge
+        kinds = kinds_of_reward(named.label, named.options) if named is not None else trained_kinds(f"{_STARTER}:judge")
+        audited.append(Audited("judge", judge, summed=False, kinds=kinds))
     elif why:
         notes.append(why if judge is not None else f"no judge: {why}")
-    named = settings.evaluator.weights
-    if named == _AUTO:
-        named = _STARTER if _STARTER in (dataset.name, getattr(dataset, "source_name", "")) else _NONE
-    if named != _NONE:
-        options = {"weights": named, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
+    weights = settings.evaluator.weights
+    if weights == _AUTO:
+        weights = _STARTER if _STARTER in (dataset.name, getattr(dataset, "source_name", "")) else _NONE
+    if weights != _NONE:
+        options = {"weights": weights, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
         chosen = choose_one("rewards", _EVALUATOR, options)
-        kinds = trained_kinds(f"{_STARTER}:evaluator" if named == _STARTER else named)
+        kinds = kinds_of_reward(_EVALUATOR, chosen.options)
         audited.append(Audited("evaluator", open_reward(chosen, dataset, device=device), summed=False, kinds=kinds))
     return audited, notes
-
-
-def _kinds(chosen: Chosen) -> frozenset[str]:
-    """Return what the weights of a reward were trained against; nothing for a reward without weights."""
-    weights = str(getattr(chosen.options, "weights", ""))
-    if weights == _STARTER and chosen.label.startswith("mdm-"):
-        weights = f"{_STARTER}:evaluator"
-    return trained_kinds(weights)
