@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -13,6 +14,7 @@ from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
+from motionkit.errors import MotionkitError
 from motionkit.evaluation import FoundModel, claim, dataset_for, open_judge, open_model, open_reward
 from motionkit.evaluation.sensitivity import (
     SOURCES,
@@ -47,7 +49,9 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     tell_test_split(settings.split, [one.run for one in found])
     say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
     with working("eval sensitivity", len(SOURCES)) as step:
-        result = audit(clips, audited, device=device, limit=settings.clips, seed=settings.seed, progress=step)
+        result = audit(
+            clips, audited, device=device, limit=settings.clips, seed=settings.seed, classify=True, progress=step
+        )
     verdicts = [verdict(result, name) for name in result.names]
     sentences = [one.sentence for one in verdicts]
     how = {
@@ -68,17 +72,28 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
 
 _LEGEND = (
     "* trained against this change. A reward that reads no text: the fall in standard deviations over real clips. "
-    "Of captions also how often the right one scores higher; chance is 50 %."
+    "Of captions also how often the right one scores higher; chance is 50 %. Told alone: how often a classifier tells "
+    "the change by the motion without its caption, or by the caption without its motion; chance is 50 %."
 )
 
 
 def _found(settings: SensitivitySettings) -> list[FoundModel]:
-    """Return the models that rewards, judge and evaluator name by a path."""
+    """Return the models that rewards, judge and evaluator name by a path; released ones are made by no run."""
     chosen = [*settings.reward, *([settings.judge] if settings.judge is not None else [])]
     places = [str(getattr(one.options, "weights", _STARTER)) for one in chosen]
     if settings.evaluator.weights not in (_AUTO, _NONE):
         places.append(settings.evaluator.weights)
-    return [open_model(place) for place in dict.fromkeys(places) if place.partition(":")[0] != _STARTER]
+    found = []
+    for place in dict.fromkeys(places):
+        if place.partition(":")[0] == _STARTER:
+            continue
+        try:
+            found.append(open_model(place))
+        except MotionkitError:
+            if not Path(place).expanduser().exists():
+                raise
+            found.append(FoundModel(place, "rewards", _EVALUATOR, "a released model"))
+    return found
 
 
 def _data(settings: SensitivitySettings, found: list[FoundModel]) -> Chosen:
