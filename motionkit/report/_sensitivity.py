@@ -67,6 +67,9 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
         "interval is a bootstrap over clips",
         "a reward that reads no text": "mean real - mean changed, in standard deviations over real clips",
+        "told alone": "how often a linear classifier, trained on other clips, tells the change from averages of the "
+        "motion without its caption, or from the words of the caption without its motion; chance is 50 %. Where it is "
+        "high, a reward may have learnt what a change looks like and nothing about captions: lively-statue is harder",
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",
     }

@@ -93,7 +93,7 @@ class Verdict:
         unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
-        said = "; ".join(part for part in parts if part) or "was asked nothing: no change applies to these clips"
+        said = "; ".join(part for part in parts if part) or f"was asked too little: no change fits {FEWEST} clips"
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
             said += f"; falls where nothing is wrong: {worst}"
@@ -136,17 +136,19 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
 
 
 def main_table(found: Audit, title: str) -> dict[str, Any]:
-    """Return a row per change, a column per reward."""
+    """Return a row per change, a column per reward; one of what is told without the other half, where it is known."""
+    alone = any(np.isfinite(row.alone) for row in found.rows)
     body: list[list[str]] = []
     by_name = {row.row.name: row for row in found.rows}
     for name, source in SOURCES.items():
         if name in by_name:
             row = by_name[name]
             cells = [_cell(found, row, reward) for reward in found.names]
-            body.append([_family(source.row.family), name, str(row.n), *cells])
+            own = [_percent(row.alone)] if alone else []
+            body.append([_family(source.row.family), name, str(row.n), *cells, *own])
         elif name in found.missing:
-            body.append([_family(source.row.family), name, "0", *["n/a"] * len(found.names)])
-    columns = ["", "change", "clips", *found.names]
+            body.append([_family(source.row.family), name, "0", *["n/a"] * (len(found.names) + alone)])
+    columns = ["", "change", "clips", *found.names, *(["told alone"] if alone else [])]
     return {"title": title, "columns": columns, "rows": body, "numbers": list(range(2, len(columns)))}
 
 
@@ -238,7 +240,8 @@ def _row_document(found: Audit, row: Measured) -> dict[str, Any]:
             },
         }
     about = {"change": row.row.name, "family": row.row.family, "meaning": row.row.meaning, "where": row.row.where}
-    return {**about, "n": row.n, "scores": scores}
+    told = row.alone if np.isfinite(row.alone) else None
+    return {**about, "n": row.n, "told_alone": told, "scores": scores}
 
 
 def _cell(found: Audit, row: Measured, name: str) -> str:
