@@ -11,9 +11,10 @@ from motionkit.report._evaluation import write_evaluation
 from motionkit.report._page import run_page
 from motionkit.report._region_evaluation import write_region_evaluation
 from motionkit.report._reward import write_reward_evaluation
+from motionkit.report._sensitivity import write_sensitivity
 from motionkit.report._write import write_comparison, write_report
 
 __all__ = [
     "compare_page", "run_page", "write_comparison", "write_evaluation", "write_region_evaluation",
-    "write_report", "write_reward_evaluation",
+    "write_report", "write_reward_evaluation", "write_sensitivity",
 ]  # fmt: skip

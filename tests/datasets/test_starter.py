@@ -114,3 +114,9 @@ def test_a_damaged_or_unwritable_cache_is_no_error(tmp_path, monkeypatch) -> Non
     blocked.write_text("")
     monkeypatch.setenv("MOTIONKIT_CACHE", str(blocked))
     assert len(Starter(options).clips("train")) == 8
+
+
+def test_every_caption_names_its_class_and_no_other_text_does(dataset) -> None:
+    assert dataset.action("a person walks the dog") == ""
+    by_place = [dataset.action(clip.captions[0]) for clip in dataset.clips("val")]
+    assert by_place == [CATALOGUE[number % len(CATALOGUE)].name for number in range(len(by_place))]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot, split_commas
+from motionkit.config import Chosen, Cli, Group, PromptSettings, Settings, slot, slots, split_commas
 
 Split = Annotated[Literal["val", "test"], Cli("--split", panel="What")]
 _SPLIT = "Split to measure on; that test was opened is noted in the run."
@@ -31,6 +31,55 @@ class RetrievalSettings(Settings):
         None, description="Protocol nsim: file with one clip id a line; default: 100 items are chosen."
     )
     device: Annotated[str, Cli("--device")] = Field("auto", description=_DEVICE)
+
+
+class AuditedEvaluator(Group):
+    """An evaluator that is audited as well."""
+
+    weights: Annotated[str, Cli("--evaluator", panel="What")] = Field(
+        "auto",
+        description="'starter', finest.tar, a folder that holds it, a run of pretrain t2m-evaluator, or none; "
+        "auto: the starter's on starter data.",
+    )
+    glove: Annotated[Path | None, Cli("--glove", panel="What")] = Field(
+        None, description="Folder of our_vab_*, the words of a released evaluator; looked for above it."
+    )
+    stats: Annotated[Path | None, Cli("--evaluator-stats", panel="What")] = Field(
+        None, description="Folder with mean and std of a released evaluator; looked for above it."
+    )
+
+
+class SensitivitySettings(Settings):
+    """Settings of `motionkit eval sensitivity`."""
+
+    dataset: Chosen | None = slot(
+        "datasets",
+        None,
+        description="Where the clips come from; default: the data of the run that made a reward, or the starter's.",
+        gives=("text-motion", "composite"),
+    )
+    reward: tuple[Chosen, ...] = slots("rewards", ("tmr-dense",), reads="motion", description="Rewards to audit.")
+    judge: Chosen | None = slot(
+        "rewards", None, description="A judge to audit as well; default: the starter's own on starter data."
+    )
+    evaluator: AuditedEvaluator = AuditedEvaluator()
+    split: Split = Field("val", description="Split that the clips come from; that test was opened is noted.")
+    clips: Annotated[int, Cli("--clips", panel="What")] = Field(
+        288, ge=0, le=1_000_000, description="Most clips of each change, spread over the split; 0: all that it fits."
+    )
+    out: Annotated[Path | None, Cli("--out", panel="Run")] = Field(
+        None, description="Folder of the result and of sensitivity.html; default: one below runs/eval-sensitivity."
+    )
+    overwrite: Annotated[bool, Cli("--overwrite", panel="Run")] = Field(
+        False, description="Replace an evaluation in that folder."
+    )
+    seed: Annotated[int, Cli("--seed", panel="Run")] = Field(
+        0, ge=0, lt=2**31, description="Seed of what changes draw, and of the unrelated captions."
+    )
+    device: Annotated[str, Cli("--device", panel="Run")] = Field("auto", description=_DEVICE)
+    threads: Annotated[int, Cli("--threads", panel="Run")] = Field(
+        0, ge=0, le=1024, description="CPU threads; 0: one on a small machine, else torch's choice."
+    )
 
 
 class EvaluatorSettings(Group):

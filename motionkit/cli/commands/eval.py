@@ -15,6 +15,7 @@ from motionkit.cli.commands._eval_settings import (
     RetrievalSettings,
     RewardSettings,
     Sa2vaSettings,
+    SensitivitySettings,
     TextToMotionSettings,
 )
 from motionkit.cli.commands._own_data import clips_of, dataset_plan, episodes_plan
@@ -132,6 +133,18 @@ def register(app: typer.Typer) -> None:
             "closing": result.notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
         }
+
+    @settings_command(app, SensitivitySettings, name="eval sensitivity")
+    def sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
+        """Say what a reward does not see: real clips are changed, each in one way, and scored again.
+
+        Seen is what a change costs, as a share of what an unrelated caption costs. A folder gets the figures and
+        sensitivity.html.
+        """
+        from motionkit.cli.commands._eval_sensitivity import run_sensitivity
+
+        say("eval sensitivity: loading torch, data and weights")
+        return run_sensitivity(settings)
 
     @settings_command(
         app,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -79,6 +79,10 @@ class Starter:
             for number, text in enumerate(clip.captions)
         )
 
+    def action(self, caption: str) -> str:
+        """Return the class of the catalogue that a caption describes; empty for any other text."""
+        return _actions().get(caption, "")
+
     @cached_property
     def normalizer(self) -> Normalizer:
         """Mean and block-averaged Std over all training clips, whichever part is chosen."""
@@ -123,6 +127,12 @@ class Starter:
         table = torch.from_numpy(kept(key, lambda: torch.cat(_features(orders)).numpy(), keep=o.cache))
         rows = torch.split(table, [order.frames - 1 for order in orders])
         return tuple(TextClip(clip.key, row, clip.captions) for clip, row in zip(planned, rows, strict=True))
+
+
+@cache
+def _actions() -> Mapping[str, str]:
+    """Return the class of every caption of the catalogue."""
+    return {caption: entry.name for entry in CATALOGUE for caption in entry.captions}
 
 
 def _features(orders: Sequence[Order]) -> list[Tensor]:

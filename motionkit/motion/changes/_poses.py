@@ -136,6 +136,21 @@ class Poses:
         )
         return found._joined(((order[1:] - order[:-1]) != 1).nonzero()[:, 0].tolist()) if join else found
 
+    def followed_by(self, other: Poses) -> Poses:
+        """Return this clip without its last frame, and another one that goes on where it ends, joined over `SEAM`."""
+        start, turn = self.ground[-1], self.yaw[-1] - other.yaw[0]
+        path = rotate_yaw(other._path() - other._path()[:1], turn)[:, [0, 2]] + start
+        both = Poses(
+            torch.cat([self.ground[:-1], path]),
+            torch.cat([self.floor[:-1], other.floor]),
+            torch.cat([self.yaw[:-1], other.yaw + turn]),
+            torch.cat([self.directions[:-1], other.directions]),
+            torch.cat([self.lengths[:-1], other.lengths]),
+            self.skeleton,
+            self.fps,
+        )
+        return both._joined([len(self) - 2])
+
     def _joined(self, seams: list[int]) -> Poses:
         """Turn the poses around each seam (its last frame before) from one side to the other."""
         half = max(round(0.5 * SEAM * self.fps), 1)

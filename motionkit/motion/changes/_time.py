@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -66,6 +68,24 @@ def in_order(joints: Tensor, skeleton: Skeleton, fps: float, *, cuts: list[int],
     """
     index = torch.cat([torch.arange(cuts[piece], cuts[piece + 1]) for piece in order])
     return placed(Poses.of(joints, skeleton, fps).reordered(index).joints, joints, skeleton)
+
+
+def one_after_another(clips: Sequence[Tensor], skeleton: Skeleton, fps: float) -> Tensor:
+    """Return clips as one: each goes on where the one before it ends, joined over 0.2 s.
+
+    Args:
+        clips: Joints ``[F, J, 3]`` of each clip, its last frame the one that leads out of it, as
+            `motionkit.motion.with_frame_after` gives it.
+        skeleton: Their body.
+        fps: Their frames per second.
+
+    Returns:
+        ``[sum (F - 1) + 1, J, 3]``.
+    """
+    first, *others = (Poses.of(joints, skeleton, fps) for joints in clips)
+    for other in others:
+        first = first.followed_by(other)
+    return placed(first.joints, clips[0], skeleton)
 
 
 def reversed_time(joints: Tensor, skeleton: Skeleton) -> Tensor:

@@ -31,6 +31,7 @@ from motionkit.motion.changes import (
     mean_pose,
     mirrored,
     moves,
+    one_after_another,
     path_times,
     placed,
     reversed_time,
@@ -253,6 +254,20 @@ def test_pieces_are_long_enough_and_all_there(frames: int) -> None:
         again = Poses.of(shuffled_pieces(marked, HUMANML, FPS, generator=seeded(seed)), HUMANML, FPS).floor
         torch.testing.assert_close(made, again)
         assert len(breaks) >= 3
+
+
+def test_one_clip_after_another_goes_on_where_the_first_ends() -> None:
+    first, second = clip("walk/turn-left"), clip("kick/high-left", 61)
+    made = one_after_another([first, second], HUMANML, FPS)
+    assert len(made) == 80 + 61
+    inner = [*range(78), *range(83, 141)]  # two frames to each side of the seam
+    source = torch.cat([poses_of(first)[:80], poses_of(second)])
+    torch.testing.assert_close(poses_of(made)[inner], source[inner])
+    torch.testing.assert_close(steps(made), torch.cat([steps(first), steps(second)]))
+    torch.testing.assert_close(ground(made)[:81], ground(first))
+    torch.testing.assert_close(lengths(made)[0], lengths(first)[0])
+    yaw = Poses.of(made, HUMANML, FPS).yaw
+    assert float((yaw[85] - yaw[75]).abs()) < 0.3
 
 
 def test_reversed_twice_is_the_clip() -> None:

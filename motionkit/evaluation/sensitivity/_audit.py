@@ -1,0 +1,204 @@
+"""The audit: every row's clips scored as they are, changed, and with unrelated captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from motionkit.evaluation.sensitivity._bench import Audited, Bench, Scores
+from motionkit.evaluation.sensitivity._clips import Clips
+from motionkit.evaluation.sensitivity._figures import Columns, Figure
+from motionkit.evaluation.sensitivity._rows import SOURCES, Example, Row
+from motionkit.rl import stable_hash
+from motionkit.text import KINDS, Prompt, is_english, kinds_of
+
+PLAIN = "none of these"
+"""The kind of captions that name nothing besides the action."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of an audit.
+
+    Attributes:
+        row: The row.
+        examples: Clips and what became of them.
+        columns: Scores by reward.
+    """
+
+    row: Row
+    examples: tuple[Example, ...]
+    columns: Mapping[str, Columns]
+
+    @property
+    def n(self) -> int:
+        """Number of clips."""
+        return len(self.examples)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What rewards see of changed clips.
+
+    Attributes:
+        names: The rewards, and their weighted sum.
+        rows: The rows that have clips.
+        missing: Why other rows have none.
+        actions: Action of each clip, empty where it is not known.
+        kinds: By reward, the changes that it was trained against.
+        reads_text: By reward, whether captions matter to it.
+        constant: Rewards that return the same for everything.
+        unread: By reward, why captions could not be scored, by caption.
+        notes: What a reader should know.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[Measured, ...]
+    missing: Mapping[str, str]
+    actions: tuple[str, ...]
+    kinds: Mapping[str, frozenset[str]]
+    reads_text: Mapping[str, bool]
+    constant: frozenset[str]
+    unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def figure(self, row: Measured, name: str) -> Figure:
+        """Return a row's figure over all its captions."""
+        return row.columns[name].figure()
+
+    def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
+        """Return a row's figures by what captions name; captions that name nothing are `PLAIN`."""
+        named = [kinds_of(example.caption) for example in row.examples]
+        found = {kind: np.array([kind in own for own in named], dtype=bool) for kind in KINDS}
+        found[PLAIN] = np.array([not own for own in named], dtype=bool)
+        return {kind: row.columns[name].figure(keep) for kind, keep in found.items() if keep.any()}
+
+    def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
+        """Return what is seen and the number of clips by action, where actions are known; see `Columns.share`."""
+        own = np.array([self.actions[example.place] for example in row.examples])
+        return {action: row.columns[name].share(own == action) for action in sorted(set(own.tolist()) - {""})}
+
+
+def audit(
+    clips: Clips,
+    audited: Sequence[Audited],
+    *,
+    device: torch.device,
+    limit: int = 0,
+    rows: Sequence[str] = (),
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Audit:
+    """Change real clips and score them.
+
+    Args:
+        clips: The clips.
+        audited: The rewards.
+        device: Where they score.
+        limit: Most clips of a row; 0 takes all that the change applies to.
+        rows: Names of rows, of `SOURCES`; empty for all.
+        seed: Of what changes draw.
+        progress: Called with 1 after each row.
+
+    Raises:
+        MotionkitError: A reward returns something else than scores (exit code 1).
+    """
+    bench = Bench(audited, clips.skeleton, clips.fps, device)
+    known: dict[tuple[Prompt, int], dict[str, float]] = {}
+    chosen = {name: source for name, source in SOURCES.items() if not rows or name in rows}
+    found: list[tuple[Row, tuple[Example, ...], tuple[dict[str, Scores], ...]]] = []
+    missing: dict[str, str] = {}
+    for name, source in chosen.items():
+        generator = torch.Generator().manual_seed(stable_hash(f"sensitivity {seed} {name}") % 2**63)
+        examples = tuple(source.examples(clips, generator, limit))
+        if examples:
+            changed = bench.score([one.changed for one in examples], [one.asked for one in examples])
+            real = _cached(bench, known, examples, [one.own for one in examples])
+            away = _cached(bench, known, examples, [one.unrelated for one in examples])
+            found.append((source.row, examples, (real, changed, away)))
+        else:
+            missing[name] = _why_not(clips, source.row)
+        if progress is not None:
+            progress(1)
+    reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in found) for name in bench.names}
+    spread = {name: _std([scores[0][name] for _, _, scores in found]) for name in bench.names}
+    same = {
+        name
+        for name in bench.names
+        if not reads[name]
+        and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in found)
+        and not spread[name] > 0
+    }
+    measured = [
+        Measured(
+            row,
+            examples,
+            {name: Columns(real[name], changed[name], away[name], spread[name], reads[name]) for name in bench.names},
+        )
+        for row, examples, (real, changed, away) in found
+    ]
+    kinds = {one.name: one.kinds for one in audited}
+    return Audit(
+        tuple(bench.names),
+        tuple(measured),
+        missing,
+        tuple(clips.actions),
+        kinds,
+        reads,
+        frozenset(same),
+        {name: own for name, own in bench.unread.items() if own},
+        tuple(_notes(clips, bench)),
+    )
+
+
+def _cached(
+    bench: Bench, known: dict[tuple[Prompt, int], dict[str, float]], examples: Sequence[Example], asked: list[Prompt]
+) -> dict[str, Scores]:
+    """Return the scores of unchanged clips, each scored once."""
+    keys = [(prompt, one.place) for one, prompt in zip(examples, asked, strict=True)]
+    new = [place for place, key in enumerate(keys) if key not in known]
+    if new:
+        scores = bench.score([examples[place].real for place in new], [asked[place] for place in new])
+        for number, place in enumerate(new):
+            known[keys[place]] = {name: float(values[number]) for name, values in scores.items()}
+    return {name: np.array([known[key][name] for key in keys]) for name in bench.names}
+
+
+def _differ(first: Scores, second: Scores) -> bool:
+    both = np.isfinite(first) & np.isfinite(second)
+    return bool(both.any()) and not np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9)
+
+
+def _std(columns: Sequence[Scores]) -> float:
+    """Return the standard deviation over real clips: of the row that has most of them."""
+    values = max((column[np.isfinite(column)] for column in columns), key=len, default=np.empty(0))
+    return float(values.std()) if len(values) > 1 and np.ptp(values) > 0 else float("nan")
+
+
+def _why_not(clips: Clips, row: Row) -> str:
+    texts = [text for own in clips.captions for text in own]
+    if row.family in ("text", "tempo") and not any(map(is_english, texts)):
+        return "captions are not English"
+    return f"no clip fits: {row.where}" if row.where else "no clip fits"
+
+
+def _notes(clips: Clips, bench: Bench) -> list[str]:
+    texts = [text for own in clips.captions for text in own]
+    foreign = [text for text in texts if not is_english(text)]
+    notes = []
+    if clips.left_out:
+        notes.append(f"{clips.left_out} clips without a caption, or of one frame, are left out")
+    if foreign:
+        who = "no caption is" if len(foreign) == len(texts) else f"{len(foreign)} of {len(texts)} captions are not"
+        notes.append(
+            f"{who} English: tempo, direction, count and order are looked for in English words alone, sides in English "
+            "and Chinese ones"
+        )
+    for name, why in bench.unread.items():
+        if why:
+            text, reason = next(iter(why.items()))
+            notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {text!r}: {reason}")
+    return notes

@@ -1,0 +1,173 @@
+"""What is audited: rewards of any kind, asked for the scores of motions and texts that they can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from motionkit.documents import read_json
+from motionkit.errors import MotionkitError
+from motionkit.motion import MotionBatch, Skeleton
+from motionkit.rewards.base import Reward
+from motionkit.rewards.mix import ask
+from motionkit.starter import weights_path
+from motionkit.text import Prompt
+
+Scores = NDArray[np.float64]
+
+_BATCH = 64
+_FOLDERS = ("", "tmr", "evaluator")
+"""Where a reward's weights lie below what its option ``weights`` names."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One reward under audit.
+
+    Attributes:
+        name: What it is called; unique in an audit.
+        reward: The reward.
+        weight: Its weight in the sum of all rewards.
+        summed: Whether it is part of that sum; a judge and an evaluator are not.
+        kinds: Changes that its weights were trained against (`motionkit.motion.changes.CHANGES`,
+            `motionkit.text.CAPTION_CHANGES`), as they say themselves.
+    """
+
+    name: str
+    reward: Reward
+    weight: float = 1.0
+    summed: bool = True
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass
+class Bench:
+    """Asks rewards for scores, NaN where one has none.
+
+    Args:
+        audited: The rewards.
+        skeleton: Body of the motions.
+        fps: Their frames per second.
+        device: Where the rewards score.
+    """
+
+    audited: Sequence[Audited]
+    skeleton: Skeleton
+    fps: float
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    unread: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Why a text could not be scored, by reward and text."""
+
+    @property
+    def names(self) -> list[str]:
+        """The rewards, and their weighted sum where several are summed."""
+        return [one.name for one in self.audited] + ([self.sum] if self.sum else [])
+
+    @property
+    def sum(self) -> str:
+        """What the weighted sum is called; empty for fewer than two rewards."""
+        parts = [f"{one.weight:g} {one.name}" if one.weight != 1 else one.name for one in self.audited if one.summed]
+        return " + ".join(parts) if len(parts) > 1 else ""
+
+    @torch.no_grad()
+    def score(self, features: Sequence[Tensor], prompts: Sequence[Prompt]) -> dict[str, Scores]:
+        """Return the scores ``[N]`` by each name of `names`.
+
+        Args:
+            features: N clips ``[T, D]``, not normalised.
+            prompts: What each is scored against.
+
+        Raises:
+            MotionkitError: A reward returns something else than scores (exit code 1).
+        """
+        found = {one.name: np.full(len(features), np.nan) for one in self.audited}
+        # Clips of one length together: little padding.
+        order = sorted(range(len(features)), key=lambda place: len(features[place]))
+        for start in range(0, len(order), _BATCH):
+            places = order[start : start + _BATCH]
+            motions = self._batch([features[place] for place in places])
+            asked = [prompts[place] for place in places]
+            for one in self.audited:
+                found[one.name][places] = self._ask(one, motions, asked)
+        if self.sum:
+            found[self.sum] = np.sum([one.weight * found[one.name] for one in self.audited if one.summed], axis=0)
+        return found
+
+    def _batch(self, features: Sequence[Tensor]) -> MotionBatch:
+        lengths = torch.tensor([len(rows) for rows in features], device=self.device)
+        padded = pad_sequence(list(features), batch_first=True).to(self.device)
+        return MotionBatch(padded, lengths, skeleton=self.skeleton, fps=self.fps)
+
+    def _ask(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt]) -> Scores:
+        unread = self.unread.setdefault(one.name, {})
+        known = [place for place, prompt in enumerate(prompts) if prompt.text not in unread]
+        try:
+            return _scattered(one.reward, motions, prompts, known)
+        except MotionkitError as error:
+            if len(known) < 2:
+                unread.update({prompts[place].text: error.message for place in known})
+                return np.full(len(prompts), np.nan)
+        # Some text cannot be read: each alone, so that the others keep their scores.
+        found = np.full(len(prompts), np.nan)
+        for place in known:
+            try:
+                found[place] = _scattered(one.reward, motions, prompts, [place])[place]
+            except MotionkitError as error:
+                unread[prompts[place].text] = error.message
+        if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
+            # Not one text of the first batch could be scored: the reward is at fault, and says why.
+            _scattered(one.reward, motions, prompts, known)
+        return found
+
+
+def _scattered(reward: Reward, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
+    """Return the scores of `places`, NaN elsewhere and where the reward does not apply."""
+    found = np.full(len(prompts), np.nan)
+    if not places:
+        return found
+    part = motions
+    if len(places) < len(prompts):
+        index = torch.tensor(places, device=motions.device)
+        lengths = motions.lengths[index]
+        part = MotionBatch(
+            motions.features[index, : int(lengths.max())], lengths, skeleton=motions.skeleton, fps=motions.fps
+        )
+    scores = ask(reward, part, [prompts[place] for place in places])
+    total = torch.where(scores.applying, scores.total, torch.nan)
+    found[list(places)] = total.double().cpu().numpy()
+    return found
+
+
+def trained_kinds(weights: str) -> frozenset[str]:
+    """Return the kinds of changes that a model was trained against, by its own ``training.train.negatives``.
+
+    Args:
+        weights: What a reward's option ``weights`` holds: ``starter``, ``starter:judge``, a run or a folder.
+
+    Returns:
+        The names; empty for a model that names none, and for weights without such a document.
+    """
+    head, _, name = weights.partition(":")
+    place = weights_path(name or "tmr") if head == "starter" else Path(weights).expanduser()
+    for folder in _FOLDERS:
+        file = place / folder / "config.json"
+        if not weights or not file.is_file():
+            continue
+        try:
+            found: object = read_json(file, dict)
+        except MotionkitError:
+            return frozenset()
+        for key in ("training", "train", "negatives"):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, str):
+            found = [part.partition("=")[0].strip() for part in found.split(",")]
+        if isinstance(found, (Mapping, Sequence)):
+            return frozenset(str(kind) for kind in found if kind and kind != "none")
+    return frozenset()
