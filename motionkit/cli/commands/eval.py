@@ -110,6 +110,7 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
+        from motionkit.datasets.base import HasActions
         from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim
         from motionkit.policies.device import resolve_device
 
@@ -122,13 +123,17 @@ def register(app: typer.Typer) -> None:
         tell_test_split(settings.split, [found.run])
         clips = dataset.clips(settings.split)
         with working("eval retrieval", len(clips)) as step:
-            result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
+            action = dataset.action if isinstance(dataset, HasActions) else None
+            result = measure_retrieval(
+                tmr, clips, threshold=settings.threshold, nsim=nsim, action=action, progress=step
+            )
         return {
             "model": found.path,
             "dataset": chosen.label,
             "split": settings.split,
             "candidates": result.candidates,
             "protocols": result.protocols,
+            "right_action": dict(result.right_action),
             "notes": list(result.notes),
             "closing": result.notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),
