@@ -26,6 +26,7 @@ from motionkit.evaluation._retrieval import (
     open_retrieval,
     read_nsim,
     retrieval_protocols,
+    right_action,
 )
 from motionkit.evaluation._shown import Shown
 from motionkit.evaluation._trained_on import trained_on
@@ -75,6 +76,7 @@ __all__ = [
     "refuse_one_split",
     "require_fit",
     "retrieval_protocols",
+    "right_action",
     "sample",
     "segment_bounds",
     "shared_sources",

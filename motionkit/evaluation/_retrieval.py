@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -44,11 +44,14 @@ class RetrievalResult:
             be used holds ``{"why": ...}`` instead.
         candidates: Items of each protocol.
         notes: What a reader should know before comparing.
+        right_action: Percent of queries whose first hit shows the action that the caption names, side and tempo
+            included, by direction; empty where the dataset does not name its actions.
     """
 
     protocols: dict[str, dict[str, Any]]
     candidates: dict[str, int]
     notes: tuple[str, ...] = ()
+    right_action: Mapping[str, float] = field(default_factory=dict)
 
     def table(self, title: str) -> dict[str, Any]:
         """Return the rows as the command line prints them: one per protocol, direction and convention of ties."""
@@ -61,6 +64,9 @@ class RetrievalResult:
             for way, words in _WAYS.items():
                 for ties, values in found.items():
                     rows.append((what, words, ties, *(f"{values[way][key]:.2f}" for key in _COLUMNS)))
+        count = self.candidates["normal"]
+        for way, share in self.right_action.items():
+            rows.append((f"first hit shows the right action ({count})", _WAYS[way], "average", f"{share:.2f}"))
         columns = ["protocol (candidates)", "direction", "ties", *_COLUMNS.values()]
         blank = ("",) * len(columns)
         full = [(*row, *blank[len(row) :]) for row in rows]
@@ -121,6 +127,7 @@ def measure_retrieval(
     *,
     threshold: float = 0.95,
     nsim: Sequence[str] = (),
+    action: Callable[[str], str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RetrievalResult:
     """Measure retrieval with latent means, each clip with its first caption.
@@ -130,6 +137,8 @@ def measure_retrieval(
         clips: Clips of one split.
         threshold: See `retrieval_protocols`.
         nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
+        action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
+            known (`motionkit.datasets.base.HasActions`).
         progress: Called with how many clips are done since its last call.
 
     Raises:
@@ -152,7 +161,37 @@ def measure_retrieval(
     if "guo" not in protocols:
         protocols["guo"] = {"why": f"batches of 32 need at least 32 clips, there are {len(clips)}"}
     counts = {"normal": len(clips), "threshold": len(clips), "nsim": len(subset), "guo": min(32, len(clips))}
-    return RetrievalResult(protocols, counts, _notes(tmr, bool(nsim), len(subset)))
+    right = {} if action is None else right_action(similarity, [action(clip.captions[0]) for clip in clips])
+    return RetrievalResult(protocols, counts, _notes(tmr, bool(nsim), len(subset)), right)
+
+
+def right_action(similarity: Tensor, actions: Sequence[str]) -> dict[str, float]:
+    """Return the percent of queries whose first hit shows the same action, by direction.
+
+    Of equal similarities each counts for its share. Items whose action is not known are neither asked for nor found.
+
+    Args:
+        similarity: ``[N, N]``, rows = texts, columns = motions.
+        actions: ``N`` names, empty where the action is not known.
+
+    Returns:
+        ``t2m`` and ``m2t``; empty where no action is known.
+
+    Example:
+        >>> right_action(torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.3, 0.1], [0.2, 0.7, 0.6]]), ["a", "a", "b"])["t2m"]
+        66.66667175292969
+    """
+    known = [place for place, name in enumerate(actions) if name]
+    if not known:
+        return {}
+    names = [actions[place] for place in known]
+    same = torch.tensor([[one == other for other in names] for one in names], device=similarity.device)
+    found = {}
+    for way, rows in (("t2m", similarity), ("m2t", similarity.T)):
+        rows = rows[known][:, known]
+        first = rows == rows.amax(1, keepdim=True)
+        found[way] = float(100.0 * ((first & same).sum(1) / first.sum(1)).mean())
+    return found
 
 
 def read_nsim(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from motionkit.motion.corpus._real_actions import RealAction, RealActions
 from motionkit.motion.corpus._tagger import evaluator_words, tag_caption, tag_words, tagger_name
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width, read_features
-from motionkit.motion.features._mirror import mirror
+from motionkit.motion.features._mirror import mirror, mirror_features, resize_features
 from motionkit.motion.features._recover import features_to_joints, root_trajectory, with_frame_after
 from motionkit.motion.features._retarget import canonicalise, retarget
 from motionkit.motion.features._stats import Normalizer, feature_stats
@@ -49,6 +49,7 @@ __all__ = [
     "features_to_joints",
     "joints_to_features",
     "mirror",
+    "mirror_features",
     "mirror_text",
     "original",
     "plain_id",
@@ -56,6 +57,7 @@ __all__ = [
     "read_captions",
     "read_features",
     "read_joint_map",
+    "resize_features",
     "retarget",
     "root_trajectory",
     "tag_caption",

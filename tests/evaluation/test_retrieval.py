@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from motionkit import load_dataset
-from motionkit.datasets.base import TextClip
+from motionkit.datasets.base import HasActions, TextClip
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim, retrieval_protocols
+from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim, retrieval_protocols, right_action
 from motionkit.metrics import dissimilar
 
 
@@ -85,3 +85,26 @@ def test_what_is_no_tmr_is_refused_by_name() -> None:
     with pytest.raises(MotionkitError, match="retrieval measures a TMR") as error:
         open_retrieval(str(Path(__file__).parents[2] / "motionkit" / "starter" / "weights" / "mdm"))
     assert "eval text-to-motion" in error.value.fix
+
+
+def test_the_first_hit_shows_the_right_action() -> None:
+    """By hand: clips of one action take each other's place, equal places share."""
+    actions = ["kick/left", "kick/left", "kick/right", ""]
+    similarity = torch.tensor([[0.1, 0.9, 0.2, 0.0], [0.2, 0.3, 0.8, 0.0], [0.0, 0.5, 0.5, 0.9], [0.0, 0.0, 0.0, 1.0]])
+    found = right_action(similarity, actions)
+    # Texts: the other left kick; a right kick; half a left and half a right kick (the unknown clip is not found).
+    assert found["t2m"] == pytest.approx(100 * (1 + 0 + 0.5) / 3)
+    # Motions: text 1 of the same action; text 0 likewise; text 1, a left kick.
+    assert found["m2t"] == pytest.approx(100 * 2 / 3)
+    assert right_action(similarity, [""] * 4) == {}
+
+
+def test_a_dataset_that_names_actions_gets_a_row(clips: list[TextClip]) -> None:
+    dataset = load_dataset("starter", val_clips=48)
+    assert isinstance(dataset, HasActions)
+    _, tmr = open_retrieval("starter")
+    result = measure_retrieval(tmr, clips, action=dataset.action)
+    assert [row[0] for row in result.table("")["rows"]][-2:] == ["first hit shows the right action (48)"] * 2
+    # 48 clips show 48 actions: only a clip's own caption is right.
+    assert result.right_action["t2m"] == pytest.approx(result.protocols["normal"]["average"]["t2m"]["R01"])
+    assert not measure_retrieval(tmr, clips).right_action

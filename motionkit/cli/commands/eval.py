@@ -110,6 +110,7 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
+        from motionkit.datasets.base import HasActions
         from motionkit.datasets.content import clips_fingerprint, leave_out_clips
         from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim, trained_on
         from motionkit.policies.device import resolve_device
@@ -126,7 +127,10 @@ def register(app: typer.Typer) -> None:
         clips = [clips[place] for place in kept.places]
         tell_test_split(settings.split, [found.run])
         with working("eval retrieval", len(clips)) as step:
-            result = measure_retrieval(tmr, clips, threshold=settings.threshold, nsim=nsim, progress=step)
+            action = dataset.action if isinstance(dataset, HasActions) else None
+            result = measure_retrieval(
+                tmr, clips, threshold=settings.threshold, nsim=nsim, action=action, progress=step
+            )
         notes = [*filter(None, [kept.sentence("clips")]), *result.notes]
         return {
             "model": found.path,
@@ -135,6 +139,7 @@ def register(app: typer.Typer) -> None:
             "inputs": {"model": tmr.fingerprint(), "dataset": clips_fingerprint(clips)},
             "candidates": result.candidates,
             "protocols": result.protocols,
+            "right_action": dict(result.right_action),
             "notes": notes,
             "closing": notes,
             "table": result.table(f"{found.path}, {settings.split} split of {chosen.label}: retrieval in percent"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
+from motionkit.motion import HUMANML, Skeleton, mirror_features, resize_features
 from motionkit.rl import stable_hash
+from motionkit.text import mirror_text
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,48 @@ class PairBatch:
         lengths: ``[B]`` int64.
         captions: One per clip.
         generator: Draws whatever else the step needs.
+        step: Number of the step, from 1.
+        epoch: Number of the pass over the clips, from 0.
+        rows: ``B`` numbers of the clips.
+        chosen: ``B`` numbers of the captions, among their clips'.
+        varied: How clips were varied, so that copies of them can be varied alike; None where none was.
     """
 
     features: Tensor
     lengths: Tensor
     captions: list[str]
     generator: torch.Generator
+    step: int = 1
+    epoch: int = 0
+    rows: tuple[int, ...] = ()
+    chosen: tuple[int, ...] = ()
+    varied: Variation | None = None
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Changes of clips that their captions do not mind, or that their captions follow.
+
+    Attributes:
+        mirrored: ``[B]`` bool, whether clip and caption are mirrored.
+        sizes: ``[B]`` sizes of the bodies, 1 as they were.
+        skeleton: The body.
+    """
+
+    mirrored: Tensor
+    sizes: Tensor
+    skeleton: Skeleton
+
+    def motions(self, features: Tensor, places: Sequence[int]) -> Tensor:
+        """Return motions ``[K, T, F]``, varied as the clips at `places` are."""
+        features, rows = features.clone(), self.mirrored[list(places)].nonzero()[:, 0]
+        features[rows] = mirror_features(features[rows], self.skeleton)
+        return resize_features(features, self.skeleton, self.sizes[list(places), None, None])
+
+    def captions(self, captions: Sequence[str]) -> list[str]:
+        """Return the captions of the batch, of mirrored clips mirrored."""
+        pairs = zip(captions, self.mirrored.tolist(), strict=True)
+        return [mirror_text(text) if turned else text for text, turned in pairs]
 
 
 class PairBatches:
@@ -44,6 +82,10 @@ class PairBatches:
         crop_share: Share of clips that are cropped to a random length.
         crop_min: Shortest such crop; shorter clips stay whole.
         name: Keeps the draws of one trainer apart from those of another.
+        mirror: Share of clips that are mirrored, their captions too.
+        unmirrored: Captions whose clips are left as they are.
+        resize: Largest change of a body's size, as a share of it.
+        skeleton: Body of the clips.
     """
 
     def __init__(
@@ -57,11 +99,17 @@ class PairBatches:
         crop_share: float = 0.0,
         crop_min: int = 32,
         name: str = "tmr",
+        mirror: float = 0.0,
+        unmirrored: Set[str] = frozenset(),
+        resize: float = 0.0,
+        skeleton: Skeleton = HUMANML,
     ) -> None:
         self._clips = clips
         self._size = min(batch_size, len(clips))
         self._max, self._seed, self._random_crop = max_length, seed, random_crop
         self._share, self._min, self._name = crop_share, crop_min, name
+        self._mirror, self._resize, self._skeleton = mirror, resize, skeleton
+        self._unmirrored = unmirrored
         self._epoch: tuple[int, list[int]] = (-1, [])
 
     @property
@@ -76,24 +124,62 @@ class PairBatches:
             order = torch.randperm(len(self._clips), generator=self._generator("epoch", epoch))
             self._epoch = (epoch, order.tolist())
         rows = self._epoch[1][position * self._size : (position + 1) * self._size]
-        return self._make([self._clips[row] for row in rows], self._generator("step", step))
+        made = self._make([self._clips[row] for row in rows], self._generator("step", step))
+        made = replace(made, step=step, epoch=epoch, rows=tuple(rows))
+        return self._varied(made, step) if self._mirror or self._resize else made
+
+    def _varied(self, batch: PairBatch, step: int) -> PairBatch:
+        """Mirror and resize clips; the draws are apart from the others, which stay as they were."""
+        generator, count = self._generator("varied", step), len(batch.rows)
+        turned = torch.rand(count, generator=generator) < self._mirror
+        varied = Variation(
+            turned & torch.tensor([text not in self._unmirrored for text in batch.captions]),
+            1 + self._resize * (2 * torch.rand(count, generator=generator) - 1),
+            self._skeleton,
+        )
+        features = varied.motions(batch.features, range(count))
+        return replace(batch, features=features, captions=varied.captions(batch.captions), varied=varied)
 
     def _generator(self, purpose: str, number: int) -> torch.Generator:
         return torch.Generator().manual_seed(stable_hash(f"{self._name}/{purpose}/{self._seed}/{number}") % 2**63)
 
     def _make(self, clips: Sequence[TextClip], generator: torch.Generator) -> PairBatch:
         crops = [self._crop(clip.features, generator) for clip in clips]
-        captions = [clip.captions[below(len(clip.captions), generator)] for clip in clips]
+        chosen = tuple(below(len(clip.captions), generator) for clip in clips)
+        captions = [clip.captions[number] for clip, number in zip(clips, chosen, strict=True)]
         lengths = torch.tensor([len(crop) for crop in crops])
-        return PairBatch(torch.nn.utils.rnn.pad_sequence(crops, batch_first=True), lengths, captions, generator)
+        padded = torch.nn.utils.rnn.pad_sequence(crops, batch_first=True)
+        return PairBatch(padded, lengths, captions, generator, chosen=chosen)
 
     def _crop(self, features: Tensor, generator: torch.Generator) -> Tensor:
-        longest = min(len(features), self._max)
-        length = longest
-        if longest > self._min and float(torch.rand((), generator=generator)) < self._share:
-            length = self._min + below(longest - self._min + 1, generator)
-        start = below(len(features) - length + 1, generator) if self._random_crop else 0
+        start, length = crop_of(
+            len(features),
+            generator,
+            longest=self._max,
+            shortest=self._min,
+            share=self._share,
+            random=self._random_crop,
+        )
         return features[start : start + length]
+
+
+def crop_of(
+    frames: int, generator: torch.Generator, *, longest: int, shortest: int, share: float, random: bool = True
+) -> tuple[int, int]:
+    """Draw a crop of a clip: its first frame and its length.
+
+    Args:
+        frames: Length of the clip.
+        generator: Draws.
+        longest: A longer clip is cropped.
+        shortest: Shortest crop to a random length; a clip that is not longer stays whole.
+        share: Share of clips that are cropped to a random length.
+        random: Begin at a random frame, not at the first.
+    """
+    length = most = min(frames, longest)
+    if most > shortest and float(torch.rand((), generator=generator)) < share:
+        length = shortest + below(most - shortest + 1, generator)
+    return (below(frames - length + 1, generator) if random else 0), length
 
 
 def below(limit: int, generator: torch.Generator) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+
+from motionkit.trainers.pretrain._contrast import Beside, info_nce
 
 
 def distances(text: Tensor, motion: Tensor) -> Tensor:
@@ -44,8 +45,18 @@ def hinge(distance: Tensor, shift: int, *, margin: float, same: Tensor) -> Tenso
     return distance.diagonal().square().mean() + torch.where(keep, wrong, wrong.new_zeros(())).mean()
 
 
-def nce(distance: Tensor, *, temperature: float, same: Tensor) -> Tensor:
-    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`."""
-    logits = (-distance / temperature).masked_fill(same, -torch.inf)
-    target = torch.arange(len(logits), device=logits.device)
-    return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+def nce(distance: Tensor, *, temperature: float, same: Tensor, beside: Beside | None = None) -> Tensor:
+    """Symmetric InfoNCE of ``-distance / temperature`` over ``[B, B]``, without the pairs of `same_caption`.
+
+    Args:
+        distance: ``[B, B]``.
+        temperature: In units of distance.
+        same: See `same_caption`.
+        beside: Changed copies as further wrong answers, which are never left out; see `info_nce`.
+    """
+    return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
+
+
+def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
+    """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
+    return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature

@@ -21,13 +21,16 @@ from motionkit.encoders.t2m import (
     save_evaluator,
 )
 from motionkit.metrics import distances as all_distances
+from motionkit.motion import tag_caption
 from motionkit.runs import Run
 from motionkit.trainers._device import autocast
 from motionkit.trainers._world import joined
+from motionkit.trainers.pretrain._contrast import above_copies
+from motionkit.trainers.pretrain._negatives import ChangedCaptions, ChangedMotions
 from motionkit.trainers.pretrain._pair_trainer import PairTrainer
 from motionkit.trainers.pretrain._pairs import PairBatch, below
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
-from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption
+from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption, scores
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
@@ -68,7 +71,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
             MotionkitError: An input is missing or unusable.
         """
         settings, model = self.settings, self.settings.model
-        _, mean, std = self.open_clips()
+        dataset, mean, std = self.open_clips()
         trained, stored = caption_tokens(self.train_clips)
         self._tokens = {**caption_tokens(self.val_clips)[0], **trained}
         glove = settings.words.glove
@@ -89,6 +92,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         self.evaluator: T2MEvaluator = new_evaluator(sizes, mean, std, words, tagger=tagger, seed=settings.seed).to(
             self.device
         )
+        self.open_negatives(dataset, frozenset)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -117,18 +121,50 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         x = torch.where(mask[..., None], evaluator.normalize(raw), raw.new_zeros(()))
         if self.settings.train.noise:
             x = torch.where(mask[..., None], self.noisy(x, batch.generator), x)
-        tokens = [self._tokens[caption] for caption in batch.captions]
+        tokens = [self._tokens_of(caption) for caption in batch.captions]
         sentences = Sentences(*(part[self.share] for part in self._disturbed(tokens, batch.generator)))
         with autocast(device, self.settings.precision):
             text = evaluator.encode_sentences(sentences.to(device))
             motion = evaluator.encode_normalized(x[self.share], lengths[self.share])
-        distance = distances(joined(text.float(), self.world), joined(motion.float(), self.world))
+        texts, motions = joined(text.float(), self.world), joined(motion.float(), self.world)
+        distance = distances(texts, motions)
         same = same_caption(tokens).to(device)
         shift = 1 + below(max(len(tokens) - 1, 1), batch.generator)
         parts = {"hinge": hinge(distance, shift, margin=loss.margin, same=same)}
+        beside = self.beside(batch, texts, motions)
         if loss.nce:
-            parts["nce"] = nce(distance, temperature=loss.temperature, same=same)
+            parts["nce"] = nce(distance, temperature=loss.temperature, same=same, beside=beside)
+        if beside is not None:
+            parts["negatives"] = above_copies(self.score(texts, motions), beside)
         return {name: value / self.world.size for name, value in parts.items()}
+
+    def encode_copies(self, copies: ChangedMotions) -> Tensor:
+        """Encode changed motions: ``[K, D]``."""
+        raw, lengths = copies.features.to(self.device), copies.lengths.to(self.device)
+        mask = torch.arange(raw.shape[1], device=self.device) < lengths[:, None]
+        x = self.evaluator.normalize(raw)
+        if self.settings.train.noise:
+            x = self.noisy(x, copies.generator)
+        x = torch.where(mask[..., None], x, raw.new_zeros(()))
+        with autocast(self.device, self.settings.precision):
+            return self.evaluator.encode_normalized(x, lengths).float()
+
+    def encode_changed(self, captions: ChangedCaptions) -> Tensor:
+        """Encode changed captions: ``[K, D]``."""
+        tokens = [self._tokens_of(caption) for caption in captions.captions]
+        sentences = self._disturbed(tokens, captions.generator).to(self.device)
+        with autocast(self.device, self.settings.precision):
+            return self.evaluator.encode_sentences(sentences).float()
+
+    def score(self, texts: Tensor, motions: Tensor) -> Tensor:
+        """Return the scores of pairs, ``[B]``."""
+        return scores(texts, motions, temperature=self.settings.loss.temperature)
+
+    def _tokens_of(self, caption: str) -> Sequence[str]:
+        """Return the tokens of a caption; one that is not in the data is tagged at its first use."""
+        if caption not in self._tokens:
+            self._tokens[caption] = tag_caption(caption, builtin=True)
+        return self._tokens[caption]
 
     def _disturbed(self, tokens: Sequence[Sequence[str]], generator: torch.Generator) -> Sentences:
         """Return captions with words left out and noise on the rest, so that other wordings are near."""

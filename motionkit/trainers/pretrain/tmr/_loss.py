@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.encoders.tmr import Latent
+from motionkit.trainers.pretrain._contrast import Beside, info_nce
 
 
 def reconstruction(
@@ -43,7 +44,13 @@ def kl_latents(text: Latent, motion: Latent) -> Tensor:
 
 
 def contrastive(
-    text: Tensor, motion: Tensor, *, temperature: float, sentences: Tensor | None = None, threshold: float = 0.8
+    text: Tensor,
+    motion: Tensor,
+    *,
+    temperature: float,
+    sentences: Tensor | None = None,
+    threshold: float = 0.8,
+    beside: Beside | None = None,
 ) -> Tensor:
     """Symmetric InfoNCE of cosines, without the pairs whose sentences say the same.
 
@@ -54,6 +61,7 @@ def contrastive(
         sentences: ``[B, F]`` unit-norm sentence embeddings; a pair i != j with a dot product above
             ``2 threshold - 1`` is left out of both directions. None filters nothing.
         threshold: See `sentences`.
+        beside: Changed copies as further wrong answers, which no filter leaves out; see `info_nce`.
     """
     logits = F.normalize(text, dim=-1) @ F.normalize(motion, dim=-1).T / temperature
     if sentences is not None:
@@ -61,5 +69,9 @@ def contrastive(
             len(text), dtype=torch.bool, device=text.device
         )
         logits = logits.masked_fill(same, -torch.inf)
-    target = torch.arange(len(text), device=text.device)
-    return (F.cross_entropy(logits, target) + F.cross_entropy(logits.T, target)) / 2
+    return info_nce(logits, beside)
+
+
+def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
+    """Return ``[B]``, the cosine of each row of two ``[B, D]``, divided by the temperature."""
+    return (F.normalize(text, dim=-1) * F.normalize(motion, dim=-1)).sum(-1) / temperature

@@ -61,6 +61,7 @@ class LossSettings(Group):
     kl: float = Field(default=1e-5, ge=0, description="KL between the latents and to the prior.")
     latent: float = Field(default=1e-5, ge=0, description="Smooth L1 between text and motion latent.")
     contrastive: float = Field(default=0.1, gt=0, description="InfoNCE over the batch.")
+    negatives: float = Field(default=0.1, ge=0, description="Weight of changed copies scoring below their clip.")
     temperature: float = Field(default=0.1, gt=0, description="Temperature of the InfoNCE.")
     threshold: float = Field(
         default=0.8,
@@ -73,6 +74,11 @@ class LossSettings(Group):
 class PretrainTMRSettings(PairSettings):
     """Settings of `motionkit pretrain tmr`."""
 
+    init: Annotated[str, Cli("--init")] = Field(
+        default="",
+        description="TMR to go on from: 'starter', a folder of motionkit's or a released one, a run; its shape, text "
+        "model and statistics are kept. Default: random weights.",
+    )
     model: TmrModelSettings = TmrModelSettings()
     text: TmrTextSettings = TmrTextSettings()
     loss: LossSettings = LossSettings()

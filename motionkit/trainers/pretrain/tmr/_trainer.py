@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar
 
 import torch
@@ -17,16 +17,19 @@ from motionkit.encoders.tmr import (
     save_tmr,
     sentence_embeddings,
 )
-from motionkit.rewards.tmr.opening import text_table
+from motionkit.errors import MotionkitError
+from motionkit.rewards.tmr.opening import open_tmr, text_table
 from motionkit.runs import Run
 from motionkit.text import TextFeatures, proof
 from motionkit.trainers._device import autocast
 from motionkit.trainers._world import joined
+from motionkit.trainers.pretrain._contrast import above_copies
+from motionkit.trainers.pretrain._negatives import ChangedCaptions, ChangedMotions
 from motionkit.trainers.pretrain._pair_trainer import PairTrainer
 from motionkit.trainers.pretrain._pairs import PairBatch
-from motionkit.trainers.pretrain.tmr._data import text_scale
+from motionkit.trainers.pretrain.tmr._data import differing, readable, text_scale
 from motionkit.trainers.pretrain.tmr._evaluate import retrieval_metrics
-from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction
+from motionkit.trainers.pretrain.tmr._loss import contrastive, kl_latents, reconstruction, scores
 from motionkit.trainers.pretrain.tmr._settings import PretrainTMRSettings
 
 FOLDER = "tmr"
@@ -34,7 +37,7 @@ _GROUPS = 4
 
 
 class PretrainTMR(PairTrainer[PretrainTMRSettings]):
-    """Trains a TMR from scratch; see `motionkit.trainers.base.Trainer`.
+    """Trains a TMR, from scratch or from another one; see `motionkit.trainers.base.Trainer`.
 
     Losses of TMR with filtered negatives, AdamW with warm-up and cosine decay, one random caption per motion, random
     crops. TMR's own statistics are computed from the training clips. The model becomes ``RUN/tmr``.
@@ -44,6 +47,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
     """
 
     shape_keys: ClassVar[tuple[str, ...]] = (
+        "init",
         "dataset",
         "model",
         "text",
@@ -69,14 +73,21 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             MotionkitError: An input is missing or unusable.
         """
         settings = self.settings
-        dataset, mean, std = self.open_clips()
+        dataset, mean, std = self.open_clips(settings.init)
+        self.tmr: TMR = self._new(dataset.name, mean, std) if not settings.init else self._given(settings.init)
+        assert self.tmr.text_model is not None
+        if found := proof(self.tmr.text_model.fingerprint):
+            self.inputs["text.model"] = found
+        self.variational = self.tmr.motion_encoder.sizes.variational
+        self.open_negatives(dataset, self._readable)
+
+    def _new(self, dataset: str, mean: Tensor, std: Tensor) -> TMR:
+        """Build a TMR with random weights for a dataset with these statistics."""
+        settings, model = self.settings, self.settings.model
         name = settings.text.encoder
         if name == "auto":
-            name = "stored" if dataset.name == "starter" else "minilm"
+            name = "stored" if dataset == "starter" else "minilm"
         text_model = open_text_model(settings.text.model or name, kind=name, table=text_table(), device=self.device)
-        if found := proof(text_model.fingerprint):
-            self.inputs["text.model"] = found
-        model = settings.model
         sizes = ActorSizes(
             len(mean) * model.patch_size,
             model.latent_dim,
@@ -86,7 +97,7 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             model.variational,
             model.dropout,
         )
-        self.tmr: TMR = new_tmr(
+        return new_tmr(
             sizes,
             mean,
             std,
@@ -95,6 +106,44 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             text_scale=text_scale(text_model, self.train_clips),
             seed=settings.seed,
         ).to(self.device)
+
+    def _given(self, init: str) -> TMR:
+        """Open the TMR that training goes on from, with its own shape, text model and statistics.
+
+        Raises:
+            MotionkitError: It cannot be opened, reads other features, or is not what the settings ask for.
+        """
+        settings = self.settings
+        text = settings.text.model or settings.text.encoder
+        try:
+            tmr = open_tmr(init, text_model="" if text == "auto" else text, device=self.device)
+            tmr.check_width(self.train_clips[0].features)
+        except MotionkitError as error:
+            # The messages name the options of rewards.
+            fix = error.fix.replace("--reward.text-model", "--text.model").replace("--reward.weights", "--init")
+            if "--reward.stats" in fix:
+                fix = "put TMR's own mean.pt and std.pt into the folder of the weights."
+            raise MotionkitError(error.message, why=error.why, fix=fix) from error
+        self.inputs["init"] = tmr.fingerprint()
+        if odd := differing(settings.model, tmr):
+            name, theirs = odd
+            raise MotionkitError(
+                f"--init {init}: the {name} of this TMR is {theirs}, not {getattr(settings.model, name)}.",
+                why="training goes on with its own shape.",
+                fix=f"leave model.{name} out, or train from random weights.",
+            )
+        if settings.loss.recons and tmr.motion_decoder is None:
+            raise MotionkitError(
+                f"--init {init}: this TMR has no decoder, which loss.recons needs.", fix="--set loss.recons=0"
+            )
+        if not settings.loss.recons:
+            tmr.motion_decoder = None  # it would stay behind the encoders
+        return tmr
+
+    def _readable(self, texts: Sequence[str]) -> Set[str]:
+        """Return those of the texts that the text model can read: a table of stored embeddings may lack some."""
+        assert self.tmr.text_model is not None
+        return readable(self.tmr.text_model, texts)
 
     def describe(self) -> Mapping[str, object]:
         """Return the plan."""
@@ -122,25 +171,29 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
         own, size = self.share, self.world.size
         seen, target, mask = seen[own], target[own], mask[own]
         texts = self._encode_captions(batch.captions[own])
-        # Clips of similar length are encoded together: the same numbers for half the padding.
-        groups = [group.to(device) for group in torch.argsort(batch.lengths[own], stable=True).chunk(_GROUPS)]
-        sizes = [int(batch.lengths[own][group.cpu()].max()) for group in groups]
+        groups, sizes = _groups(batch.lengths[own], device)
+        motion = self._encode_motions(seen, mask, groups, sizes)
         with autocast(device, self.settings.precision):
-            encoded = [tmr.encode_normalized(seen[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
             text = _single(tmr.encode_tokens(texts))
-        back = torch.argsort(torch.cat(groups))
-        motion = _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
         motion_z, text_z = (self._sample(latent, count, batch.generator) for latent in (motion, text))
         sentences = self.world.gather(sentence_embeddings(texts))
         all_texts, all_motions = joined(text_z, self.world), joined(motion_z, self.world)
+        beside = self.beside(batch, all_texts, all_motions)
         found = contrastive(
-            all_texts, all_motions, temperature=loss.temperature, sentences=sentences, threshold=loss.threshold
+            all_texts,
+            all_motions,
+            temperature=loss.temperature,
+            sentences=sentences,
+            threshold=loss.threshold,
+            beside=beside,
         )
         parts = {
             "contrastive": found / size,
             "latent": torch.nn.functional.smooth_l1_loss(all_texts, all_motions) / size,
         }
-        if self.settings.model.variational:
+        if beside is not None:
+            parts["negatives"] = above_copies(self.score(all_texts, all_motions), beside) / size
+        if self.variational:
             parts["kl"] = kl_latents(text, motion) / size
         if tmr.motion_decoder is not None:
             recons = []
@@ -151,9 +204,44 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             parts["recons"] = torch.stack(recons).sum()
         return parts
 
+    def _encode_motions(self, x: Tensor, mask: Tensor, groups: Sequence[Tensor], sizes: Sequence[int]) -> Latent:
+        """Encode normalised motions ``[b, T, F]`` group by group (`_groups`)."""
+        with autocast(self.device, self.settings.precision):
+            encoded = [self.tmr.encode_normalized(x[g, :t], mask[g, :t]) for g, t in zip(groups, sizes, strict=True)]
+        back = torch.argsort(torch.cat(list(groups)))
+        return _single(Latent(*(torch.cat(rows)[back] for rows in zip(*encoded, strict=True))))
+
+    def encode_copies(self, copies: ChangedMotions) -> Tensor:
+        """Encode changed motions: ``[K, D]``."""
+        device = self.device
+        raw, lengths = copies.features.to(device), copies.lengths.to(device)
+        mask = torch.arange(raw.shape[1], device=device) < lengths[:, None]
+        x = torch.where(mask[..., None], self.tmr.normalize(raw), raw.new_zeros(()))
+        if self.settings.train.noise:
+            x = self.noisy(x, copies.generator)
+        return self._sample_all(self._encode_motions(x, mask, *_groups(copies.lengths, device)), copies.generator)
+
+    def encode_changed(self, captions: ChangedCaptions) -> Tensor:
+        """Encode changed captions: ``[K, D]``."""
+        texts = self._encode_captions(captions.captions)
+        with autocast(self.device, self.settings.precision):
+            text = _single(self.tmr.encode_tokens(texts))
+        return self._sample_all(text, captions.generator)
+
+    def score(self, texts: Tensor, motions: Tensor) -> Tensor:
+        """Return the scores of pairs, ``[B]``."""
+        return scores(texts, motions, temperature=self.settings.loss.temperature)
+
+    def _sample_all(self, latent: Latent, generator: torch.Generator) -> Tensor:
+        """Sample latents that no other process has."""
+        if not self.variational:
+            return latent.mu
+        noise = torch.randn(latent.mu.shape, generator=generator).to(latent.mu.device)
+        return latent.mu + noise * torch.exp(latent.logvar / 2)
+
     def _sample(self, latent: Latent, count: int, generator: torch.Generator) -> Tensor:
         """Sample this process's latents ``[b, D]``; the noise is drawn for all `count` rows of the batch."""
-        if not self.settings.model.variational:
+        if not self.variational:
             return latent.mu
         noise = torch.randn((count, latent.mu.shape[1]), generator=generator)[self.share].to(latent.mu.device)
         return latent.mu + noise * torch.exp(latent.logvar / 2)
@@ -161,6 +249,15 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
     def _encode_captions(self, captions: Sequence[str]) -> TextFeatures:
         assert self.tmr.text_model is not None
         return self.tmr.text_model.encode(captions).to(self.device)
+
+
+def _groups(lengths: Tensor, device: torch.device) -> tuple[list[Tensor], list[int]]:
+    """Return the rows of each group that is encoded together, and its longest length.
+
+    Clips of similar length are encoded together: the same numbers for half the padding.
+    """
+    groups = torch.argsort(lengths, stable=True).chunk(_GROUPS)
+    return [group.to(device) for group in groups], [int(lengths[group].max()) for group in groups]
 
 
 def _single(latent: Latent) -> Latent:
