@@ -77,6 +77,23 @@ class Schedule:
             raise MotionkitError(f"unknown noise schedule {name!r}.", fix="use one of: cosine, linear.")
         return makers[name](steps)
 
+    def shifted(self, shift: float) -> Schedule:
+        """Return the schedule with `shift` times as much noise beside the signal at every timestep.
+
+        The signal-to-noise ratio is divided by ``shift ** 2`` (Hoogeboom et al. 2023, arXiv 2301.11093, section 3.1:
+        what many values show together is still seen when each of them is mostly noise, so a schedule that suits small
+        images decides large ones in too few steps).
+
+        Args:
+            shift: Above 0; 1 returns the same schedule.
+        """
+        if shift == 1.0:
+            return self
+        snr = self.snr / shift**2
+        signal = snr / (1.0 + snr)
+        before = torch.cat([signal.new_ones(1), signal[:-1]])
+        return Schedule(1.0 - signal / before)
+
     def __len__(self) -> int:
         return len(self.betas)
 

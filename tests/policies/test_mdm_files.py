@@ -128,17 +128,20 @@ def test_export_loads_in_stock_code(make_policy: Make, tmp_path: Path, lora: boo
 
 
 def test_export_reads_back(make_policy: Make, tmp_path: Path, source: SimpleNamespace) -> None:
-    for name, shape in {"stock": {}, "starter": {"patch_size": 4, "clause_frames": True}}.items():
+    starter = {"patch_size": 4, "patch_overlap": True, "clause_frames": True}
+    for name, shape in {"stock": {}, "starter": starter}.items():
         policy = make_policy(**shape)
         path = _export(policy, tmp_path / name)
         args = json.loads((path.parent / "args.json").read_text())
         (path.parent / "args.json").write_text(json.dumps({**args, "text_width": 12}))
         back = open_policy(MDMOptions(checkpoint=str(path)), dataset=source)
         assert torch.equal(_ask(back), _ask(policy))
-    assert policy.settings.stock_obstacles() == ["num_heads=2", "ff_size=32", "patch_size=4", "clause_frames=True"]
+    assert policy.settings.stock_obstacles() == [
+        "num_heads=2", "ff_size=32", "patch_size=4", "patch_overlap=True", "clause_frames=True"
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", [{}, {"patch_size": 4, "clause_frames": True}, {"arch": "trans_dec"}])
+@pytest.mark.parametrize("shape", [{}, {"patch_size": 4, "patch_overlap": True, "clause_frames": True}, {"arch": "trans_dec"}])
 def test_native_round_trip(make_policy: Make, tmp_path: Path, shape: dict[str, object]) -> None:
     policy = make_policy(**shape)
     policy.save(tmp_path)

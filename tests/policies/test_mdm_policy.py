@@ -31,6 +31,7 @@ SHAPES: dict[str, dict[str, object]] = {
     "decoder with time token": {"arch": "trans_dec", "emb_trans_dec": True},
     "starter": {"patch_size": 4, "clause_frames": True},
     "patches": {"patch_size": 3},
+    "overlap": {"patch_size": 4, "patch_overlap": True, "clause_frames": True},
 }
 
 
@@ -69,6 +70,21 @@ def test_exact_padding(make_policy: Make, shape: dict[str, object]) -> None:
             x[row, : prompt.length], TIMESTEP[row], condition.select(row), LENGTHS[row], guidance=2.0
         )
         assert torch.allclose(alone, out[row, : prompt.length], atol=2e-6)
+
+
+@torch.no_grad()
+def test_overlapping_patches_add_up(make_policy: Make) -> None:
+    """Token s writes frames 4 s - 2 to 4 s + 6, of which only those of the motion remain."""
+    policy = make_policy(patch_size=4, patch_overlap=True)
+    head = policy.network.output_process["poseFinal"]
+    written: list[Tensor] = []
+    with head.register_forward_hook(lambda *given: written.append(given[2])):
+        out = policy.predict(_noise(), TIMESTEP, policy.condition(PROMPTS), LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        slow = torch.zeros(100, 263)
+        for token in range(-(-length // 4)):
+            slow[4 * token + 8 : 4 * token + 16] += written[0][row, token].view(8, 263)
+        assert torch.allclose(out[row, :length], slow[10 : 10 + length], atol=1e-6)
 
 
 @torch.no_grad()
@@ -236,4 +252,6 @@ def test_refusals(make_policy: Make, source: SimpleNamespace) -> None:
         )  # fmt: skip
     with pytest.raises(ValueError, match="multiple of num_heads"):
         MDMSettings(latent_dim=18, num_heads=4)
+    with pytest.raises(ValueError, match="patch_overlap needs an even patch_size, not 3"):
+        MDMSettings(patch_size=3, patch_overlap=True)
     assert isinstance(policy.encoder, CachedEncoder)

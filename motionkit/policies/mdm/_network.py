@@ -93,7 +93,7 @@ class MDMNetwork(nn.Module):
         else:
             # MDM's trans_dec: the frames attend to the condition as memory [N, L, d].
             hidden = self._decode(condition + time, tokens, text_mask, token_mask, time)
-        return self._output(hidden if prefix is None else hidden[:, prefix.shape[1] :], frames)
+        return self._output(hidden if prefix is None else hidden[:, prefix.shape[1] :], token_mask, frames)
 
     def _tokens(self, x: Tensor, frame_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
         patch = self.settings.patch_size
@@ -142,24 +142,27 @@ class MDMNetwork(nn.Module):
         out: Tensor = self.seqTransDecoder(self.dropout(tokens), memory, token_mask, memory_mask)
         return out[:, prefix:]
 
-    def _output(self, hidden: Tensor, frames: int) -> Tensor:
+    def _output(self, hidden: Tensor, token_mask: Tensor | None, frames: int) -> Tensor:
         # The head stays in float32 under autocast: the sampler subtracts its output from states of the same size.
         with torch.autocast(hidden.device.type, enabled=False):
             # Contiguous, or the linear layer becomes N small products with a weight copied N times.
             out: Tensor = self.output_process["poseFinal"](hidden.float().contiguous())
         if self.settings.patch_overlap:
-            out = self._overlapped(out)
+            out = self._overlapped(out, token_mask)
         if self.settings.patch_size > 1:
             # [N, S, p D] -> [N, S p, D].
             out = out.reshape(out.shape[0], -1, self.settings.features)
         return out[:, :frames]
 
-    def _overlapped(self, out: Tensor) -> Tensor:
+    def _overlapped(self, out: Tensor, token_mask: Tensor | None) -> Tensor:
         """Add up what tokens write, ``[N, S, 2 p D]`` -> ``[N, S, p D]``: half a patch before and after their own.
 
-        Neighbours share every frame then, so there is no seam between patches that one of them could miss.
+        Two neighbours write every frame then, so a motion has no seams where one patch ends and the next begins.
         """
+        if token_mask is not None:
+            # Whether there are tokens past a motion's end depends on the rest of the batch.
+            out = out.masked_fill(~token_mask[..., None], 0.0)
         early, middle, late = out.split([out.shape[-1] // 4, out.shape[-1] // 2, out.shape[-1] // 4], dim=-1)
-        # The first half of a token's own patch also has what the token before it wrote past its end.
+        # [N, S, p D / 2] each: what the token before wrote past its patch, and the token after before its own.
         before, after = F.pad(late[:, :-1], (0, 0, 1, 0)), F.pad(early[:, 1:], (0, 0, 0, 1))
         return middle + torch.cat((before, after), dim=-1)

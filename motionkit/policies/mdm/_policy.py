@@ -71,7 +71,7 @@ class MDMPolicy(TextToMotionPolicy):
             )
         self.settings = settings
         self.network = network.eval()
-        self.schedule = Schedule.named(settings.noise_schedule, settings.diffusion_steps)
+        self.schedule = Schedule.named(settings.noise_schedule, settings.diffusion_steps).shifted(settings.noise_shift)
         self.normalizer = normalizer
         self.skeleton = skeleton
         self.encoder = encoder

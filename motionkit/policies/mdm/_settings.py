@@ -35,6 +35,9 @@ class MDMSettings(Group):
     )
     diffusion_steps: int = Field(default=50, ge=2, le=10_000, description="steps of the noise schedule")
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="form of the noise schedule")
+    noise_shift: float = Field(
+        default=1.0, gt=0, le=1000, description="how many times as much noise each step has as the schedule says"
+    )
     pos_embed_max_len: int = Field(default=5000, ge=1, le=50_000, description="rows of the position table")
     patch_size: int = Field(default=1, ge=1, le=1024, description="frames per token")
     patch_overlap: bool = Field(
@@ -73,7 +76,7 @@ class MDMSettings(Group):
     def stock_obstacles(self) -> list[str]:
         """Return the settings, as ``name=value``, that the original MDM code cannot express."""
         stock = type(self)()
-        names = ["num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames"]
+        names = ["num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames", "noise_shift"]
         odd = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) != getattr(stock, name)]
         if self.text_encoder not in ("clip", "distilbert"):
             odd.append(f"text_encoder={self.text_encoder}")

@@ -83,7 +83,7 @@ def stock_args(settings: MDMSettings, dataset: str) -> dict[str, Any]:
         "sigma_small": True,
     }
     stock = MDMSettings()
-    for name in ("num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames", "dropout"):
+    for name in ("num_heads", "ff_size", "patch_size", "patch_overlap", "clause_frames", "noise_shift", "dropout"):
         if getattr(settings, name) != getattr(stock, name):
             args[name] = getattr(settings, name)
     if settings.text_encoder not in ("clip", "distilbert"):

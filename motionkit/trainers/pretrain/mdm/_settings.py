@@ -38,6 +38,9 @@ class MdmModelSettings(Group):
         default=50, ge=2, le=10_000, description="Steps of the noise schedule (published: 50 or 1000)."
     )
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
+    noise_shift: float = Field(
+        default=1.0, gt=0, le=1000, description="How many times as much noise each step has (published: 1)."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

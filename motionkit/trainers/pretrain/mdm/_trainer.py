@@ -36,6 +36,8 @@ from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
 _logger = logging.getLogger("motionkit.pretrain")
 _STEPS, _GUIDANCE = 10, 2.5  # of the samples at the end
+_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_schedule", "noise_shift")
+"""Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
 
 class PretrainMDM:
@@ -118,7 +120,7 @@ class PretrainMDM:
         refuse_blocks(cast(DiffusionPolicy, given))
         self.inputs["init"] = fingerprint_tensors(given.tensors())
         mine, theirs = self.policy.settings.model_dump(), given.settings.model_dump()
-        if odd := [key for key in mine if mine[key] != theirs[key] and key not in ("dropout", "cond_mask_prob")]:
+        if odd := [key for key in mine if mine[key] != theirs[key] and key not in _MAY_DIFFER]:
             raise MotionkitError(
                 f"{checkpoint} is another model: its {odd[0]} is {theirs[odd[0]]}, not {mine[odd[0]]}.",
                 fix=f"--set model.{odd[0]}={theirs[odd[0]]}, or start from another policy.",
