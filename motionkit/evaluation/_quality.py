@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR, Crop
 from motionkit.evaluation._shown import Shown
 from motionkit.metrics import frechet
+from motionkit.motion import RealActions
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
@@ -33,6 +36,8 @@ class Quality:
         real: Its mean score of the real clips against the same captions: what can be reached.
         count: Clips.
         shown: Some of the motions.
+        moving: Mean ``movement``, ``statues`` and ``side`` of the motions, each beside that of the real clips (see
+            `motionkit.motion.RealActions.measure`); without those that say nothing.
     """
 
     fid: float
@@ -40,11 +45,19 @@ class Quality:
     real: float
     count: int
     shown: Shown
+    moving: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @torch.no_grad()
 def measure_quality(
-    policy: DiffusionPolicy, clips: Sequence[TextClip], judge: Reward, tmr: TMR, *, steps: int, guidance: float
+    policy: DiffusionPolicy,
+    clips: Sequence[TextClip],
+    judge: Reward,
+    tmr: TMR,
+    *,
+    steps: int,
+    guidance: float,
+    actions: RealActions | None = None,
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
@@ -57,10 +70,12 @@ def measure_quality(
         tmr: The judge's encoder, whose latents are compared.
         steps: Timesteps that the sampler visits.
         guidance: Guidance scale.
+        actions: What real clips of an action do; None leaves `Quality.moving` empty.
     """
     plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
     mix = RewardMix([(judge, 1.0)])
     made, real, scores, truths = [], [], [], []
+    moved: list[list[dict[str, Tensor]]] = [[], []]
     shown: Shown | None = None
     for first in range(0, len(clips), _CHUNK):
         chunk = clips[first : first + _CHUNK]
@@ -78,6 +93,9 @@ def measure_quality(
         truth = type(done.motions)(features, done.lengths, skeleton=policy.skeleton, fps=policy.fps)
         made.append(tmr.encode_crops(done.motions.features, crops).mu)
         real.append(tmr.encode_crops(features, crops).mu)
+        if actions is not None:
+            moved[0].append(actions.measure(done.motions, done.prompts))
+            moved[1].append(actions.measure(truth, done.prompts))
         scores.append(scored.total)
         truths.append(mix.score(truth, done.prompts).total)
     assert shown is not None, "the caller gives at least two clips"
@@ -87,4 +105,17 @@ def measure_quality(
         float(torch.cat(truths).mean()),
         len(clips),
         shown,
+        _beside(*moved),
     )
+
+
+def _beside(
+    made: Sequence[Mapping[str, Tensor]], real: Sequence[Mapping[str, Tensor]]
+) -> dict[str, tuple[float, float]]:
+    """Return the means of both by name, where both have one."""
+    found = {}
+    for name in made[0] if made else ():
+        both = [float(torch.cat([one[name] for one in part]).nanmean()) for part in (made, real)]
+        if all(map(math.isfinite, both)):
+            found[name] = (both[0], both[1])
+    return found

@@ -35,7 +35,7 @@ def table(
         rows: Cells.
         numbers: Columns of numbers, set to the right.
         kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``;
-            with ``interval`` after it a telephone leaves out the last column of numbers.
+            with ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))

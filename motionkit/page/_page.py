@@ -157,7 +157,7 @@ table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{displ
 .cards td[data-label]::before{content:attr(data-label);color:var(--soft);text-align:left;flex:none;max-width:60%}
 .cards td:empty{display:none}
 .result td,.result th{padding:6px 7px;font-size:13px}.result td:first-child{white-space:normal}
-.interval .n:nth-last-child(2){display:none}
+.interval .n:nth-last-child(2),.real .n:nth-child(5){display:none}
 .reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
 .reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
 dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from motionkit.page import commands, definitions, details, duration, note, table, tiles
 from motionkit.report._source import Source
-from motionkit.tracking import FEWEST, Result, headline, result_table, results, series
+from motionkit.tracking import FEWEST, HELDOUT_TABLES, Result, headline, result_table, results, series
 
 _BETTER = {"up": "Higher is better.", "down": "Lower is better.", "one": "Best near 1.", "none": ""}
 
@@ -50,7 +50,8 @@ def _commit(source: Source) -> str:
 
 def figures(source: Source) -> str:
     """Return the few figures in large type."""
-    record, rows = source.info.record, {row.name: row for row in source.results}
+    record = source.info.record
+    rows = {row.name: row for row in source.others.get(HELDOUT_TABLES["heldout_generate"], source.results)}
     values = [(name, rows[name].text(rows[name].delta, sign=True)) for name in ("reward", "judge") if name in rows]
     named = [(f"change in {name}", value) for name, value in values]
     if not named:
@@ -147,9 +148,10 @@ def _measured_on(source: Source) -> str:
 
 def _result_table(found: Sequence[Result]) -> str:
     one = result_table(found)
-    # A telephone has no room for intervals.
-    kind = "plain result interval" if any(row.ci95 for row in found) else "plain result"
-    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=kind)
+    # A telephone has no room for intervals, nor for changes where real motions have a column.
+    more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}
+    kind = "".join(word for word, wanted in more.items() if wanted)
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}")
 
 
 def alarms(source: Source) -> str:

@@ -120,12 +120,13 @@ def _fragment(one: _Prompt) -> str:
 
 
 def _mid_action(track: PlayerTrack) -> float:
-    """Return the second at which a figure is farthest from its mean pose, in the first segment where there are any."""
+    """Return the second at which a figure is farthest from its mean pose, in the middle half of its first segment."""
     end = track.segments[0][2] if track.segments else track.duration
-    body = track.positions[: max(1, round(end * track.fps))]
-    pose = (body - body[:, :1]).flatten(1)
+    frames = min(max(1, round(end * track.fps)), track.frames)
+    pose = (track.positions[:frames] - track.positions[:frames, :1]).flatten(1)
     distance = (pose - pose.nanmean(0)).square().sum(1).nan_to_num(0.0)
-    return int(distance.argmax()) / track.fps
+    start = frames // 4
+    return (start + int(distance[start : max(start + 1, frames * 3 // 4)].argmax())) / track.fps
 
 
 def _figures(one: _Prompt) -> str:

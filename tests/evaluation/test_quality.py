@@ -11,6 +11,7 @@ from torch import Tensor
 
 from motionkit import load_dataset, load_policy
 from motionkit.evaluation import measure_quality, open_judge
+from motionkit.motion import RealActions
 from motionkit.text import Prompt
 
 
@@ -47,7 +48,20 @@ def parts() -> tuple[Any, list[Any], Any]:
 
 def test_clips_themselves_have_distance_zero(parts: tuple[Any, list[Any], Any]) -> None:
     policy, clips, judge = parts
-    same = measure_quality(Oracle(policy, clips), clips, judge, judge.space, steps=3, guidance=1.0)  # type: ignore[arg-type]
+    actions = RealActions(clips, policy.skeleton, policy.fps)
+    same = measure_quality(
+        Oracle(policy, clips),  # type: ignore[arg-type]
+        clips,
+        judge,
+        judge.space,
+        steps=3,
+        guidance=1.0,
+        actions=actions,
+    )
+    for name, (made, real) in same.moving.items():
+        assert made == pytest.approx(real, abs=1e-3), name
+    assert set(same.moving) == {"movement", "statues", "side"}
+    assert same.moving["movement"][1] == pytest.approx(1.0, abs=0.1)
     assert same.fid == pytest.approx(0.0, abs=1e-3)
     assert same.score == pytest.approx(same.real, abs=1e-4)
     assert same.count == 80

@@ -131,7 +131,7 @@ def test_real_clips_stand_beside_before_and_after_and_players_begin_in_mid_actio
     assert "0.50 → 0.60 (+0.10), real 0.90" in parsed(page).words
     times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
     assert times[0] == 0.5
-    assert 0 < times[1] < 1.0  # within the first segment
+    assert 0.25 <= times[1] < 0.75  # within the middle half of the first segment
 
 
 def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: Path) -> None:
@@ -143,6 +143,7 @@ def test_the_first_table_and_the_sentence_are_of_what_generate_makes(tmp_path: P
     words = parsed(page).words.replace("\xa0", " ")
     assert "The reward shows no clear change: from 0.500 to 0.510" in words
     assert "as generate samples." in words
+    assert "change in reward+0.010" in words
     assert words.index("32 of the prompts, sampled as motionkit generate samples") < words.index(
         "With the run's own sampling steps"
     )

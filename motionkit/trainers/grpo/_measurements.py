@@ -202,17 +202,15 @@ class Measurements:
 
     def _title(self, name: str, heldout: HeldOut) -> str:
         """Return what a table is about."""
-        count, every = len(heldout.prompts), f"all {len(self.policy.schedule)} sampling steps"
+        count, steps = len(heldout.prompts), len(self.policy.schedule)
         if name == "reported":
             return f"Held out: {count} prompts x {heldout.samples} samples, same noise before and after"
         if name == "all_steps":
-            return f"The same prompts with {every}, one sample each"
-        own = "" if self.guidance == heldout.guidance else f" before, {heldout.guidance:g} after"
-        return f"What motionkit generate makes: {count} prompts, {every}, guidance {self.guidance:g}{own}"
+            return f"The same prompts with all {steps} sampling steps, one sample each"
+        own = "" if self.guidance == heldout.guidance else f", then {heldout.guidance:g}"
+        return f"As motionkit generate samples: {count} prompts, all {steps} steps, guidance {self.guidance:g}{own}"
 
-    def _at_start(
-        self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]
-    ) -> Mapping[str, Measured]:
+    def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
         """Return the measurements of the policy as it started, which a run that is made longer has already."""
         paths = {name: run.artifact("heldout") / f"before_{name}.safetensors" for name in later}
         # Processes that train together measure at the same time, and only one of them has the run folder.

@@ -185,7 +185,7 @@ def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
     heldout = {"reported": Asked(8, 1.0), "all_steps": Asked(8, 1.0), "generate": Asked(6, 1.0)}
     summary, _ = finish(tmp_path, heldout, guidance=2.5)
     assert [table["title"] for table in summary["table"]] == [
-        "What motionkit generate makes: 6 prompts, all 50 sampling steps, guidance 2.5 before, 1 after",
+        "As motionkit generate samples: 6 prompts, all 50 steps, guidance 2.5, then 1",
         "Held out: 8 prompts x 1 samples, same noise before and after",
         "The same prompts with all 50 sampling steps, one sample each",
     ]

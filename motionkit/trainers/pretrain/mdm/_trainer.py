@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
-from motionkit.evaluation import Quality, measure_quality, open_judge, trained_on
+from motionkit.evaluation import Quality, RealMotions, measure_quality, open_judge, trained_on
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
@@ -86,7 +86,7 @@ class PretrainMDM:
         found, self._note = held_out_clips(dataset, settings.dataset.label, self._items, least=1)
         self._val_clips = found[: settings.train.val_clips]
         self.inputs = clip_inputs(settings.dataset, dataset, self._train_clips, self._val_clips)
-        self._judge = None
+        self._judge, self._real = None, RealMotions(dataset, "val")
         if settings.train.samples:
             self._judge, why = open_judge(settings.judge, dataset, device=self.device)
             if self._judge is None:
@@ -189,7 +189,9 @@ class PretrainMDM:
             rows = [
                 ("FID in the judge's space", f"{quality.fid:.2f}", "0"),
                 ("judge", f"{quality.score:.3f}", f"{quality.real:.3f}"),
+                *((name, f"{made:.3f}", f"{real:.3f}") for name, (made, real) in quality.moving.items()),
             ]
+            metrics |= {f"heldout/{name}": made for name, (made, _) in quality.moving.items()}
             title = f"{quality.count} held-out captions, {_STEPS} steps, guidance {_GUIDANCE}"
             tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
         return {"heldout": heldout, "metrics": metrics, "table": tables}
@@ -205,7 +207,9 @@ class PretrainMDM:
         self.policy.network.eval()
         policy = cast(DiffusionPolicy, self.policy)
         steps = min(_STEPS, len(policy.schedule))
-        quality = measure_quality(policy, clips, judge, tmr, steps=steps, guidance=_GUIDANCE)
+        quality = measure_quality(
+            policy, clips, judge, tmr, steps=steps, guidance=_GUIDANCE, actions=self._real.actions
+        )
         quality.shown.keep(run, "after")
         return quality
 
