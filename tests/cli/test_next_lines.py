@@ -57,6 +57,19 @@ def test_grpo_takes_the_policy_and_the_reward_of_the_same_data(own_runs: Path, m
     assert f"--dataset humanml --dataset.root '{TEXTS}'" in line
 
 
+def test_a_reward_of_other_data_than_the_prompts_is_a_warning(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (line,) = (one for one in next_commands(peek("runs/tiny/pretrain-tmr")) if " grpo " in one)
+    assert "was trained on" not in typed(line, "--dry-run", "--device", "cpu").stderr
+    weights = "--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr/tmr"
+    done = typed(f"grpo {weights} --judge tmr-dense --judge.weights runs/tiny/pretrain-tmr --dry-run --device cpu")
+    assert done.exit_code == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "warning: reward.tmr-dense was trained on " in said
+    assert "warning: judge was trained on " in said
+    assert f"{TEXTS}), and the prompts are of starter" in said
+
+
 def test_without_a_policy_of_the_data_one_is_trained_first(
     own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
