@@ -63,7 +63,7 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
     others = tables(found, "")[1:]
     facts = {
         "clips": f"{document['clips']} of the {document['split']} split of {document['dataset']}, at most "
-        f"{document['most_clips_a_change'] or 'all'} for a change",
+        f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
         "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
         "interval is a bootstrap over clips",
         "a reward that reads no text": "mean real - mean changed, in standard deviations over real clips",

@@ -21,7 +21,7 @@ def kept(tiny, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_run_says_stores_and_shows_what_its_reward_does_not_see(kept, tmp_path: Path, cli: Cli) -> None:
     run = tmp_path / "run"
-    done = cli(*kept.grpo(run, "--reward", "physics=0.1", steps=1))
+    done = cli(*kept.grpo(run, "--reward", "physics=0.1", "--set", "audit.enabled=true", steps=1))
     assert done.exit_code == 0, done.stderr
     record = json.loads((run / "run.json").read_text())
     found = record["sensitivity"]
@@ -48,9 +48,10 @@ def test_a_run_says_stores_and_shows_what_its_reward_does_not_see(kept, tmp_path
 
 def test_the_audit_can_be_left_out_and_changes_no_figure(kept, tmp_path: Path, cli: Cli) -> None:
     runs = {name: tmp_path / name for name in ("with", "without")}
-    assert cli(*kept.grpo(runs["with"], steps=1)).exit_code == 0
-    done = cli(*kept.grpo(runs["without"], "--set", "audit.enabled=false", steps=1))
-    assert done.exit_code == 0, done.stderr
+    for name, run in runs.items():
+        done = cli(*kept.grpo(run, "--set", f"audit.enabled={str(name == 'with').lower()}", steps=1))
+        assert done.exit_code == 0, done.stderr
+    assert "sensitivity" in json.loads((runs["with"] / "run.json").read_text())
     assert "sensitivity" not in json.loads((runs["without"] / "run.json").read_text())
     lines = [
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -48,13 +49,14 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     clips = Clips(dataset, settings.split, seed=settings.seed)
     tell_test_split(settings.split, [one.run for one in found])
     say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
+    begun = time.process_time()
     with working("eval sensitivity", len(SOURCES)) as step:
         result = audit(
             clips, audited, device=device, limit=settings.clips, seed=settings.seed, classify=True, progress=step
         )
     verdicts = [verdict(result, name) for name in result.names]
     sentences = [one.sentence for one in verdicts]
-    how = {
+    how: dict[str, Any] = {
         "dataset": chosen.label,
         "split": settings.split,
         "clips": len(clips),
@@ -63,10 +65,11 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     }
     notes += list(result.notes)
     title = f"Seen, in percent of what an unrelated caption costs (95 %): {settings.split} split of {chosen.label}"
+    how["cpu_seconds"] = round(time.process_time() - begun, 1)
     made = {**how, "opened_test": settings.split == "test", **document(result), "notes": notes}
     names = [chosen.label for chosen in settings.reward]
     page = write_sensitivity(out, made, result, clips)
-    closing = [*notes, _LEGEND, *sentences, f"page: {page}"]
+    closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
     return {**made, "page": str(page), "table": tables(result, title, names), "closing": closing}
 
 
