@@ -247,3 +247,57 @@ def test_bad_data(data, tmp_path, change, message):
     with pytest.raises(MotionkitError, match=message) as caught:
         trainer.prepare()
     assert caught.value.code == 2
+
+
+# Going on from another TMR
+
+
+def test_it_goes_on_from_its_own_weights_and_statistics(finished, data, tmp_path):
+    out, first, parts = finished
+    default = {"latent_dim": 128}  # the shape is that of the TMR; what is left at its default asks for nothing
+    again = settings(data, init=str(out), model=default, run=RunSettings(num_steps=1), loss={"recons": 0})
+    trainer = PretrainTMR(again)
+    trainer.prepare()
+    assert trainer.tmr.latent == 32
+    assert trainer.tmr.motion_decoder is None
+    assert torch.equal(trainer.tmr.mean, first.tmr.mean)
+    assert torch.equal(trainer.tmr.std, first.tmr.std)
+    for name, value in trainer.tmr.state_dict().items():
+        assert torch.equal(value, first.tmr.state_dict()[name]), name
+    assert trainer.validate() == pytest.approx(parts["metrics"], rel=1e-5)
+    assert trainer.inputs["init"] == first.tmr.fingerprint()  # a resume is refused when they have changed
+    _, after = trained(again, tmp_path / "second")
+    before = after["heldout"]["retrieval/t2m/r3_32"]["before"]
+    assert before == pytest.approx(parts["metrics"]["retrieval/t2m/r3_32"], rel=1e-5)
+    assert load_tmr(tmp_path / "second", text_model=str(data / "table.safetensors")).latent == 32
+
+
+def test_it_goes_on_from_the_published_layout(data, tmp_path, shared):
+    """Three files, one frame per token, a Gaussian latent, statistics beside them, another text model's width."""
+    vectors = torch.randn(len(ACTIONS), 768, generator=torch.Generator().manual_seed(0))
+    write_table(tmp_path / "wide.safetensors", [f"someone {a}" for a in ACTIONS], vectors, encoder="toy")
+    folder = shared / "fixtures" / "tmr" / "real_L2"
+    text = {"model": str(tmp_path / "wide.safetensors")}
+    config = settings(data, init=str(folder), model={}, loss={"recons": 0}, text=text, run=RunSettings(num_steps=1))
+    trainer, _ = trained(config, tmp_path / "run")
+    given = load_tmr(folder, text_model=text["model"])
+    assert (trainer.tmr.patch, trainer.variational) == (1, True)
+    assert torch.equal(trainer.tmr.mean, given.mean)
+    old, new = given.state_dict(), trainer.tmr.state_dict()
+    moved = [float((old[name] - new[name]).abs().max()) for name in new]
+    assert 0 < max(moved) < 0.01  # one step of AdamW from there
+    assert load_tmr(tmp_path / "run", text_model=text["model"]).latent == given.latent
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"layers": 2}}, "the layers of this TMR is 1, not 2"),
+        ({"model": {}, "loss": {"recons": 1.0}, "init": "nowhere"}, "nowhere does not exist"),
+    ],
+)
+def test_another_shape_than_the_given_one_is_refused(finished, data, changes, message):
+    out, _, _ = finished
+    with pytest.raises(MotionkitError, match=message) as caught:
+        PretrainTMR(settings(data, **{"init": str(out), **changes})).prepare()
+    assert "--reward" not in caught.value.fix

@@ -9,9 +9,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motionkit.motion import HUMANML, KIT, joints_to_features, mirror, mirror_text, retarget
+from motionkit.motion import (
+    HUMANML,
+    KIT,
+    joints_to_features,
+    mirror,
+    mirror_features,
+    mirror_text,
+    resize_features,
+    retarget,
+)
 
-from ...made.bodies import mirror_features, walker
+from ...made.bodies import mirror_features as mirrored_by_blocks
+from ...made.bodies import walker
 
 
 def even(skeleton):
@@ -40,6 +50,22 @@ def test_mirrored_features_are_those_of_the_mirrored_motion():
     joints = retarget(walker(60, 2, turn=0.04), body)
     direct = joints_to_features(mirror(joints, body), body)
     np.testing.assert_allclose(mirror_features(joints_to_features(joints, body), body), direct, atol=1e-9)
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_columns_are_exchanged_as_blocks_are(skeleton):
+    rows = torch.randn(3, 5, skeleton.width)
+    assert torch.equal(mirror_features(rows, skeleton), mirrored_by_blocks(rows, skeleton))
+
+
+@pytest.mark.parametrize("skeleton", [HUMANML, KIT], ids=["humanml", "kit"])
+def test_features_of_a_larger_body(skeleton):
+    joints = walker(40, 3, skeleton=skeleton)
+    rows = joints_to_features(joints, skeleton, target=False)
+    larger = joints_to_features(joints * 1.2, skeleton, target=False)
+    found = resize_features(rows, skeleton, torch.tensor(1.2, dtype=torch.float64))
+    torch.testing.assert_close(found[:, :-4], larger[:, :-4], rtol=1e-9, atol=1e-9)
+    assert torch.equal(found[:, -4:], rows[:, -4:]), "contacts stay"
 
 
 def test_mirror_swaps_sides():
