@@ -141,7 +141,9 @@ def test_export_reads_back(make_policy: Make, tmp_path: Path, source: SimpleName
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", [{}, {"patch_size": 4, "patch_overlap": True, "clause_frames": True}, {"arch": "trans_dec"}])
+@pytest.mark.parametrize(
+    "shape", [{}, {"patch_size": 4, "patch_overlap": True, "clause_frames": True}, {"arch": "trans_dec"}]
+)
 def test_native_round_trip(make_policy: Make, tmp_path: Path, shape: dict[str, object]) -> None:
     policy = make_policy(**shape)
     policy.save(tmp_path)
