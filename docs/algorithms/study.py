@@ -210,8 +210,6 @@ def supervised(folder: Path, seed: int) -> dict[str, Any]:
     else:
         command += ["--init", "starter", "--num-steps", str(steps), "--seed", str(seed), "--threads", "1"]
         command += ["--learning-rate", "3e-4", "--out", str(folder)]
-        for word in ("model.dropout=0", "train.velocity=2", "train.early=0.7", "train.clutter=0.5"):
-            command += ["--set", word]
     subprocess.run([*command, "--json"], check=True, stdout=subprocess.DEVNULL)
     summary = json.loads((folder / "run.json").read_text())["summary"]
     before, after = (question().measure(load_policy(path)) for path in ("starter", folder))

@@ -157,3 +157,20 @@ def test_timesteps_are_drawn_around_those_of_a_spacing(steps: list[int]) -> None
         above = (steps[k - 1] + steps[k]) // 2
         below = (steps[k] + (steps[k + 1] if k + 1 < len(steps) else 0)) // 2
         assert set(found[:, k]) == set(range(min(below + 1, steps[k]), above + 1))
+
+
+@pytest.mark.parametrize(("name", "steps"), [("cosine", 10), ("cosine", 50), ("linear", 1000)])
+def test_a_shift_multiplies_the_noise_beside_the_signal(name: str, steps: int) -> None:
+    plain = Schedule.named(name, steps)
+    shifted = plain.shifted(4.0)
+    ratio = shifted.sqrt_one_minus_alphas_cumprod / shifted.sqrt_alphas_cumprod
+    before = plain.sqrt_one_minus_alphas_cumprod / plain.sqrt_alphas_cumprod
+    torch.testing.assert_close(ratio, 4.0 * before, rtol=1e-6, atol=0)
+    assert torch.equal(plain.shifted(1.0).betas, plain.betas)
+    torch.testing.assert_close(plain.shifted(2.0).shifted(2.0).betas, shifted.betas, rtol=1e-6, atol=0)
+    # 16 values that show the same thing show it, together, as clearly as one of them did before.
+    draw = torch.Generator().manual_seed(0)
+    t = torch.full((4000,), steps // 2)
+    noisy = shifted.noised(torch.ones(4000, 1, 16), t, torch.randn(4000, 1, 16, generator=draw)).mean(-1)
+    seen = float(noisy.mean() ** 2 / noisy.var())
+    assert seen == pytest.approx(float(plain.snr[steps // 2]), rel=0.15)

@@ -22,7 +22,7 @@ from motionkit.motion import HUMANML, KIT, Normalizer, Skeleton, features_to_joi
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm.api import open_policy
-from motionkit.rl import stable_hash
+from motionkit.rl import Schedule, stable_hash
 from motionkit.runs import Run
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
@@ -351,6 +351,23 @@ def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
     with pytest.raises(MotionkitError, match="another model"):
         PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()
+    # No tensor depends on the noise: a policy can be trained on with another schedule, which is then its own.
+    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "patch_size": 4, "diffusion_steps": 10}
+    settings = _settings(init=str(tmp_path / "first"), model=shape | {"noise_shift": 2.0, "noise_schedule": "linear"})
+    trainer = PretrainMDM(settings)
+    trainer.prepare()
+    assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
+    assert torch.equal(trainer.policy.schedule.betas, Schedule.linear(10).shifted(2.0).betas)
+
+
+def test_patches_overlap_where_they_can() -> None:
+    def overlap(**model: Any) -> bool:
+        return PretrainMDMSettings.model_validate({"model": model}).model.network(0.1).patch_overlap
+
+    assert (overlap(), overlap(patch_size=3), overlap(patch_size=4, patch_overlap=False)) == (True, False, False)
+    with pytest.raises(MotionkitError, match="1 invalid setting") as error:
+        overlap(patch_size=1, patch_overlap=True)
+    assert "needs an even patch_size, not 1" in str(error.value)
 
 
 def _walk_of(body: Skeleton, frames: int, count: int) -> tuple[Tensor, Normalizer]:

@@ -50,8 +50,8 @@ def joint_velocity_loss(
     """Return the mean squared error of the joints' velocities over valid pairs of frames, per sample.
 
     MDM's geometric losses (eq. 3 to 5) in one: a foot that slides, a limb that moves too little and a frame that jumps
-    are errors of velocity. Each pair is seen from the heading of its later frame: the speeds are those in the world, but
-    an error of heading does not add up over the frames behind it.
+    are errors of velocity. Each pair is seen from the heading of its later frame: the speeds are those in the world,
+    but an error of heading does not add up over the frames behind it.
 
     Args:
         predicted: ``[B, T, D]`` normalised.

@@ -21,17 +21,19 @@ class MdmModelSettings(Group):
         default=4, ge=1, le=256, description="Transformer layers (published: 8)."
     )
     latent_dim: Annotated[int, Cli("--model.latent-dim")] = Field(
-        default=128, ge=2, le=16384, description="Features per token (published: 512)."
+        default=160, ge=2, le=16384, description="Features per token (published: 512)."
     )
     num_heads: int = Field(default=4, ge=1, le=1024, description="Attention heads (published: 4).")
-    ff_size: int = Field(default=256, ge=1, le=65536, description="Width of the feed-forward (published: 1024).")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout (published: 0.1).")
+    ff_size: int = Field(default=384, ge=1, le=65536, description="Width of the feed-forward (published: 1024).")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout (published: 0.1).")
     emb_trans_dec: bool = Field(default=False, description="Time embedding as a prefix of the decoder's input.")
     patch_size: Annotated[int, Cli("--model.patch-size")] = Field(
         default=4, ge=1, le=1024, description="Frames per token (published: 1)."
     )
-    patch_overlap: bool = Field(
-        default=False, description="Tokens also write into half of their neighbours' frames (published: no)."
+    patch_overlap: bool | None = Field(
+        default=None,
+        description="Tokens also write into half of their neighbours' frames (published: no); default: where the patch "
+        "size is even.",
     )
     clause_frames: bool = Field(default=True, description="Each frame is told its own clause (published: no).")
     diffusion_steps: int = Field(
@@ -39,7 +41,7 @@ class MdmModelSettings(Group):
     )
     noise_schedule: Literal["cosine", "linear"] = Field(default="cosine", description="Form of the noise schedule.")
     noise_shift: float = Field(
-        default=1.0, gt=0, le=1000, description="How many times as much noise each step has (published: 1)."
+        default=4.0, gt=0, le=1000, description="How many times as much noise each step has (published: 1)."
     )
 
     @model_validator(mode="after")
@@ -53,7 +55,10 @@ class MdmModelSettings(Group):
 
     def network(self, cond_mask_prob: float) -> MDMSettings:
         """Return the network's settings; features and text width follow from data and encoder."""
-        return MDMSettings(**self.model_dump(), mask_frames=True, cond_mask_prob=cond_mask_prob)
+        values = self.model_dump()
+        if self.patch_overlap is None:
+            values["patch_overlap"] = self.patch_size % 2 == 0
+        return MDMSettings(**values, mask_frames=True, cond_mask_prob=cond_mask_prob)
 
 
 class MdmTextSettings(Group):
@@ -73,10 +78,10 @@ class MdmTrainSettings(Group):
     batch_size: Annotated[int, Cli("--batch-size")] = Field(default=64, ge=1, le=65536, description="Clips per step.")
     cond_drop: float = Field(default=0.1, ge=0, le=1, description="Share of samples trained without their text.")
     early: float = Field(
-        default=0.5,
+        default=0.0,
         ge=0,
         le=1,
-        description="Share of timesteps drawn densest at the noisy end, where a motion is decided (published: 0).",
+        description="Share of timesteps drawn densest at the noisy end (published: 0).",
     )
     clutter: float = Field(
         default=0.1,
@@ -89,16 +94,16 @@ class MdmTrainSettings(Group):
         default=1.0, ge=0, description="Weight of the frame-to-frame differences' error, against jitter (published: 0)."
     )
     joint_velocity: float = Field(
-        default=0.0, ge=0, description="Weight of the joint velocities' error, in (m/s)^2 (published: 0)."
+        default=1.0, ge=0, description="Weight of the joint velocities' error, in (m/s)^2 (published: 0)."
     )
     max_weight: float = Field(
-        default=1.0,
+        default=5.0,
         ge=1,
         description="Loss weight of a timestep: its signal-to-noise ratio, but at least 1 and at most this "
         "(published: 1).",
     )
     ema: float = Field(default=0.999, ge=0, lt=1, description="Decay of the averaged weights, which are what is saved.")
-    final_rate: float = Field(default=0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
+    final_rate: float = Field(default=0.02, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(default=250, ge=0, description="Steps between held-out losses; 0 at the end only.")
     val_clips: int = Field(default=256, ge=1, description="Held-out clips used for the loss.")
     samples: int = Field(
