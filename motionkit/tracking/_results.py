@@ -51,6 +51,7 @@ class Result:
         ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
         n: Prompts, or clips.
         real: Mean over real motions of the same actions; None where it is not known.
+        trained_on: Whether a reward of the run is made of it, so that it says what was asked for.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Result:
     ci95: tuple[float, float] | None
     n: int
     real: float | None = None
+    trained_on: bool = False
 
     @property
     def unit(self) -> str:
@@ -73,7 +75,8 @@ class Result:
     @property
     def label(self) -> str:
         """Its name for people, with its unit."""
-        return f"{self._named} ({self.unit})" if self.unit else self._named
+        named = f"{self._named} ({self.unit})" if self.unit else self._named
+        return f"{named}, trained on" if self.trained_on else named
 
     @property
     def _named(self) -> str:
@@ -299,7 +302,8 @@ def _read(name: str, block: object) -> Result | None:
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
     real = _number(block.get("real"))
-    return Result(name, _metric(name), before, after, delta, interval, count, real if math.isfinite(real) else None)
+    known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
+    return Result(name, _metric(name), before, after, delta, interval, count, known, trained)
 
 
 def _metric(name: str) -> Metric:

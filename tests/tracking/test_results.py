@@ -87,6 +87,15 @@ def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
     assert "real" not in result_table(results({"jerk": {**known["jerk"], "real": None}}))["columns"]
 
 
+def test_what_was_trained_on_says_so() -> None:
+    block_ = block(0.3, 0.5, 0.1, 0.3)
+    (row,) = results({"movement": {**block_, "trained_on": True}})
+    assert row.label == "movement, share of real, trained on"
+    (row,) = results({"skate": {**block_, "trained_on": True}})
+    assert row.label == "skate (m/s), trained on"
+    assert results({"skate": {**block_, "trained_on": "no"}})[0].label == "skate (m/s)"
+
+
 def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
