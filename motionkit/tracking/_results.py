@@ -203,9 +203,17 @@ def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
     ]
 
 
-def short_result(found: Sequence[Result]) -> str:
-    """Return the first result for a listing: ``reward +0.152 better``; empty without results."""
-    return " ".join((found[0]._named, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
+def short_result(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
+    """Return the first result for a listing, of the table where it is worst: ``reward +0.152 better``; else nothing.
+
+    Args:
+        found: The main table.
+        others: The other tables; see `headline`.
+    """
+    if not found:
+        return ""
+    _, row = _worst(found[0].name, {"": found, **(others or {})})
+    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
 
 
 HELDOUT_TABLES = {

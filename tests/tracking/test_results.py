@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from motionkit.tracking import binned, headline, other_results, result_table, results, smoothed, sparkline
+from motionkit.tracking import binned, headline, other_results, result_table, results, short_result, smoothed, sparkline
 
 
 def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
@@ -107,6 +107,9 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     text = headline(results(good), other_results({"heldout_generate": flat}))
     assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
     assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
+    assert short_result(results(good), other_results({"heldout_generate": flat})) == "reward +0.010 no change"
+    assert short_result(results(good), other_results({"heldout_generate": good})) == "reward +0.100 better"
+    assert short_result([]) == ""
     text = headline(results(good), other_results({"heldout_all_steps": same}))
     assert text.startswith("The reward rose from 0.500 to 0.600")
     assert text.endswith(
