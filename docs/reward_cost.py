@@ -16,6 +16,8 @@ from motionkit.encoders.tmr import ActorSizes, new_tmr
 from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
 from motionkit.rewards.mdm._reward import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
+from motionkit.rewards.movement import MovementOptions
+from motionkit.rewards.movement._reward import Movement
 from motionkit.rewards.physics import PhysicsOptions
 from motionkit.rewards.physics._reward import Physics
 from motionkit.rewards.tmr import CosineOptions as TmrCosineOptions
@@ -42,13 +44,17 @@ class Words:
 
 
 def data() -> SimpleNamespace:
-    """Return prompts of K segments to rank among."""
+    """Return prompts of K segments to rank among, and clips."""
 
     def prompts(split: str, *, k_segments: int = 0, seed: int = 0) -> list[Prompt]:
         count = k_segments or 3
         return [Prompt(tuple((TEXTS * 2)[i : i + count]), (40,) * count) for i in range(len(TEXTS))]
 
-    return SimpleNamespace(skeleton=HUMANML, prompts=prompts)
+    def clips(split: str) -> list[SimpleNamespace]:
+        draws = [torch.randn(60, 263, generator=torch.Generator().manual_seed(i)) for i in range(len(TEXTS))]
+        return [SimpleNamespace(features=draw, captions=(text,)) for draw, text in zip(draws, TEXTS, strict=True)]
+
+    return SimpleNamespace(skeleton=HUMANML, fps=20.0, prompts=prompts, clips=clips)
 
 
 def main() -> None:
@@ -66,6 +72,7 @@ def main() -> None:
         MdmCombined(CombinedOptions(), dataset=dataset, space=evaluator),
         MdmDense(DenseOptions(), space=evaluator),
         Physics(PhysicsOptions(r_s=0.1, r_j=100.0)),
+        Movement(MovementOptions(), dataset=dataset),
     ]
     lengths = torch.linspace(60, 196, SAMPLES).long()
     features = torch.randn(SAMPLES, 196, 263, generator=torch.Generator().manual_seed(0))

@@ -85,15 +85,6 @@ class HasCaptionTokens(Protocol):
         ...
 
 
-@runtime_checkable
-class HasActions(Protocol):
-    """A dataset whose captions describe actions that have names."""
-
-    def action(self, caption: str) -> str:
-        """Return the name of the action that a caption describes; empty where it is not known."""
-        ...
-
-
 @dataclass(frozen=True)
 class Regions:
     """N images, a region of each, and what is said of it.

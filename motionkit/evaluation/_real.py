@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.config import choose_one
-from motionkit.datasets.base import HasActions, Split, TextClip, TextMotionDataset
+from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.datasets.composite.api import reference_features, reference_joints
 from motionkit.errors import MotionkitError
-from motionkit.motion import MotionBatch, RealActions, Skeleton
+from motionkit.motion import HasActions, MotionBatch, RealActions, Skeleton
 from motionkit.text import Prompt
 
 _STARTER = "starter"

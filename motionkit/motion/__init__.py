@@ -9,7 +9,14 @@ from motionkit.motion._skeleton import HUMANML, KIT, Skeleton
 from motionkit.motion.corpus._caption_table import CaptionRow, CaptionTable, read_caption_table
 from motionkit.motion.corpus._captions import Caption, caption_lines, clean_caption, read_captions
 from motionkit.motion.corpus._ids import assign_splits, original, plain_id
-from motionkit.motion.corpus._real_actions import RealAction, RealActions
+from motionkit.motion.corpus._real_actions import (
+    CaptionedClip,
+    HasActions,
+    RealAction,
+    RealActions,
+    Segments,
+    segments_of,
+)
 from motionkit.motion.corpus._tagger import evaluator_words, tag_caption, tag_words, tagger_name
 from motionkit.motion.features._extract import joints_to_features
 from motionkit.motion.features._layout import FeatureLayout, check_width, feature_layout, feature_width, read_features
@@ -25,10 +32,12 @@ __all__ = [
     "Caption",
     "CaptionRow",
     "CaptionTable",
+    "CaptionedClip",
     "Clip",
     "ClipSource",
     "DataRecord",
     "FeatureLayout",
+    "HasActions",
     "JointMotion",
     "Motion",
     "MotionBatch",
@@ -36,6 +45,7 @@ __all__ = [
     "ReadOptions",
     "RealAction",
     "RealActions",
+    "Segments",
     "Skeleton",
     "assign_splits",
     "canonicalise",
@@ -60,6 +70,7 @@ __all__ = [
     "resize_features",
     "retarget",
     "root_trajectory",
+    "segments_of",
     "tag_caption",
     "tag_words",
     "tagger_name",

@@ -169,6 +169,8 @@ class Reward(Protocol):
     A reward with a limited range may also have ``bounds: tuple[float, float]``, its lowest and highest total: a run
     whose reward stays at one end warns. One whose options name a file may have ``inputs: Mapping[str, str]``, a
     fingerprint of what was found there by the name of the option, so that a run can be resumed after the file moved.
+    One that is made of quantities which runs measure may have ``rows: tuple[str, ...]``, such as ``("skate", "jerk")``:
+    their rows in the tables say that they were trained on.
 
     One that waits, for a server or another process, may be written ``async def score``: it runs beside the other
     rewards of the mix. One that is slow without being asynchronous may have ``threads: int``: its samples are shared

@@ -52,6 +52,7 @@ class Result:
         ci95: 95 % interval of the change; None where none was measured or there are fewer than `FEWEST` prompts.
         n: Prompts, or clips.
         real: Mean over real motions of the same actions; None where it is not known.
+        trained_on: Whether a reward of the run is made of it, so that it says what was asked for.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Result:
     ci95: tuple[float, float] | None
     n: int
     real: float | None = None
+    trained_on: bool = False
 
     @property
     def unit(self) -> str:
@@ -74,7 +76,8 @@ class Result:
     @property
     def label(self) -> str:
         """Its name for people, with its unit."""
-        return f"{self._named} ({self.unit})" if self.unit else self._named
+        named = f"{self._named} ({self.unit})" if self.unit else self._named
+        return f"{named}, trained on" if self.trained_on else named
 
     @property
     def _named(self) -> str:
@@ -201,9 +204,17 @@ def compared_rows(runs: Sequence[Sequence[Result]]) -> list[tuple[str, ...]]:
     ]
 
 
-def short_result(found: Sequence[Result]) -> str:
-    """Return the first result for a listing: ``reward +0.152 better``; empty without results."""
-    return " ".join((found[0]._named, found[0].text(found[0].delta, sign=True), found[0].verdict)) if found else ""
+def short_result(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
+    """Return the first result for a listing, of the table where it is worst: ``reward +0.152 better``; else nothing.
+
+    Args:
+        found: The main table.
+        others: The other tables; see `headline`.
+    """
+    if not found:
+        return ""
+    _, row = _worst(found[0].name, {"": found, **(others or {})})
+    return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
 
 
 HELDOUT_TABLES = {
@@ -300,7 +311,8 @@ def _read(name: str, block: object) -> Result | None:
     if not all(map(math.isfinite, (before, after, delta))):
         interval, count = None, 0
     real = _number(block.get("real"))
-    return Result(name, _metric(name), before, after, delta, interval, count, real if math.isfinite(real) else None)
+    known, trained = real if math.isfinite(real) else None, block.get("trained_on") is True
+    return Result(name, _metric(name), before, after, delta, interval, count, known, trained)
 
 
 def _metric(name: str) -> Metric:

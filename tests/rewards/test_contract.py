@@ -25,7 +25,7 @@ class Texts:
         return TextFeatures(tokens, torch.ones(len(texts), 1, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("name", ["tmr-cosine", "tmr-matching", "tmr-dense", "physics"])
+@pytest.mark.parametrize("name", ["tmr-cosine", "tmr-matching", "tmr-dense", "physics", "movement"])
 def test_light_half(name):
     check_component("rewards", name)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from motionkit.tracking import binned, headline, other_results, result_table, results, smoothed, sparkline
+from motionkit.tracking import binned, headline, other_results, result_table, results, short_result, smoothed, sparkline
 
 
 def block(before: float, after: float, low: float, high: float, n: int = 64) -> dict[str, object]:
@@ -87,6 +87,15 @@ def test_a_column_of_real_motions_is_there_where_one_is_known() -> None:
     assert "real" not in result_table(results({"jerk": {**known["jerk"], "real": None}}))["columns"]
 
 
+def test_what_was_trained_on_says_so() -> None:
+    block_ = block(0.3, 0.5, 0.1, 0.3)
+    (row,) = results({"movement": {**block_, "trained_on": True}})
+    assert row.label == "movement, share of real, trained on"
+    (row,) = results({"skate": {**block_, "trained_on": True}})
+    assert row.label == "skate (m/s), trained on"
+    assert results({"skate": {**block_, "trained_on": "no"}})[0].label == "skate (m/s)"
+
+
 def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
@@ -98,6 +107,9 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     text = headline(results(good), other_results({"heldout_generate": flat}))
     assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
     assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
+    assert short_result(results(good), other_results({"heldout_generate": flat})) == "reward +0.010 no change"
+    assert short_result(results(good), other_results({"heldout_generate": good})) == "reward +0.100 better"
+    assert short_result([]) == ""
     text = headline(results(good), other_results({"heldout_all_steps": same}))
     assert text.startswith("The reward rose from 0.500 to 0.600")
     assert text.endswith(

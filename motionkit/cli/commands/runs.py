@@ -168,9 +168,9 @@ def _steps(run: RunInfo) -> str:
 
 
 def _result(run: RunInfo) -> str:
-    from motionkit.tracking import results, short_result
+    from motionkit.tracking import other_results, results, short_result
 
-    return short_result(results(run.summary.get("heldout")))
+    return short_result(results(run.summary.get("heldout")), other_results(run.summary))
 
 
 def _row(info: RunInfo, *, problem: str = "") -> dict[str, Any]:

@@ -69,7 +69,10 @@ def table(title: str, columns: Mapping[str, Block]) -> dict[str, Any]:
 def explain() -> list[tuple[str, str, str, str]]:
     """Return name, unit, better direction and definition of every figure."""
     metrics = [(TITLES[name], definition(tracked(name))) for name in QUANTITIES]
-    return [(title, metric.unit, metric.better, metric.meaning) for title, metric in metrics]
+    return [
+        (title, metric.unit, "near 1" if metric.better == "one" else metric.better, metric.meaning)
+        for title, metric in metrics
+    ]
 
 
 def titled(name: str) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -41,6 +41,15 @@ class CaptionedClip(Protocol):
         ...
 
 
+@runtime_checkable
+class HasActions(Protocol):
+    """A dataset whose captions describe actions that have names."""
+
+    def action(self, caption: str) -> str:
+        """Return the name of the action that a caption describes; empty where it is not known."""
+        ...
+
+
 @dataclass(frozen=True)
 class RealAction:
     """What the real clips of one action do.
@@ -56,6 +65,42 @@ class RealAction:
     joint: int
     movement: float
     range: float
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The M segments of N motions, motion after motion.
+
+    Attributes:
+        texts: What each is asked to show.
+        joints: ``[M, T, J, 3]`` metres, Y up; 0 past a segment's length.
+        headings: ``[M, T]`` radians about +Y.
+        lengths: ``[M]`` int64 frames.
+        owner: ``[M]`` int64 number of the motion.
+    """
+
+    texts: list[str]
+    joints: Tensor
+    headings: Tensor
+    lengths: Tensor
+    owner: Tensor
+
+
+def segments_of(motions: MotionBatch, prompts: Sequence[Prompt]) -> Segments:
+    """Cut motions into the segments of their prompts; differentiable."""
+    rows = [
+        (row, text, start, end)
+        for row, prompt in enumerate(prompts)
+        for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True)
+    ]
+    cut = [(motions.joints[row, start:end], motions.headings[row, start:end]) for row, _, start, end in rows]
+    return Segments(
+        [text for _, text, _, _ in rows],
+        pad_sequence([joints for joints, _ in cut], batch_first=True),
+        pad_sequence([headings for _, headings in cut], batch_first=True),
+        torch.tensor([end - start for _, _, start, end in rows], device=motions.device),
+        torch.tensor([row for row, _, _, _ in rows], device=motions.device),
+    )
 
 
 class RealActions:
@@ -122,18 +167,11 @@ class RealActions:
             ``[N]`` each, NaN where it says nothing: ``movement`` (`motionkit.metrics.movement_share`), ``statues``
             (`motionkit.metrics.statues`) and ``side`` (`motionkit.metrics.moves_more`).
         """
-        texts, lengths, owner, joints, headings = [], [], [], [], []
-        for row, prompt in enumerate(prompts):
-            for text, (start, end) in zip(prompt.segments, prompt.bounds, strict=True):
-                texts.append(text)
-                lengths.append(end - start)
-                owner.append(row)
-                joints.append(motions.joints[row, start:end])
-                headings.append(motions.headings[row, start:end])
-        place, counts = torch.tensor(owner, device=motions.device), torch.tensor(lengths, device=motions.device)
-        body = pad_sequence(joints, batch_first=True), pad_sequence(headings, batch_first=True), counts
-        found = self._compare(movement(*body, self._fps), joint_range(*body), texts)
-        return {name: _mean_by(values, place, len(prompts)) for name, values in found.items()}
+        parts = segments_of(motions, prompts)
+        ranges = joint_range(parts.joints, parts.headings, parts.lengths)
+        moved = movement(parts.joints, parts.headings, parts.lengths, self._fps)
+        found = self._compare(moved, ranges, parts.texts)
+        return {name: _mean_by(values, parts.owner, len(prompts)) for name, values in found.items()}
 
     def _compare(self, moved: Tensor, ranges: Tensor, texts: Sequence[str]) -> dict[str, Tensor]:
         """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""

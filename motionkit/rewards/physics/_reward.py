@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -43,6 +43,7 @@ class Physics:
 
     name = "physics"
     bounds = (0.0, 1.0)
+    rows: ClassVar[tuple[str, ...]] = ("skate", "jerk")
 
     def __init__(
         self,

@@ -48,6 +48,7 @@ class Measurements:
         points: Points on the way, evenly spaced.
         num_steps: Updates of the run.
         stop_on_gap: End the run when the judge no longer follows the reward.
+        rows: Quantities that the rewards are made of; their rows say so.
         trained_on: What the policy is trained on, written beside the best one.
         world: The processes that train together. All of them measure, at the same time; the main one's figures decide.
     """
@@ -60,6 +61,7 @@ class Measurements:
     num_steps: int
     stop_on_gap: bool
     guidance: float = 2.5
+    rows: frozenset[str] = frozenset()
     trained_on: TrainedOn = field(default_factory=TrainedOn)
     world: World = field(default_factory=OneProcess)
     _before: dict[str, Kept] = field(default_factory=lambda: {name: Kept() for name in _KINDS})
@@ -168,7 +170,10 @@ class Measurements:
         tables = []
         for name, paired in pairs.items():
             own = None if real is None else real.first(len(asked[name].prompts))
-            summary[_KEYS[name]] = {key: one.document() | _real(own, key) for key, one in paired.items()}
+            summary[_KEYS[name]] = {
+                key: one.document() | _real(own, key) | ({"trained_on": True} if key in self.rows else {})
+                for key, one in paired.items()
+            }
             tables.append(result_table(results(summary[_KEYS[name]]), self._title(name, asked[name])))
         return summary | {"table": tables}
 

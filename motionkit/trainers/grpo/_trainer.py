@@ -142,6 +142,7 @@ class GrpoTrainer:
             num_steps=settings.run.num_steps,
             stop_on_gap=settings.heldout.stop_on_gap,
             guidance=as_it_starts,
+            rows=frozenset(row for reward, _ in self.rewards for row in getattr(reward, "rows", ())),
             trained_on=self.items,
             world=self.world,
         )

@@ -176,7 +176,10 @@ def finish(
     note.schedule, note.normalizer = range(50), SimpleNamespace(mean=np.zeros(1))
     note.normalizer.mean = SimpleNamespace(device="cpu")
     back = nullcontext if started else None
-    one = Measurements(note, nullcontext, back, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=guidance)
+    rows = frozenset({"diversity"})
+    one = Measurements(
+        note, nullcontext, back, heldout, points=0, num_steps=9, stop_on_gap=False, guidance=guidance, rows=rows
+    )
     one.before(note)
     return one.after(note), note
 
@@ -195,6 +198,8 @@ def test_the_first_table_is_of_what_generate_makes(tmp_path: Path) -> None:
     }  # fmt: skip
     assert summary["heldout_generate"]["reward"]["real"] == pytest.approx(0.9)
     assert "real" not in summary["heldout"]["diversity"]
+    assert summary["heldout"]["diversity"]["trained_on"] is True
+    assert "trained_on" not in summary["heldout"]["movement"]
     assert summary["heldout_all_steps"]["movement"]["before"] == pytest.approx(0.1)
     for table in summary["table"]:
         assert table["columns"][:4] == ["", "before", "after", "real"]
