@@ -59,8 +59,8 @@ class Search:
         space: What is searched.
         value: Where the value of a run stands in its summary document, dotted; higher is better.
         watch: Metric of metrics.jsonl that tells the value on the way; empty where there is none.
-        base: Settings that the search fixes in its base, where the trainer would decide them by itself; the result holds
-            those of them that are searched.
+        base: Settings that the search fixes in its base, where the trainer would decide them by itself; the result
+            holds those of them that are searched.
         trial: Settings of trials alone, which make them short; the result does not hold them.
         patience: Values of `watch` that a trial has before it may be pruned.
     """

@@ -138,7 +138,7 @@ def measure_retrieval(
         threshold: See `retrieval_protocols`.
         nsim: Keys of the items of protocol ``nsim``; empty chooses `NSIM_ITEMS` by `motionkit.metrics.dissimilar`.
         action: Returns the name of the action that a caption describes, side and tempo included, empty where it is not
-            known (`motionkit.datasets.base.HasActions`).
+            known (`motionkit.motion.HasActions`).
         progress: Called with how many clips are done since its last call.
 
     Raises:

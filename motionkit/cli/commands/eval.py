@@ -110,9 +110,9 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Measure a text-motion retrieval model by TMR's four protocols, both directions, both conventions of ties."""
         from motionkit.cli.commands._test_split import tell_test_split
-        from motionkit.datasets.base import HasActions
         from motionkit.datasets.content import clips_fingerprint, leave_out_clips
         from motionkit.evaluation import dataset_for, measure_retrieval, open_retrieval, read_nsim, trained_on
+        from motionkit.motion import HasActions
         from motionkit.policies.device import resolve_device
 
         nsim = read_nsim(settings.nsim) if settings.nsim is not None else ()

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from motionkit.config import choose_one
-from motionkit.datasets.base import HasActions, Split, TextClip, TextMotionDataset
+from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
+from motionkit.motion import HasActions
 from motionkit.motion.changes import Scene, clip_features, clip_joints
 from motionkit.text import words_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -177,18 +177,21 @@ class RealActions:
         """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""
         actions = [self.of(text) for text in texts]
         named = [self._limb(text) for text in texts]
-        whole = {"dtype": torch.int64, "device": moved.device}
+
+        def whole(values: Iterable[int]) -> Tensor:
+            return torch.tensor([*values], dtype=torch.int64, device=moved.device)
+
         return {
             "movement": movement_share(
                 moved,
-                torch.tensor([one.joint for one in actions], **whole),
+                whole(one.joint for one in actions),
                 moved.new_tensor([one.movement for one in actions]),
             ),
             "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
             "side": moves_more(
                 moved,
-                torch.tensor([one for one, _ in named], **whole),
-                torch.tensor([one for _, one in named], **whole),
+                whole(one for one, _ in named),
+                whole(one for _, one in named),
             ),
         }
 

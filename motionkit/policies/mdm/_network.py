@@ -165,4 +165,5 @@ class MDMNetwork(nn.Module):
         early, middle, late = out.split([out.shape[-1] // 4, out.shape[-1] // 2, out.shape[-1] // 4], dim=-1)
         # [N, S, p D / 2] each: what the token before wrote past its patch, and the token after before its own.
         before, after = F.pad(late[:, :-1], (0, 0, 1, 0)), F.pad(early[:, 1:], (0, 0, 0, 1))
-        return middle + torch.cat((before, after), dim=-1)
+        joined: Tensor = middle + torch.cat((before, after), dim=-1)
+        return joined

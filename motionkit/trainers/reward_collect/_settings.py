@@ -72,7 +72,15 @@ class RewardCollectSettings(TrainerSettings):
         """Return the options that have no effect; see `Group.idle`."""
         found = {**super().idle(), **FLOAT32}
         if self.policy != "ppo":
-            learned = {"actor": CollectActorSettings, "objective": PpoObjectiveSettings, "optim": PpoOptimSettings}
+            learned: dict[str, type[Group]] = {
+                "actor": CollectActorSettings,
+                "objective": PpoObjectiveSettings,
+                "optim": PpoOptimSettings,
+            }
+                "actor": CollectActorSettings,
+                "objective": PpoObjectiveSettings,
+                "optim": PpoOptimSettings,
+            }
             keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
             found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
         return found
