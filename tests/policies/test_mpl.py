@@ -292,6 +292,17 @@ def test_a_shot_goes_the_mean_way_before_it_has_learned(clips: ClipSet) -> None:
     assert torch.allclose(found.turn @ found.before, found.state.rotations, atol=1e-5)
 
 
+def test_ways_of_windows_that_end_early_hold_their_last_frame(clips: ClipSet) -> None:
+    settings = PredictorSettings(head="one-shot", width=32, window=1, shot=0.8, cosines=6, command="none")
+    shot, slow = (OneShot(settings, len(clips.names), 30.0, Statistics.neutral(len(clips.names))) for _ in range(2))
+    known, truth = windows(clips, 20, 12)
+    shot.measure([(known, truth)])
+    last = truth.map(lambda values: values[:, -1:].expand(-1, 12, *values.shape[2:]))
+    slow.measure([(known, truth.then(last))])
+    assert torch.allclose(shot.way_mean, slow.way_mean, atol=1e-5)
+    assert torch.allclose(shot.way_std, slow.way_std, rtol=1e-4, atol=1e-5)
+
+
 def test_shots_follow_each_other(clips: ClipSet) -> None:
     one = made(clips, SMALL.model_copy(update={"head": "one-shot", "shot": 0.2, "cosines": 4}))
     known, truth = windows(clips, 8, 16)

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import torch
 
+from motionkit.datasets.motions import Windows
 from motionkit.datasets.motions._starter import _motion
 from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales, save_encoder
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl import find_predictor, open_predictor
 from motionkit.formats.mpl import write_mpl_npz
 from motionkit.motion import HUMANML, Clip
+from motionkit.motion.prediction import MotionState
 from motionkit.policies.mpl.api import MplPredictor
 from motionkit.starter import Order, perform
 from motionkit.trainers.train_mpl import TrainMplSettings, _trainer
@@ -74,6 +76,26 @@ def finished(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     out = tmp_path_factory.mktemp("runs") / "whole"
     _, parts = train(folder, out)
     return out, parts
+
+
+def test_opening_gathers_no_more_than_it_looks_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At 1000 frames per second a window has hundreds of known ones; of 8 clips all together were gigabytes."""
+    gathered: list[int] = []
+    inner = Windows._gather
+
+    def counted(windows: Windows, index: torch.Tensor, first: int, count: int) -> MotionState:
+        gathered.append(len(index) * count)
+        return inner(windows, index, first, count)
+
+    monkeypatch.setattr(Windows, "_gather", counted)
+    trainer = TrainMpl(settings(folder))
+    with caplog.at_level("INFO", logger="motionkit.train_mpl"):
+        trainer.prepare()
+    windows = trainer.data.train
+    assert 0 < sum(gathered) <= len(windows) * (1 + windows.future)
+    assert f"12 clips at 30 fps: {len(windows)} windows of 34 frames to train on" in caplog.text
 
 
 def test_it_says_who_wins(finished: tuple[Path, Mapping[str, Any]]) -> None:

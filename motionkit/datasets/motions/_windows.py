@@ -53,6 +53,10 @@ class Windows:
         """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
         return self._gather(index, shift, self.past)
 
+    def last(self, index: Tensor) -> MotionState:
+        """Return the last known frame of windows `index`, ``[N, 1, ...]``."""
+        return self._gather(index, self.past - 1, 1)
+
     def following(self, index: Tensor, *, shift: int = 0) -> MotionState:
         """Return the frames that follow, ``[N, F - shift, ...]``; with `shift`, without so many of the first."""
         return self._gather(index, self.past + shift, self.future - shift)

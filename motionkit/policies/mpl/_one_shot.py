@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -71,10 +71,10 @@ class OneShot(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @torch.no_grad()
-    def measure(self, batches: Sequence[tuple[MotionState, MotionState]]) -> None:
+    def measure(self, batches: Iterable[tuple[MotionState, MotionState]]) -> None:
         """Set mean and deviation of the ways by known and following frames, ``[N, P, ...]`` and ``[N, F', ...]``.
 
-        Where F' is less than F the last frame is held.
+        Where F' is less than F the last frame is held. One batch is in memory at a time.
         """
         ways = torch.cat([self._way(pack(known, self.fps), pack(truth, self.fps)) for known, truth in batches])
         spread = ways.std(0, correction=0)
@@ -83,10 +83,13 @@ class OneShot(nn.Module):
 
     def _way(self, known: Tensor, truth: Tensor) -> Tensor:
         """Return the coefficients ``[N, K, D]`` of the way from the last known frame; contacts as they are."""
-        truth = truth[:, : self.frames].float()
-        truth = torch.cat([truth, truth[:, -1:].expand(-1, self.frames - truth.shape[1], -1)], dim=1)
-        way = truth - known[:, -1:].float()
-        return self.basis.mT @ torch.cat([way[..., :-FEET], torch.zeros_like(way[..., -FEET:])], dim=-1)
+        way = truth[:, : self.frames].float() - known[:, -1:].float()
+        way = torch.cat([way[..., :-FEET], torch.zeros_like(way[..., -FEET:])], dim=-1)
+        count = way.shape[1]
+        found = self.basis[:count].mT @ way
+        if count < self.frames:  # the last frame is held
+            found = found + self.basis[count:].sum(0)[:, None] * way[:, -1:]
+        return found
 
     def forward(self, known: MotionState, condition: Tensor | None = None, *, noise: float = 0.0) -> Predicted:
         """Predict the F frames after ``[N, P, ...]`` known ones.

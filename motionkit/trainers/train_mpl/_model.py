@@ -14,6 +14,9 @@ from motionkit.trainers.train_mpl._initialise import initialise, weights_file
 from motionkit.trainers.train_mpl._norm_template import read_template, take_turn_scale
 from motionkit.trainers.train_mpl._settings import TrainMplSettings
 
+_WINDOWS, _FRAMES = 512, 512 * 128
+"""Windows that are gathered at a time to measure their ways, and frames of these."""
+
 
 def new_predictor(
     settings: TrainMplSettings, data: TrainingData, encoder: MotionEncoder | None
@@ -45,7 +48,8 @@ def new_predictor(
     if network.shot is not None:
         whole = windows.whole()
         chosen = whole if len(whole) else torch.arange(len(windows))
-        network.shot.measure([(windows.known(index), windows.following(index)) for index in chosen.split(512)])
+        size = max(1, min(_WINDOWS, _FRAMES // windows.future))
+        network.shot.measure((windows.last(index), windows.following(index)) for index in chosen.split(size))
     if settings.init is not None and fresh:
         said.append(initialise(network, settings.init).sentence())
     offsets = torch.stack([clip.offsets for clip in train]).mean(0)

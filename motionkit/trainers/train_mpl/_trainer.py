@@ -75,6 +75,11 @@ class TrainMpl:
         self.data = open_data(
             settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000
         )
+        _logger.info(
+            "%d clips at %g fps: %s windows of %d frames to train on, %s to validate on",
+            len(self.data.clips.clips), self.data.clips.fps, f"{len(self.data.train):,}",
+            self.data.train.past + self.data.train.future, f"{len(self.data.val or ()):,}",
+        )  # fmt: skip
         self.batches = WindowBatches(
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
             seed=settings.seed, device=self.device,
