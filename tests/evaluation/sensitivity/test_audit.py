@@ -212,6 +212,9 @@ def test_the_row_that_is_seen_least_counts(data: Named) -> None:
     assert "movement" in told.topics("unseen")
     assert told.sees_nothing
     assert "known does not see: movement, path" in told.sentence
+    few = Clips(Named(data.rows[:4]), "val")  # four walks and runs
+    assert verdict(run(few, Known(few), rows=("mean-pose",)), "known").levels == {}
+    assert main_table(run(few, Known(few), rows=("mean-pose",)), "")["rows"][0][-1] == "too few"
     sees = verdict(run(clips, Known(clips, changed=0.1), rows=("mean-pose", "no-path", "smaller-body")), "known")
     assert not sees.sees_nothing
     assert sees.topics("seen") == ["movement", "path"]
@@ -458,3 +461,14 @@ def test_a_word_that_only_changed_captions_have_gives_them_away() -> None:
     sides = [example("left hand" if n % 2 else "right hand", "right hand" if n % 2 else "left hand") for n in range(30)]
     assert text_alone(sides) <= 0.6
     assert np.isnan(text_alone(told[:10]))
+
+
+def test_what_captions_that_are_hardly_told_apart_leave_open() -> None:
+    rng = np.random.default_rng(0)
+    real, changed = rng.normal(0.5, 0.1, 40), rng.normal(0.45, 0.1, 40)
+    apart, alike = real - rng.normal(0.3, 0.1, 40), real - rng.normal(0.01, 0.1, 40)
+    assert Columns(real, changed, apart, 0.1).tells_apart()
+    vague = Columns(real, changed, alike, 0.1)
+    assert not vague.tells_apart()
+    low, high = vague.figure().ci95
+    assert not high - low < 1.0
