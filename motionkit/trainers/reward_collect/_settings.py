@@ -77,10 +77,6 @@ class RewardCollectSettings(TrainerSettings):
                 "objective": PpoObjectiveSettings,
                 "optim": PpoOptimSettings,
             }
-                "actor": CollectActorSettings,
-                "objective": PpoObjectiveSettings,
-                "optim": PpoOptimSettings,
-            }
             keys = [f"{name}.{option}" for name, group in learned.items() for option in group.model_fields]
             found |= dict.fromkeys(keys, "--policy is not ppo, so nothing is learned")
         return found
