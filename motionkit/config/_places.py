@@ -47,7 +47,8 @@ def require_places(settings: BaseModel) -> None:
         Traceback (most recent call last):
         motionkit.errors.MotionkitError: 2 files or folders are not there: --policy.checkpoint x; --policy.stats y.
     """
-    absent, doubtful = [], []
+    absent: list[str] = []
+    doubtful: list[str] = []
     for flag, place, value in _named(settings, ()):
         if value in ("", *place.words) or _is_there(value):
             continue

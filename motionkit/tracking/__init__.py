@@ -1,8 +1,9 @@
 """Metric definitions, metrics.jsonl, results in words and the bridge to experiment trackers. Imports no torch."""
 
+from motionkit.plugins import Metric
 from motionkit.tracking._bridge import Tracker, Trackers, flatten, require_trackers
 from motionkit.tracking._jsonl import JsonlWriter, finite, last_metrics, read_metrics
-from motionkit.tracking._metrics import METRICS, Metric, definition, require_defined
+from motionkit.tracking._metrics import METRICS, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
     RESULT_COLUMNS,

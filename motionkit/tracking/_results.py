@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from motionkit.plugins import declared
-from motionkit.tracking._metrics import METRICS, Direction, Metric, definition
+from motionkit.plugins import Direction, Metric, declared
+from motionkit.tracking._metrics import METRICS, definition
 
 FEWEST = 5
 """Prompts from which an interval says something."""
