@@ -133,6 +133,7 @@ class Draft(Generic[S]):
         declared: Settings model.
         picks: What fills its slots.
         model: Ordinary nested model of all settings, the options of the chosen plugins among them.
+        code: Options that make code run and were typed, as ``key=value``; known after `resolve`.
 
     Args:
         declared: Settings model.
@@ -148,6 +149,7 @@ class Draft(Generic[S]):
         self._values = default_table(self.model)
         self._origins = {leaf.key: "default" for leaf in leaves(self.model)}
         self._given: dict[str, bool] = {}
+        self.code: set[str] = set()
         self._problems: list[Problem] = []
 
     def resolve(self, flags: Mapping[tuple[str, ...], Any], *, command: str = "") -> Resolved[S]:
@@ -259,8 +261,13 @@ class Draft(Generic[S]):
 
     def _refuse_code(self, group: Group, prefix: str) -> None:
         """Refuse values that make code run and come from a file: data execute nothing."""
+        typed = {one for layer in self.layers for one in layer.code or ()}
         for option, why, words in code_words(group, prefix):
-            if not self._given.get(key := f"{prefix}.{option}"):
+            key = f"{prefix}.{option}"
+            mark = f"{key}={getattr(group, option)}"
+            if self._given.get(key) or mark in typed:
+                self.code.add(mark)
+            else:
                 origin = self._origins.get(key, "default")
                 fix = f"if you trust it, add to the command: {words}"
                 said = f"counts only where it is typed: {why.rstrip('.')}"

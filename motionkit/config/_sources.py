@@ -28,7 +28,8 @@ class Layer:
             or a table of both, with the choice under the key ``""``.
         from_file: Whether it is a settings file or a run's. There a plugin's table chooses the plugin, while flags and
             variables only set its options; and no code runs because a file names it.
-        code: For a layer that repeats what was given elsewhere: the Python files in it that were typed there.
+        code: For a layer that repeats what was given elsewhere: what makes code run and was typed there, Python files
+            and options (``env.id=my_tasks:Push-v0``).
         origin: Turns the path of a value into its origin; the layer's name by default.
         warnings: What is odd about the place without being wrong.
         notes: How it was read, where that is worth a line.

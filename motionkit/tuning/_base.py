@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from motionkit import plugins
-from motionkit.config import Draft, Given, Resolved, TrainerSettings, leaves, read_layers
+from motionkit.config import Draft, Given, Problem, Resolved, SettingsError, TrainerSettings, leaves, read_layers
 from motionkit.config._sources import Layer, nested
 from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
@@ -26,7 +26,8 @@ class Base:
         component: Its entry.
         table: All settings, nested and JSON-able.
         notes: What was decided while they were read.
-        code: The Python files among trainer and plugins, all of which were typed.
+        code: The Python files among trainer and plugins and the options that make code run, all of which were typed;
+            see `Layer.code`.
         given: The settings without what a search fixed in them; None where it fixed nothing.
     """
 
@@ -74,7 +75,7 @@ class Base:
             repeated: The file that they stand in, where they were not typed.
 
         Returns:
-            This base, with the Python files that were typed in `sets`, and the values by key.
+            This base, with the code that was typed in `sets`, and the values by key.
 
         Raises:
             MotionkitError: One is not of that form, does not fit, or is code that was not typed.
@@ -166,12 +167,23 @@ def _typed_by(flag: str) -> Iterator[None]:
         words = [flag, f"{slot}={','.join(error.words[1::2])}"]
         error.fix = f"if you trust that file, add to the command: {shlex.join(words)}"
         raise
+    except SettingsError as error:
+        raise SettingsError([_typed_with(flag, problem) for problem in error.problems]) from error
+
+
+def _typed_with(flag: str, problem: Problem) -> Problem:
+    """Let a problem name the flag of a search instead of the trainer's own, where code has to be typed."""
+    start, told, words = problem.fix.partition("add to the command: ")
+    if not told:
+        return problem
+    value = [*shlex.split(words)[1:], "true"][0]
+    return replace(problem, fix=f"{start}{told}{shlex.join((flag, f'{problem.key}={value}'))}")
 
 
 def _code_of(draft: Draft[Any]) -> frozenset[str]:
-    """Return the Python files among the plugins of a draft, which were all typed: it refuses others."""
+    """Return what makes code run in a draft, all of which was typed: it refuses others."""
     names = (pick.name for picks in draft.picks.of.values() for pick in picks)
-    return frozenset(filter(plugins.is_file, names))
+    return frozenset((*filter(plugins.is_file, names), *draft.code))
 
 
 def _differs(key: str, value: object, usual: Mapping[str, Any]) -> bool:

@@ -46,7 +46,7 @@ def run_processes(
         folder: The study folder.
         phase: ``search`` or ``seeds``.
         jobs: How many.
-        code: The Python files that may run, see `Base.code`.
+        code: What may make code run, see `Base.code`.
         stopped: Returns the signal that asks to stop, or 0.
         look: Called a few times a second; returns whether anything has ended since the last call.
         left: Returns whether there is work that nobody does.

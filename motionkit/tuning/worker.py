@@ -1,7 +1,7 @@
 """A further process of a search: ``python -m motionkit.tuning.worker FOLDER search|seeds [CODE...]``.
 
 `motionkit.tuning.search` starts it. It ends with the process that started it, so that a search that is killed leaves
-nothing behind that trains on. CODE are the Python files that were typed: the folder alone makes none run.
+nothing behind that trains on. CODE is what makes code run and was typed: the folder alone makes none run.
 """
 
 from __future__ import annotations

@@ -209,6 +209,27 @@ def test_a_plugin_of_ones_own_in_the_base_of_a_search(evil: None, cli: Cli) -> N
         plugins._lookup._from_file.cache_clear()
 
 
+def test_a_module_of_an_environment_is_imported_only_where_it_is_typed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--env.id module:ID``: in a search it is typed by ``--base-set``, and again for ``--resume``."""
+    Path("mytasks.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    Path("space.json").write_text(json.dumps({"optim.learning_rate": [1e-4, 1e-3]}))
+    words = ["tune-bayes", "--trainer", "ppo", "--space", "space.json", "--value", "x", "--base-set", "reward=env"]
+    sets = ["env=gymnasium", "env.id=mytasks:None-v0"]
+    Path("a.json").write_text(json.dumps({"base_set": ["reward=env", *sets]}))
+    refused = cli(*words[:-2], "--config", "a.json", "--dry-run")
+    said = " ".join(refused.stderr.split())
+    assert refused.exit_code == 2
+    assert "add to the command: --base-set env.id=mytasks:None-v0" in said
+    assert not MARK.exists()
+    typed = cli(*words, *(word for one in sets for word in ("--base-set", one)), "--dry-run")
+    assert MARK.exists(), typed.stderr
+    assert "gymnasium makes no environment 'mytasks:None-v0'" in typed.stderr
+    sys.modules.pop("mytasks", None)
+
+
 @pytest.mark.parametrize("folder", ["command line", "environment x"])
 def test_the_name_of_a_folder_is_not_trust(folder: str, cli: Cli) -> None:
     Path(folder).mkdir()

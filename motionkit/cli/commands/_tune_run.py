@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -243,16 +243,18 @@ def _show(
         code = shlex.split(typed_flags(result.base.table))
         lines.append([*result.base.command.split(), "--config", str(folder / BEST_TOML), *code])
     trials = ["--trials", str(2 * settings.trials)]
-    lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings), *trials])
+    lines.append([_COMMAND, "--resume", str(folder), *_code_again(settings, result.base.code), *trials])
     for line in output.as_next([shlex.join(["motionkit", *words]) for words in lines]):
         output.say(line, whole=True)
 
 
-def _code_again(settings: TuneBayesSettings) -> list[str]:
-    """Return the flags that must be typed again to go on, since they name Python files."""
+def _code_again(settings: TuneBayesSettings, code: Collection[str]) -> list[str]:
+    """Return the flags that must be typed again to go on, since they make code run."""
+    options = {one.partition("=")[0] for one in code}
     words = ["--trainer", settings.trainer] if plugins.is_file(settings.trainer) else []
     for flag, sets in (("--base-set", settings.base_set), ("--trial-set", settings.trial_set)):
-        if any(plugins.is_file(name) for one in sets for name in re.split("[=,]", one)):
+        parts = [part for one in sets for part in re.split("[=,]", one)]
+        if any(plugins.is_file(part) or part.strip() in options for part in parts):
             words += [word for one in sets for word in (flag, one)]
     return words
 

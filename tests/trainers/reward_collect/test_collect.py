@@ -27,9 +27,10 @@ def settings(out: Path | None = None, **changes: Any) -> RewardCollectSettings:
         "run": {"num_steps": 3, "out": out},
         "env": {"name": "reach", "max_steps": 9},
         "episodes": {"num_envs": 4, "steps": 15},
-        "objective": {"batch_size": 16, "epochs": 1},
         "threads": 1,
     }
+    if changes.get("policy", "ppo") == "ppo":
+        base["objective"] = {"batch_size": 16, "epochs": 1}
     for name, value in changes.items():
         base[name] = {**base[name], **value} if isinstance(value, dict) and name in base else value
     return RewardCollectSettings.model_validate(base)
