@@ -31,20 +31,21 @@ _now: _Work | None = None
 
 
 @contextmanager
-def working(command: str, total: int, *, after: str = NOTHING) -> Iterator[Callable[..., None]]:
+def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1) -> Iterator[Callable[..., None]]:
     """Show progress while the block runs, and know how far it has come for when it is stopped.
 
     Args:
         command: What is going on.
         total: Number of steps.
         after: What is true of a command that was stopped here.
+        workers: Processes that do the steps; the first of several waits for them to start.
 
     Yields:
         ``step(count=1, note="")``, to be called after each step.
     """
     global _now
     _now = work = _Work(command, total, after)
-    with bar(command, total=total) as show:
+    with bar(command, total=total, slow_start=workers > 1) as show:
 
         def step(count: int = 1, note: str = "") -> None:
             work.done += count

@@ -29,23 +29,27 @@ _SURE = 4.0
 
 
 @contextmanager
-def bar(title: str, total: int | None = None, *, start: int = 0) -> Iterator[Callable[..., None]]:
+def bar(
+    title: str, total: int | None = None, *, start: int = 0, slow_start: bool = False
+) -> Iterator[Callable[..., None]]:
     """Show progress while the block runs, and say about how long it will take where that is over a minute.
 
     Args:
         title: What is going on.
         total: Number of steps, when it is known.
         start: Steps done before.
+        slow_start: Whether the first step holds a start that no other has, such as that of worker processes: it counts
+            for no rate.
 
     Yields:
         ``step(count=1, note="", total=None)``, to be called after each step; with a count of 0 the clock of the rate
         starts again, and a total takes the place of the one before.
     """
     if is_terminal():
-        with _rich_bar(title, total, start) as step:
+        with _rich_bar(title, total, start, _Rate(slow_start)) as step:
             yield step
     else:
-        yield _plain(title, total, start, output.say)
+        yield _plain(title, total, start, _Rate(slow_start), output.say)
 
 
 def tell_duration(title: str, seconds: float) -> None:
@@ -118,7 +122,7 @@ def is_terminal() -> bool:
 
 
 @contextmanager
-def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..., None]]:
+def _rich_bar(title: str, total: int | None, start: int, clock: _Rate) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     # Words first, the bar takes what is left: on 80 columns no number is cut.
@@ -127,8 +131,8 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
         BarColumn(bar_width=max(6, min(40, shutil.get_terminal_size().columns - 68))),
         TextColumn("{task.fields[count]}  {task.fields[note]}{task.fields[rate]}", markup=False),
     )
-    log = _plain(title, total, start, output.note)
-    clock, said = _Rate(), _Said(title)
+    log = _plain(title, total, start, clock.copy(), output.note)
+    said = _Said(title)
     with Progress(*columns, console=output.console(sys.stderr), transient=False) as progress:
         task = progress.add_task(title, total=total, completed=start, note="", rate="", count=_count(start, total))
         at, all_steps = start, total
@@ -146,10 +150,10 @@ def _rich_bar(title: str, total: int | None, start: int) -> Iterator[Callable[..
         yield step
 
 
-def _plain(title: str, total: int | None, start: int, tell: Callable[[str], None]) -> Callable[..., None]:
+def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callable[[str], None]) -> Callable[..., None]:
     begun = printed = time.monotonic()
     # On a terminal the bar says it; this is its copy in the log.
-    clock, said = _Rate(), _Said(title) if tell is output.say else None
+    said = _Said(title) if tell is output.say else None
     at, all_steps = start, total
 
     def step(count: int = 1, note: str = "", total: int | None = None) -> None:
@@ -188,18 +192,30 @@ class _Said:
 
 
 class _Rate:
-    """Steps per second since the first one, or since the clock was started again."""
+    """Steps per second since the first one, or since the clock was started again.
 
-    def __init__(self) -> None:
+    Args:
+        slow_start: Whether the first step counts for no rate.
+    """
+
+    def __init__(self, slow_start: bool = False) -> None:
         self._begun = self._first = time.monotonic()
         self._done = self._early = 0
+        self._slow_start, self._started = slow_start, not slow_start
+
+    def copy(self) -> _Rate:
+        """Return one that begins now."""
+        return _Rate(self._slow_start)
 
     def after(self, count: int) -> float:
         """Return the rate after `count` more steps; 0 where there were none yet."""
         now = time.monotonic()
-        if count == 0:
+        if count == 0 or not self._started:
             self._begun, self._done, self._early = now, 0, 0
-        if count and not self._done:
+        if count and not self._started:
+            self._started, self._first = True, now
+            return 0.0
+        if count and not self._done and not self._slow_start:
             self._first, self._early = now, count
         self._done += count
         return self._done / max(now - self._begun, 1e-9)
@@ -210,7 +226,8 @@ class _Rate:
         later = self._done - self._early
         if later > 0 and now - self._begun >= _SURE:
             return (now - self._first) / later
-        return (now - self._begun) / self._done if self._done and now - self._begun >= 3 * _SURE else None
+        alone = self._done and not self._slow_start and now - self._begun >= 3 * _SURE
+        return (now - self._begun) / self._done if alone else None
 
 
 def _count(at: int, total: int | None) -> str:

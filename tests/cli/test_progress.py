@@ -76,6 +76,25 @@ def test_one_slow_step_is_believed_when_it_is_long(clock: Clock) -> None:
     assert clock.said[0] == "eval: about 6 min"
 
 
+def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
+    """The first clip took 50 s, the workers' start; the other thirteen took 25 s together."""
+    with progress.bar("convert", total=14, slow_start=True) as step:
+        clock.now = 50.0
+        step()
+        for _ in range(12):
+            clock.now += 2.0
+            step()
+    assert not any("about" in line for line in clock.said)
+    assert clock.said[0] == "convert  1/14"
+    assert "0.50/s  eta 0:" in clock.said[1]
+    with progress.bar("convert", total=100, slow_start=True) as step:
+        clock.now += 100.0
+        for _ in range(5):
+            clock.now += 5.0
+            step()
+    assert "convert: about 8 min" in clock.said  # 98 more at 5 s each
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(64, "60 s"), (89, "90 s"), (91, "2 min"), (3000, "50 min"), (5400, "1.5 h")]
 )

@@ -96,7 +96,8 @@ def register(app: typer.Typer) -> None:
         request = plan_conversion(out, paths[:-1], settings.to, options)
         rows = open_table(settings.captions)
         opened = open_inputs(paths[:-1], settings.read)
-        with working("convert", len(opened.sources), after=NOTHING if request.file else GOES_ON) as step:
+        after = NOTHING if request.file else GOES_ON
+        with working("convert", len(opened.sources), after=after, workers=workers) as step:
             report = run_conversion(
                 request, opened.sources, table=rows, jobs=workers, progress=lambda key: step(1, note=key)
             )
@@ -136,7 +137,7 @@ def _check(paths: Sequence[str], settings: ConvertSettings, workers: int) -> Map
     opened = open_inputs(paths, settings.read)
     if settings.write_joint_map is not None:
         say(write_joint_map(settings.write_joint_map, opened.bodies))
-    with working("check", len(opened.sources)) as step:
+    with working("check", len(opened.sources), workers=workers) as step:
         report = check(opened.sources, jobs=workers, progress=lambda key: step(1, note=key))
     _talk(check_messages(report))
     return {

@@ -53,7 +53,8 @@ def register(app: typer.Typer) -> None:
         names = paths or [STARTER]
         rows = open_table(settings.captions)
         opened = open_inputs(names, settings.read)
-        with working("profile", len(opened.sources)) as step:
+        workers = settings.jobs or os.cpu_count() or 1
+        with working("profile", len(opened.sources), workers=workers) as step:
             result = run_profile(
                 opened.sources,
                 advisor=PredictorAdvisor(starter=STARTER in names),
@@ -64,7 +65,7 @@ def register(app: typer.Typer) -> None:
                 title=", ".join(Path(name).name or name for name in names),
                 command=shlex.join(["motionkit", *command_line.get()]),
                 data=names,
-                jobs=settings.jobs or os.cpu_count() or 1,
+                jobs=workers,
                 progress=lambda key: step(1, note=key),
             )
         for text in result.warnings():

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from motionkit.trainers.train_mpl._preset import SIZES, size_of
 from motionkit.trainers.train_mpl._schedule import LAST_WEIGHT, schedule_problems
 from motionkit.trainers.train_mpl._settings import GROUPS, TrainMplSettings
-from motionkit.trainers.train_mpl._values import values_at
+from motionkit.trainers.train_mpl._values import too_few_epochs, values_at
 
 _EQUIVALENT = 0.1
 """Weight of the joints' rotations that does without the other key losses: positions and turns follow from them."""
@@ -18,7 +17,9 @@ _EQUIVALENT = 0.1
 _BALANCE = 20.0
 """Largest ratio of two of the key losses; the guide's bad example has 500, its own config 2.5."""
 
-_LISTED = 4
+_SHOWN = 0.05
+"""Share of the frames from which a gait counts."""
+
 _EPOCHS = 20
 
 
@@ -43,7 +44,7 @@ class DataFacts:
     Attributes:
         frames: Frames of the training clips.
         clips: Number of them.
-        labels: What each of them shows, empty where nothing says it.
+        gaits: Share of the training frames by gait; empty where the skeleton has no known feet.
         contacts: How many of them have known foot contacts.
         validation: Number of validation clips.
         encoder: The encoder that is used; empty for none.
@@ -51,7 +52,7 @@ class DataFacts:
 
     frames: int
     clips: int
-    labels: Sequence[str] = ()
+    gaits: Mapping[str, float] = field(default_factory=dict)
     contacts: int = 0
     validation: int = 0
     encoder: str = ""
@@ -68,7 +69,7 @@ def checklist(settings: TrainMplSettings, facts: DataFacts) -> list[Check]:
         facts: The clips.
 
     Example:
-        >>> lines = checklist(TrainMplSettings(), DataFacts(5_000, 40, ["walk", "run"] * 20, 40, 8, "runs/enc"))
+        >>> lines = checklist(TrainMplSettings(), DataFacts(5_000, 40, {"walk": 0.6, "run": 0.4}, 40, 8))
         >>> [line.text for line in lines if not line.ok]
         []
     """
@@ -112,7 +113,8 @@ def _losses(settings: TrainMplSettings) -> Iterator[Check]:
 
 def _generality(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]:
     if not facts.encoder:
-        yield Check(False, "soft period", "no encoder; motionkit pretrain mpl-encoder learns it from foot contacts")
+        value = "no encoder; motionkit pretrain mpl-encoder learns it from foot contacts"
+        yield Check(True, "soft period (optional)", value)
     else:
         known = facts.contacts == facts.clips
         value = f"{facts.encoder}, from foot contacts, known in {facts.contacts} of {facts.clips} clips"
@@ -122,8 +124,10 @@ def _generality(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]
     yield Check(weight >= LAST_WEIGHT, "weight of free runs at the end", f"{weight:g}, {LAST_WEIGHT:g} or more")
     middle = values_at(settings, settings.run.epochs // 2)
     shares = " → ".join(f"{one.teacher:.2g}" for one in (first, middle, last))
-    falls = first.teacher >= 0.99 and last.teacher <= 0.01
-    yield Check(falls, "teacher forcing goes down", f"{shares}, {settings.teacher.mode}")
+    value, falls = f"{shares}, {settings.teacher.mode}", first.teacher >= 0.99 and last.teacher <= 0.01
+    if too_few_epochs(settings):
+        value, falls = f"none: {settings.run.epochs} epochs are too few for it to go down in", True
+    yield Check(falls, "teacher forcing goes down", value)
     every = settings.train.val_every
     often = "at the end only" if not every else "every epoch" if every == 1 else f"every {every} epochs"
     value = f"{facts.validation} validation clips, {often}; below 2 times the teacher's error is good"
@@ -158,18 +162,22 @@ def _strategy(settings: TrainMplSettings, facts: DataFacts) -> Iterator[Check]:
 
 
 def _variety(facts: DataFacts) -> Check:
-    counts = Counter(label for label in facts.labels if label)
-    if not counts:
-        return Check(False, "variety of motion", "no clip says what it shows")
-    named = ", ".join(f"{label} {count}" for label, count in counts.most_common(_LISTED))
-    more = f" and {len(counts) - _LISTED} more" if len(counts) > _LISTED else ""
-    return Check(len(counts) > 1, "variety of motion", f"{len(counts)} kinds: {named}{more}")
+    if not facts.gaits:
+        return Check(False, "variety of motion", "the skeleton has no known feet: gaits are not known")
+    shares = sorted(facts.gaits.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{gait} {100 * share:.0f} %" for gait, share in shares)
+    kinds = sum(share >= _SHOWN for _, share in shares)
+    return Check(kinds > 1, "variety of motion", f"{named} of the frames")
 
 
 def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
-    """Compare with the guide's sizes; only what does harm is a warning, a stronger regularisation is none."""
+    """Compare with the guide's sizes; only what was asked for and does harm is a warning.
+
+    A stronger regularisation does none, and the dropout that train-mpl itself takes for data of this size was measured.
+    """
     size = size_of(facts.frames)
     guide = SIZES[size].values
+    own = settings.model.model_copy(update={"dropout": None}).for_frames(facts.frames).dropout
     now = {
         "optim.learning_rate": settings.optim.learning_rate,
         "train.batch_size": float(settings.train.batch_size),
@@ -179,7 +187,8 @@ def _sizes(settings: TrainMplSettings, facts: DataFacts) -> Check:
     }
     limits = {"optim.learning_rate": 4.0, "train.batch_size": 8.0, "train.seq_len": 2.5}
     bad = [key for key, limit in limits.items() if not 1 / limit <= now[key] / guide[key] <= limit]
-    bad += [key for key in ("model.dropout", "optim.weight_decay") if now[key] < guide[key] / 2]
+    weak = [key for key in ("model.dropout", "optim.weight_decay") if now[key] < guide[key] / 2]
+    bad += [key for key in weak if key != "model.dropout" or now[key] != own]
     text = f"sizes for {facts.frames} frames ({size})"
     if bad:
         listed = ", ".join(f"{key} {now[key]:g}, the guide's {guide[key]:g}" for key in bad)

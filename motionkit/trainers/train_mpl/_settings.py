@@ -71,7 +71,7 @@ class TeacherSettings(Group):
     )
     start_epoch: int = Field(1, ge=1, description="Last epoch with the full share.")
     end_epoch: Annotated[int, Cli("--tf-end-epoch")] = Field(
-        0, ge=0, description="First epoch with the lowest share; 0: 0.65 of the epochs."
+        0, ge=0, description="First epoch with the lowest share; 0: 0.65 of the epochs. It wins over start_epoch."
     )
     max: float = Field(1.0, ge=0, le=1, description="Share at first.")
     min: float = Field(0.0, ge=0, le=1, description="Share at the end.")

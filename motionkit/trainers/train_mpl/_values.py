@@ -72,7 +72,7 @@ def teacher_share(settings: TrainMplSettings, done: float, low: float, high: flo
     if teacher.mode == "constant" or high <= low:
         return high
     first = teacher.start_epoch - 1
-    end = (teacher.end_epoch or max(1, round(_END * settings.run.epochs))) - 1
+    end = _end_epoch(settings) - 1
     at = math.floor(done + 1e-9) if teacher.mode == "epoch_linear" else done
     part = min(1.0, max(0.0, (at - first) / (end - first))) if end > first else float(at >= end)
     if teacher.mode == "inverse_sigmoid":
@@ -80,6 +80,17 @@ def teacher_share(settings: TrainMplSettings, done: float, low: float, high: flo
         ends = 1 / (1 + math.exp(-6.0)), 1 / (1 + math.exp(6.0))
         part = (ends[0] - 1 / (1 + math.exp(12 * part - 6))) / (ends[0] - ends[1])
     return high - (high - low) * part
+
+
+def too_few_epochs(settings: TrainMplSettings) -> bool:
+    """Whether there is no teacher forcing only because the epochs are so few; nobody asked for none."""
+    teacher = settings.teacher
+    open_end = teacher.mode == "epoch_linear" and not teacher.end_epoch
+    return open_end and teacher.max > 0 and _end_epoch(settings) <= teacher.start_epoch
+
+
+def _end_epoch(settings: TrainMplSettings) -> int:
+    return settings.teacher.end_epoch or max(1, round(_END * settings.run.epochs))
 
 
 def _stage(settings: TrainMplSettings, done: float) -> Stage | None:

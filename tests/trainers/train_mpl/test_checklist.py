@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ from motionkit.motion.prediction import MotionState
 from motionkit.trainers.train_mpl import TrainMplSettings
 from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
 from motionkit.trainers.train_mpl._facts import data_facts
+from motionkit.trainers.train_mpl._trainer import TrainMpl
 
-FACTS = DataFacts(5_000, 40, ["walk", "run"] * 20, 40, 8, "runs/enc")
+FACTS = DataFacts(5_000, 40, {"walk": 0.6, "run": 0.35, "idle": 0.05}, 40, 8, "runs/enc")
 
 
 def stage(first: int, last: int, weight: float, horizon: int = 10, **groups: Any) -> dict[str, Any]:
@@ -66,11 +68,10 @@ def test_a_line_is_ok_or_warns_with_its_value(text: str, good: Any, bad: Any, va
 @pytest.mark.parametrize(
     ("text", "facts", "value"),
     [
-        ("soft period", {"encoder": ""}, "no encoder"),
         ("soft period", {"contacts": 39}, "39 of 40"),
         ("teacher forcing and free runs", {"validation": 0}, "0 validation clips"),
-        ("variety", {"labels": ["walk"] * 40}, "1 kinds: walk 40"),
-        ("variety", {"labels": [""] * 40}, "no clip says"),
+        ("variety", {"gaits": {"walk": 0.96, "run": 0.04}}, "walk 96 %, run 4 % of the frames"),
+        ("variety", {"gaits": {}}, "no known feet"),
         ("sizes", {"frames": 400}, "(small)"),
     ],
 )
@@ -81,6 +82,22 @@ def test_lines_about_the_clips(text: str, facts: dict[str, Any], value: str) -> 
     assert not ok
     lines = as_lines(checklist(TrainMplSettings(), changed))
     assert any(line.startswith("warn") and value in line for line in lines)
+
+
+def test_few_epochs_have_no_teacher_forcing_and_that_is_said() -> None:
+    for epochs, words in ((2, "none: 2 epochs are too few"), (4, "1 → 0 → 0")):
+        assert check("teacher forcing goes down", run={"epochs": epochs}) == (True, mock.ANY)
+        assert words in check("teacher forcing goes down", run={"epochs": epochs})[1]
+    asked = check("teacher forcing goes down", run={"epochs": 2}, teacher={"max": 0.0})
+    assert asked == (False, "0 → 0 → 0, epoch_linear")
+    assert not check("teacher forcing goes down", run={"epochs": 2}, teacher={"end_epoch": 1})[0]
+
+
+@pytest.mark.parametrize(("dropout", "ok"), [(None, True), (0.02, True), (0.3, True), (0.01, False)])
+def test_the_dropout_that_is_taken_without_a_word_is_no_fault(dropout: float | None, ok: bool) -> None:
+    facts = DataFacts(**{**FACTS.__dict__, "frames": 40_000})
+    settings = {"model": {"dropout": dropout}, "train": {"seq_len": 60}, "optim": {"learning_rate": 1e-3}}
+    assert check("sizes", facts, **settings)[0] is ok
 
 
 @pytest.mark.parametrize(
@@ -103,15 +120,35 @@ def test_the_guides_own_config_passes_the_guides_checklist(shared: Path, tmp_pat
     assert [one for one in checklist(settings, FACTS) if not one.ok] == []
 
 
-def test_facts_are_counted(tmp_path: Path) -> None:
-    def clip(key: str, frames: int, split: str, *, contacts: bool = True, gait: int | None = None) -> StateClip:
-        state = MotionState(
-            torch.eye(3).expand(frames, 2, 3, 3), torch.zeros(frames, 3), torch.zeros(frames), torch.zeros(frames, 2)
-        )
-        shares = None if gait is None else torch.eye(4)[[gait]].expand(frames, 4)
-        return StateClip(key, state, torch.zeros(2, 3), split, contacts, shares)
+def test_facts_are_counted() -> None:
+    names, parents = ("hips", "left_knee", "left_ankle", "right_knee", "right_ankle"), (-1, 0, 1, 0, 3)
+    offsets = torch.tensor([[0.0, 0, 0], [0, -0.45, 0], [0, -0.45, 0], [0, -0.45, 0], [0, -0.45, 0]]).double()
 
-    clips = (clip("a/Walk_01", 10, "train"), clip("07", 5, "train", contacts=False), clip("x", 4, "train", gait=2),
-             clip("y", 99, "val"), clip("z", 99, "test"))  # fmt: skip
-    found = data_facts(ClipSet("set", ("a", "b"), (-1, 0), 30.0, clips), "enc")
-    assert found == DataFacts(19, 3, ["walk", "", "run"], 2, 1, "enc")
+    def clip(key: str, frames: int, split: str, *, speed: float, contacts: bool = True) -> StateClip:
+        steps = torch.tensor([0.0, speed / 30.0, 0.0]).double().expand(frames, 3)
+        state = MotionState(
+            torch.eye(3).double().expand(frames, 5, 3, 3), steps, torch.ones(frames).double(),
+            torch.ones(frames, 2).double(),
+        )  # fmt: skip
+        return StateClip(key, state, offsets, split, contacts)
+
+    clips = (
+        clip("a", 60, "train", speed=1.2), clip("b", 30, "train", speed=0.0, contacts=False),
+        clip("c", 30, "train", speed=3.5), clip("d", 99, "val", speed=0.0), clip("e", 99, "test", speed=0.0),
+    )  # fmt: skip
+    found = data_facts(ClipSet("set", names, parents, 30.0, clips), "enc")
+    assert (found.frames, found.clips, found.contacts, found.validation, found.encoder) == (120, 3, 2, 1, "enc")
+    assert found.gaits == pytest.approx({"idle": 0.25, "walk": 0.5, "run": 0.25, "jump": 0.0}, abs=0.01)
+    unknown = data_facts(ClipSet("set", ("a", "b", "c", "d", "e"), parents, 30.0, clips))
+    assert unknown.gaits == {}
+
+
+def test_defaults_pass_on_the_starter() -> None:
+    """A person who gave no option gets no warning; what they can do is said without one."""
+    trainer = TrainMpl(TrainMplSettings(encoder="none"))
+    trainer.prepare()
+    lines = trainer.describe()["checklist"]
+    assert isinstance(lines, list)
+    assert [line for line in lines if line.startswith("warn")] == []
+    assert any("no encoder; motionkit pretrain mpl-encoder" in line for line in lines)
+    assert any("idle 7" in line and "walk 2" in line for line in lines)
