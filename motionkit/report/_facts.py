@@ -61,6 +61,27 @@ def result_tables(source: Source) -> str:
     return f"<h2>Result</h2>{note(_measured_on(source))}{table_}{more}"
 
 
+def sensitivity(source: Source) -> str:
+    """Return what the rewards of a run do not see, as the run itself found before it trained; empty for other runs."""
+    found = (source.info.record.model_extra or {}).get("sensitivity") if source.info.record else None
+    rewards, one = _at(found, "rewards"), _at(found, "table")
+    if not isinstance(rewards, Mapping) or not isinstance(one, Mapping):
+        return ""
+    sentences = [words for name in rewards if isinstance(words := _at(rewards, name, "sentence"), str)]
+    columns, rows = one.get("columns"), one.get("rows")
+    shown = ""
+    if isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        heads = [str(head) for head in columns]
+        shown = table(heads, [row[: len(heads)] for row in rows], numbers=range(2, len(heads)))
+    words = (
+        "Before training, real clips were changed and scored again. Seen is what the change costs, as a share of what "
+        "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
+        "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
+    )
+    said = "".join(f"<p>{escape(_capital(text))}.</p>" for text in sentences)
+    return f"<h2>What the reward does not see</h2>{said}{details('Figures', shown + note(words))}"
+
+
 def _kind(columns: Sequence[str]) -> str:
     """Return how a table is shown: one of many columns is a list on a telephone."""
     return "plain result" if len(columns) <= _NARROW else "cards"
@@ -175,15 +196,19 @@ def _so_far(source: Source) -> str:
 def _verdict(source: Source) -> str:
     """Return what a motion predictor's run says of the baselines."""
     words = source.info.summary.get("verdict")
-    return words[:1].upper() + words[1:] if isinstance(words, str) else ""
+    return _capital(words) if isinstance(words, str) else ""
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _last_seconds(source: Source) -> float:
     return max((float(line.get("seconds") or 0.0) for line in source.lines), default=0.0)
 
 
-def _at(config: Mapping[str, Any], *keys: str) -> object:
-    value: object = config
+def _at(config: object, *keys: str) -> object:
+    value = config
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

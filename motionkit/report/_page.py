@@ -41,6 +41,7 @@ def run_page(folder: Path) -> str:
             collected(source),
             success(source),
             regions(source),
+            facts.sensitivity(source),
             motions(source),
             charts(source.lines),
             facts.alarms(source),

@@ -63,10 +63,13 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
     others = tables(found, "")[1:]
     facts = {
         "clips": f"{document['clips']} of the {document['split']} split of {document['dataset']}, at most "
-        f"{document['most_clips_a_change'] or 'all'} for a change",
+        f"{document['most_clips_a_change'] or 'all'} for a change; {document['cpu_seconds']:.0f} CPU-seconds",
         "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
         "interval is a bootstrap over clips",
         "a reward that reads no text": "mean real - mean changed, in standard deviations over real clips",
+        "told alone": "how often a linear classifier, trained on other clips, tells the change from averages of the "
+        "motion without its caption, or from the words of the caption without its motion; chance is 50 %. Where it is "
+        "high, a reward may have learnt what a change looks like and nothing about captions: lively-statue is harder",
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",
     }

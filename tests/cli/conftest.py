@@ -40,7 +40,8 @@ class Tiny:
             "--reward.weights", self.tmr, "--batch-size", 2, "--group-size", 2, "--train-timesteps", 5,
             "--inference-timesteps", 4, "--set", "sampler.window_size=2", "--set", "heldout.prompts=4",
             "--set", "heldout.samples=2", "--judge", "tmr-dense", "--judge.weights", self.tmr,
-            "--set", "optim.schedule=constant", *more,  # so that a run may be made longer and equal a long one
+            "--set", "optim.schedule=constant",  # so that a run may be made longer and equal a long one
+            "--set", "audit.enabled=false", *more,  # a second for each run; tests/cli/test_grpo_audit.py has it on
         )  # fmt: skip
         return [str(word) for word in words]
 

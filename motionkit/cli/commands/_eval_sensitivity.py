@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -13,6 +15,7 @@ from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.cli.output import say
 from motionkit.config import Chosen, choose_one
 from motionkit.datasets.base import TextMotionDataset
+from motionkit.errors import MotionkitError
 from motionkit.evaluation import FoundModel, claim, dataset_for, open_judge, open_model, open_reward
 from motionkit.evaluation.sensitivity import (
     SOURCES,
@@ -20,6 +23,7 @@ from motionkit.evaluation.sensitivity import (
     Clips,
     audit,
     document,
+    kinds_of_reward,
     tables,
     trained_kinds,
     verdict,
@@ -45,11 +49,14 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     clips = Clips(dataset, settings.split, seed=settings.seed)
     tell_test_split(settings.split, [one.run for one in found])
     say(f"{len(clips)} clips of the {settings.split} split of {chosen.label}; {', '.join(one.name for one in audited)}")
+    begun = time.process_time()
     with working("eval sensitivity", len(SOURCES)) as step:
-        result = audit(clips, audited, device=device, limit=settings.clips, seed=settings.seed, progress=step)
+        result = audit(
+            clips, audited, device=device, limit=settings.clips, seed=settings.seed, classify=True, progress=step
+        )
     verdicts = [verdict(result, name) for name in result.names]
     sentences = [one.sentence for one in verdicts]
-    how = {
+    how: dict[str, Any] = {
         "dataset": chosen.label,
         "split": settings.split,
         "clips": len(clips),
@@ -58,26 +65,38 @@ def run_sensitivity(settings: SensitivitySettings) -> Mapping[str, Any]:
     }
     notes += list(result.notes)
     title = f"Seen, in percent of what an unrelated caption costs (95 %): {settings.split} split of {chosen.label}"
+    how["cpu_seconds"] = round(time.process_time() - begun, 1)
     made = {**how, "opened_test": settings.split == "test", **document(result), "notes": notes}
     names = [chosen.label for chosen in settings.reward]
     page = write_sensitivity(out, made, result, clips)
-    closing = [*notes, _LEGEND, *sentences, f"page: {page}"]
+    closing = [*notes, _LEGEND, *sentences, f"{how['cpu_seconds']:.0f} CPU-seconds; page: {page}"]
     return {**made, "page": str(page), "table": tables(result, title, names), "closing": closing}
 
 
 _LEGEND = (
     "* trained against this change. A reward that reads no text: the fall in standard deviations over real clips. "
-    "Of captions also how often the right one scores higher; chance is 50 %."
+    "Of captions also how often the right one scores higher; chance is 50 %. Told alone: how often a classifier tells "
+    "the change by the motion without its caption, or by the caption without its motion; chance is 50 %."
 )
 
 
 def _found(settings: SensitivitySettings) -> list[FoundModel]:
-    """Return the models that rewards, judge and evaluator name by a path."""
+    """Return the models that rewards, judge and evaluator name by a path; released ones are made by no run."""
     chosen = [*settings.reward, *([settings.judge] if settings.judge is not None else [])]
     places = [str(getattr(one.options, "weights", _STARTER)) for one in chosen]
     if settings.evaluator.weights not in (_AUTO, _NONE):
         places.append(settings.evaluator.weights)
-    return [open_model(place) for place in dict.fromkeys(places) if place.partition(":")[0] != _STARTER]
+    found = []
+    for place in dict.fromkeys(places):
+        if place.partition(":")[0] == _STARTER:
+            continue
+        try:
+            found.append(open_model(place))
+        except MotionkitError:
+            if not Path(place).expanduser().exists():
+                raise
+            found.append(FoundModel(place, "rewards", _EVALUATOR, "a released model"))
+    return found
 
 
 def _data(settings: SensitivitySettings, found: list[FoundModel]) -> Chosen:
@@ -93,27 +112,23 @@ def _audited(
     """Open what is audited; returns it with what a reader should know."""
     notes: list[str] = []
     rewards = [(chosen, open_reward(chosen, dataset, device=device)) for chosen in settings.reward]
-    audited = [Audited(chosen.label, reward, chosen.weight, kinds=_kinds(chosen)) for chosen, reward in rewards]
+    audited = [
+        Audited(chosen.label, reward, chosen.weight, kinds=kinds_of_reward(chosen.label, chosen.options))
+        for chosen, reward in rewards
+    ]
     judge, why = open_judge(settings.judge, dataset, device=device, trained=rewards)
     if judge is not None and all(judge is not reward for _, reward in rewards):
-        weights = _kinds(settings.judge) if settings.judge is not None else trained_kinds(f"{_STARTER}:judge")
-        audited.append(Audited("judge", judge, summed=False, kinds=weights))
+        named = settings.judge
+        kinds = kinds_of_reward(named.label, named.options) if named is not None else trained_kinds(f"{_STARTER}:judge")
+        audited.append(Audited("judge", judge, summed=False, kinds=kinds))
     elif why:
         notes.append(why if judge is not None else f"no judge: {why}")
-    named = settings.evaluator.weights
-    if named == _AUTO:
-        named = _STARTER if _STARTER in (dataset.name, getattr(dataset, "source_name", "")) else _NONE
-    if named != _NONE:
-        options = {"weights": named, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
+    weights = settings.evaluator.weights
+    if weights == _AUTO:
+        weights = _STARTER if _STARTER in (dataset.name, getattr(dataset, "source_name", "")) else _NONE
+    if weights != _NONE:
+        options = {"weights": weights, "glove": settings.evaluator.glove, "stats": settings.evaluator.stats}
         chosen = choose_one("rewards", _EVALUATOR, options)
-        kinds = trained_kinds(f"{_STARTER}:evaluator" if named == _STARTER else named)
+        kinds = kinds_of_reward(_EVALUATOR, chosen.options)
         audited.append(Audited("evaluator", open_reward(chosen, dataset, device=device), summed=False, kinds=kinds))
     return audited, notes
-
-
-def _kinds(chosen: Chosen) -> frozenset[str]:
-    """Return what the weights of a reward were trained against; nothing for a reward without weights."""
-    weights = str(getattr(chosen.options, "weights", ""))
-    if weights == _STARTER and chosen.label.startswith("mdm-"):
-        weights = f"{_STARTER}:evaluator"
-    return trained_kinds(weights)

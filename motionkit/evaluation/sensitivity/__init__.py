@@ -5,9 +5,10 @@ against what a caption costs that has nothing to do with the clip.
 """
 
 from motionkit.evaluation.sensitivity._audit import PLAIN, Audit, Measured, audit
-from motionkit.evaluation.sensitivity._bench import Audited, Bench, trained_kinds
+from motionkit.evaluation.sensitivity._bench import Audited, Bench, kinds_of_reward, trained_kinds
 from motionkit.evaluation.sensitivity._clips import Clips
 from motionkit.evaluation.sensitivity._figures import Columns, Figure
+from motionkit.evaluation.sensitivity._quick import Quick, quick_audit
 from motionkit.evaluation.sensitivity._rows import QUICK, SOURCES, Example, Row
 from motionkit.evaluation.sensitivity._words import (
     ASKED,
@@ -34,11 +35,14 @@ __all__ = [
     "Example",
     "Figure",
     "Measured",
+    "Quick",
     "Row",
     "Verdict",
     "audit",
     "document",
+    "kinds_of_reward",
     "main_table",
+    "quick_audit",
     "tables",
     "trained_kinds",
     "verdict",

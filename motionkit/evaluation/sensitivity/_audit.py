@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from motionkit.evaluation.sensitivity._alone import motion_alone, text_alone
 from motionkit.evaluation.sensitivity._bench import Audited, Bench, Scores
 from motionkit.evaluation.sensitivity._clips import Clips
 from motionkit.evaluation.sensitivity._figures import Columns, Figure
@@ -27,11 +28,15 @@ class Measured:
         row: The row.
         examples: Clips and what became of them.
         columns: Scores by reward.
+        alone: How often a classifier tells the change without the other half of the pair: of a changed motion without
+            its caption, of a changed caption without its motion; chance is 0.5, NaN where clips are few or it was not
+            asked.
     """
 
     row: Row
     examples: tuple[Example, ...]
     columns: Mapping[str, Columns]
+    alone: float = float("nan")
 
     @property
     def n(self) -> int:
@@ -90,6 +95,7 @@ def audit(
     limit: int = 0,
     rows: Sequence[str] = (),
     seed: int = 0,
+    classify: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Audit:
     """Change real clips and score them.
@@ -101,6 +107,7 @@ def audit(
         limit: Most clips of a row; 0 takes all that the change applies to.
         rows: Names of rows, of `SOURCES`; empty for all.
         seed: Of what changes draw.
+        classify: Also train classifiers of motions alone and of captions alone on each change.
         progress: Called with 1 after each row.
 
     Raises:
@@ -137,6 +144,7 @@ def audit(
             row,
             examples,
             {name: Columns(real[name], changed[name], away[name], spread[name], reads[name]) for name in bench.names},
+            _alone(row, examples, clips) if classify else float("nan"),
         )
         for row, examples, (real, changed, away) in found
     ]
@@ -165,6 +173,12 @@ def _cached(
         for number, place in enumerate(new):
             known[keys[place]] = {name: float(values[number]) for name, values in scores.items()}
     return {name: np.array([known[key][name] for key in keys]) for name in bench.names}
+
+
+def _alone(row: Row, examples: Sequence[Example], clips: Clips) -> float:
+    if row.family == "text" or row.name == "other-wording":
+        return text_alone(examples)
+    return motion_alone(examples, clips.skeleton)
 
 
 def _differ(first: Scores, second: Scores) -> bool:

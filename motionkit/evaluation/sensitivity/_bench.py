@@ -38,6 +38,7 @@ class Audited:
         summed: Whether it is part of that sum; a judge and an evaluator are not.
         kinds: Changes that its weights were trained against (`motionkit.motion.changes.CHANGES`,
             `motionkit.text.CAPTION_CHANGES`), as they say themselves.
+        own: Whether it is one of motionkit's, whose cost is known.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Audited:
     weight: float = 1.0
     summed: bool = True
     kinds: frozenset[str] = frozenset()
+    own: bool = True
 
 
 @dataclass
@@ -143,6 +145,12 @@ def _scattered(reward: Reward, motions: MotionBatch, prompts: Sequence[Prompt], 
     total = torch.where(scores.applying, scores.total, torch.nan)
     found[list(places)] = total.double().cpu().numpy()
     return found
+
+
+def kinds_of_reward(name: str, options: object) -> frozenset[str]:
+    """Return what the weights that a reward's options name were trained against; see `trained_kinds`."""
+    weights = str(getattr(options, "weights", ""))
+    return trained_kinds("starter:evaluator" if weights == "starter" and name.startswith("mdm-") else weights)
 
 
 def trained_kinds(weights: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from motionkit.config import choose_one
 from motionkit.datasets.base import HasActions, Split, TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.motion.changes import Scene, clip_features, clip_joints
@@ -22,7 +23,7 @@ class Clips:
     """The clips of a split.
 
     Args:
-        dataset: Where they come from.
+        dataset: Where they come from; of composite data the single clips, where they are known.
         split: Which split.
         seed: Chooses the clips of another action.
 
@@ -31,6 +32,7 @@ class Clips:
     """
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
+        dataset = _single(dataset)
         self.skeleton, self.fps, self.longest = dataset.skeleton, dataset.fps, dataset.max_length
         name = f"the {split} split of {dataset.name}"
         clips = list(dataset.clips(split))
@@ -112,6 +114,14 @@ class Clips:
         same = self.by_action.get(self.actions[place], [place])
         start = same.index(place)
         return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
+
+
+def _single(dataset: TextMotionDataset) -> TextMotionDataset:
+    """Return the dataset of the single clips behind a composite set, where it is known."""
+    source: TextMotionDataset | None = getattr(dataset, "source", None)
+    if source is None and getattr(dataset, "source_name", "") == "starter":
+        source = choose_one("datasets", "starter", {}).build()
+    return dataset if source is None else source
 
 
 def _actions(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> list[str]:

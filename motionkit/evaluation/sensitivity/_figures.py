@@ -90,6 +90,13 @@ class Columns:
         low, high = (float(end) for end in np.quantile(ratios, [0.025, 0.975])) if len(ratios) > 1 else (nan, nan)
         return Figure(*means, float(fall.mean() / scale.mean()), (low, high), in_std, told, n)
 
+    def tells_apart(self) -> bool:
+        """Whether the clips score higher with their captions than with unrelated ones, by two standard errors."""
+        scale = (self.real - self.unrelated)[np.isfinite(self.real) & np.isfinite(self.unrelated)]
+        return len(scale) > 1 and bool(
+            scale.mean() > 2.0 * scale.std(ddof=1) / np.sqrt(len(scale)) and scale.mean() > 0
+        )
+
     def share(self, keep: NDArray[np.bool_]) -> tuple[float, int]:
         """Return what is seen of a few of the clips, and how many they are.
 

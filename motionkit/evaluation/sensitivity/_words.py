@@ -23,7 +23,10 @@ DISTURBED = 0.1
 """What a change that should not matter may cost at most."""
 
 FEWEST = 5
-"""Clips from which a row says something in the sentence."""
+"""Clips from which a figure is shown, and counts in the sentence."""
+
+_WIDEST = 1.0
+"""Widest interval of a figure that counts in the sentence."""
 
 ASKED: Mapping[str, tuple[str, ...]] = {
     "movement": ("mean-pose", "held-frame", "swing-0.3", "lively-statue"),
@@ -61,7 +64,7 @@ class Verdict:
         levels: By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or
             `Figure.fall` for a reward that reads no text.
         disturbed: Rows that should not matter and cost more than `DISTURBED`, with that cost.
-        unrelated: Whether unrelated captions score less than own ones.
+        unrelated: Whether unrelated captions score less than own ones, by two standard errors.
     """
 
     name: str
@@ -89,7 +92,10 @@ class Verdict:
         if self.constant:
             return f"{self.name} returns the same for every clip, changed or not, and every text: it sees nothing"
         if self.reads_text and not self.unrelated:
-            return f"{self.name} scores unrelated captions no lower than a clip's own: it does not tell captions apart"
+            return (
+                f"{self.name} scores unrelated captions no lower than a clip's own, within the error of these clips: "
+                "it does not tell captions apart"
+            )
         unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
@@ -107,7 +113,7 @@ def verdict(found: Audit, name: str) -> Verdict:
     levels: dict[str, float] = {}
     for topic, tests in {**ASKED, **PHYSICS}.items():
         figures = [found.figure(rows[test], name) for test in tests if test in rows]
-        values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST]
+        values = [one.seen if reads else one.fall for one in figures if one.n >= FEWEST and not _vague(one)]
         if not reads and topic == "order of events":
             continue  # without texts there is no right order
         if any(np.isfinite(values)):
@@ -115,11 +121,18 @@ def verdict(found: Audit, name: str) -> Verdict:
     disturbed = {}
     for row in found.rows:
         figure = found.figure(row, name)
-        if row.row.family == "harmless" and reads and figure.n >= FEWEST and figure.seen > DISTURBED:
+        known = reads and figure.n >= FEWEST and not _vague(figure)
+        if row.row.family == "harmless" and known and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
-    largest = max((found.figure(row, name) for row in found.rows), key=lambda figure: figure.n, default=None)
-    apart = largest is not None and largest.real > largest.unrelated
+    largest = max(found.rows, key=lambda row: row.n, default=None)
+    apart = largest is not None and largest.columns[name].tells_apart()
     return Verdict(name, reads, name in found.constant, levels, disturbed, apart or not reads)
+
+
+def _vague(figure: Figure) -> bool:
+    """Whether an interval is so wide that a figure says nothing."""
+    low, high = figure.ci95
+    return bool(high - low > _WIDEST)
 
 
 def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -136,17 +149,19 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
 
 
 def main_table(found: Audit, title: str) -> dict[str, Any]:
-    """Return a row per change, a column per reward."""
+    """Return a row per change, a column per reward; one of what is told without the other half, where it is known."""
+    alone = any(np.isfinite(row.alone) for row in found.rows)
     body: list[list[str]] = []
     by_name = {row.row.name: row for row in found.rows}
     for name, source in SOURCES.items():
         if name in by_name:
             row = by_name[name]
             cells = [_cell(found, row, reward) for reward in found.names]
-            body.append([_family(source.row.family), name, str(row.n), *cells])
+            own = [_percent(row.alone)] if alone else []
+            body.append([_family(source.row.family), name, str(row.n), *cells, *own])
         elif name in found.missing:
-            body.append([_family(source.row.family), name, "0", *["n/a"] * len(found.names)])
-    columns = ["", "change", "clips", *found.names]
+            body.append([_family(source.row.family), name, "0", *["n/a"] * (len(found.names) + alone)])
+    columns = ["", "change", "clips", *found.names, *(["told alone"] if alone else [])]
     return {"title": title, "columns": columns, "rows": body, "numbers": list(range(2, len(columns)))}
 
 
@@ -156,8 +171,9 @@ def kind_table(found: Audit, name: str) -> dict[str, Any]:
     body = []
     for row in found.rows:
         figures = found.by_kind(row, name)
-        cells = [_short(figures[kind]) if kind in figures else "" for kind in kinds]
-        body.append([row.row.name, *cells])
+        shown = {kind: _short(figure) for kind, figure in figures.items() if figure.n >= FEWEST}
+        if shown:
+            body.append([row.row.name, *(shown.get(kind, "") for kind in kinds)])
     columns = ["change", *(f"names {kind}" if kind != PLAIN else kind for kind in kinds)]
     return {
         "title": f"{name}: seen, by what the caption names (clips)",
@@ -238,7 +254,8 @@ def _row_document(found: Audit, row: Measured) -> dict[str, Any]:
             },
         }
     about = {"change": row.row.name, "family": row.row.family, "meaning": row.row.meaning, "where": row.row.where}
-    return {**about, "n": row.n, "scores": scores}
+    told = row.alone if np.isfinite(row.alone) else None
+    return {**about, "n": row.n, "told_alone": told, "scores": scores}
 
 
 def _cell(found: Audit, row: Measured, name: str) -> str:
@@ -250,6 +267,8 @@ def _cell(found: Audit, row: Measured, name: str) -> str:
         if row.row.family == "text" or row.row.name == "other-wording":
             return "reads no text"
         return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
+    if figure.n < FEWEST:
+        return "too few"
     if not np.isfinite(figure.seen):
         return "n/a"
     low, high = figure.ci95

@@ -146,6 +146,16 @@ class RewardMixSettings(Group):
     )
 
 
+class AuditSettings(Group):
+    """What is asked of the rewards before training."""
+
+    enabled: bool = Field(
+        True,
+        description="Before training, change a few real clips and say what the rewards do not see of it; "
+        "`motionkit eval sensitivity` is the whole of it.",
+    )
+
+
 class GrpoSettings(TrainerSettings):
     """Fine-tune a motion diffusion model with rewards."""
 
@@ -167,6 +177,7 @@ class GrpoSettings(TrainerSettings):
         "rewards", None, description="Score that is measured and never trained on; default: the starter's own judge."
     )
     reward_mix: RewardMixSettings = RewardMixSettings()
+    audit: AuditSettings = AuditSettings()
     prompts: TrainPrompts = TrainPrompts()
     rollout: RolloutSettings = RolloutSettings()
     sampler: SamplerSettings = SamplerSettings()

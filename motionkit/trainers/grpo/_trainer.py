@@ -25,6 +25,7 @@ from motionkit.evaluation import (
     shared_sources,
     trained_on,
 )
+from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.rewards.base import Reward
@@ -98,6 +99,7 @@ class GrpoTrainer:
         for name, reward in named.items():
             _warn_of_other_data(name, reward, data)
         self._try_rewards(dataset)
+        self._dataset = dataset
         self._real = None
         if settings.reward_mix.calibrate:
             self._real = real_motions(dataset, settings.prompts.split, _REAL, device=device, prompts=prompts)
@@ -255,6 +257,7 @@ class GrpoTrainer:
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         else:
+            self._audit(run)
             tables = self._calibrate(run) if self.settings.reward_mix.calibrate else []
             self.measurements.before(run)
         alarms = RewardAlarms(self.grpo.rewards.bounds)
@@ -282,6 +285,31 @@ class GrpoTrainer:
             if self.measurements.must_stop:
                 _logger.warning("%s", self.measurements.stopped())
         return summary
+
+    def _audit(self, run: Run) -> None:
+        """Say what the rewards do not see of changed clips, and keep it in the run."""
+        settings = self.settings
+        if not settings.audit.enabled or not self.world.main:
+            return
+        audited = [
+            Audited(
+                chosen.label,
+                reward,
+                chosen.weight,
+                kinds=kinds_of_reward(chosen.label, chosen.options),
+                own=plugins.is_own(chosen.kind, chosen.name),
+            )
+            for chosen, (reward, _) in zip(settings.reward, self.rewards, strict=True)
+        ]
+        found = quick_audit(self._dataset, settings.heldout.split, audited, device=self.device)
+        if not isinstance(found, Quick):
+            _logger.info("what the rewards do not see was not measured: %s", found)
+            return
+        for sentence in found.sentences:
+            _logger.info("%s", sentence)
+        for alarm in found.alarms:
+            _logger.warning("%s", alarm)
+        run.annotate(sensitivity=found.document)
 
     def _calibrate(self, run: Run) -> list[Mapping[str, object]]:
         """Print what the rewards look like before training and keep it in the run; return its table."""

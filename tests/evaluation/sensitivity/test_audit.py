@@ -22,6 +22,7 @@ from motionkit.evaluation.sensitivity import (
     Audited,
     Clips,
     Columns,
+    Example,
     audit,
     document,
     main_table,
@@ -30,6 +31,7 @@ from motionkit.evaluation.sensitivity import (
     verdict,
     worst_actions,
 )
+from motionkit.evaluation.sensitivity._alone import text_alone
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
 from motionkit.motion.changes import CHANGES
 from motionkit.rewards.base import RewardScores
@@ -210,6 +212,9 @@ def test_the_row_that_is_seen_least_counts(data: Named) -> None:
     assert "movement" in told.topics("unseen")
     assert told.sees_nothing
     assert "known does not see: movement, path" in told.sentence
+    few = Clips(Named(data.rows[:4]), "val")  # four walks and runs
+    assert verdict(run(few, Known(few), rows=("mean-pose",)), "known").levels == {}
+    assert main_table(run(few, Known(few), rows=("mean-pose",)), "")["rows"][0][-1] == "too few"
     sees = verdict(run(clips, Known(clips, changed=0.1), rows=("mean-pose", "no-path", "smaller-body")), "known")
     assert not sees.sees_nothing
     assert sees.topics("seen") == ["movement", "path"]
@@ -422,3 +427,48 @@ def test_what_a_model_was_trained_against(tmp_path: Path) -> None:
     assert trained_kinds("") == trained_kinds(str(tmp_path / "absent")) == frozenset()
     (tmp_path / "a" / "config.json").write_text("{")
     assert trained_kinds(str(tmp_path / "a")) == frozenset()
+
+
+def test_a_classifier_of_one_half_tells_what_gives_itself_away() -> None:
+    entries = [entry for entry in CATALOGUE if entry.name in (*CLASSES, "walk/normal", "squat/deep", "throw/over-left")]
+    rows = [
+        TextClip(f"{entry.name}-{n}", features(entry.name, 60, n), (entry.captions[n % len(entry.captions)],))
+        for entry in entries
+        for n in range(3)
+    ]
+    clips = Clips(Named(rows), "val")
+    names = ("mean-pose", "turned", "mirrored", "text-side", "shuffled-frames", "later-start")
+    found = audit(clips, [Audited("known", Known(clips))], device=CPU, rows=names, classify=True)
+    alone = {row.row.name: row.alone for row in found.rows}
+    assert alone["mean-pose"] > 0.95
+    assert alone["shuffled-frames"] > 0.95
+    assert alone["turned"] == pytest.approx(0.5, abs=0.1)  # the same clips
+    assert alone["later-start"] < 0.7
+    assert np.isnan(alone["mirrored"])  # too few name a side
+    columns = main_table(found, "")["columns"]
+    assert columns == ["", "change", "clips", "known", "told alone"]
+    assert document(found)["rows"][0]["told_alone"] == alone["mean-pose"]
+
+
+def test_a_word_that_only_changed_captions_have_gives_them_away() -> None:
+    def example(own: str, asked: str) -> Example:
+        still = torch.zeros(4, 263)
+        one, other = Prompt((own,), (4,)), Prompt((asked,), (4,))
+        return Example(0, own, still, still, one, other, other)
+
+    told = [example(f"a person walks {n}", f"a person strolls {n}") for n in range(30)]
+    assert text_alone(told) == 1.0
+    sides = [example("left hand" if n % 2 else "right hand", "right hand" if n % 2 else "left hand") for n in range(30)]
+    assert text_alone(sides) <= 0.6
+    assert np.isnan(text_alone(told[:10]))
+
+
+def test_what_captions_that_are_hardly_told_apart_leave_open() -> None:
+    rng = np.random.default_rng(0)
+    real, changed = rng.normal(0.5, 0.1, 40), rng.normal(0.45, 0.1, 40)
+    apart, alike = real - rng.normal(0.3, 0.1, 40), real - rng.normal(0.01, 0.1, 40)
+    assert Columns(real, changed, apart, 0.1).tells_apart()
+    vague = Columns(real, changed, alike, 0.1)
+    assert not vague.tells_apart()
+    low, high = vague.figure().ci95
+    assert not high - low < 1.0

@@ -50,6 +50,8 @@ from motionkit.motion.changes import (
 )
 from motionkit.starter import generate
 
+from ...made.bodies import walker
+
 FPS = 20.0
 
 
@@ -487,3 +489,17 @@ def test_a_broken_bone_does_no_harm() -> None:
     for name in ("mean-pose", "swing-0.3", "shuffled-pieces", "noise"):
         made = CHANGES[name].make(Scene(joints, HUMANML, FPS, generator=seeded()))
         assert made.isfinite().all()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes_of_the_other_body(name: str) -> None:
+    joints = walker(60, 3, skeleton=KIT)
+    joints = placed(joints, joints, KIT)
+    other = walker(50, 4, skeleton=KIT)
+    made = CHANGES[name].make(Scene(joints, KIT, KIT.fps, "walks", placed(other, other, KIT), generator=seeded()))
+    assert made.isfinite().all()
+    assert made.shape[1:] == (21, 3)
+    features = clip_features([made], KIT)[0]
+    assert features.shape == (len(made) - 1, 251)
+    again = clip_joints([features], KIT)[0]
+    torch.testing.assert_close(again, made - made[:1, :1] * made.new_tensor([1.0, 0.0, 1.0]), atol=1e-6, rtol=0)
