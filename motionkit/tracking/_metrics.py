@@ -328,6 +328,7 @@ _TABLE: tuple[tuple[str, str, Direction, str], ...] = (
     ("loss/kl_latent", "nats", "down", "KL of the latents to the prior and between the text and motion encoders."),
     ("loss/latent", "1", "down", "Smooth L1 between text and motion latents."),
     ("loss/contrastive", "nats", "down", "InfoNCE over the batch, false negatives filtered."),
+    ("loss/negatives", "nats", "down", "Softplus of what changed copies of a clip or caption score above their pair."),
     (
         "loss/hinge",
         "1",

@@ -31,7 +31,7 @@ class PairTrainSettings(Group):
         "auto: all for the starter dataset, none for others.",
     )
     copies: float = Field(
-        default=0.6, ge=0, le=1, description="Share of clips in a step that are shown changed as well, with negatives."
+        default=0.7, ge=0, le=1, description="Share of clips in a step that are shown changed as well, with negatives."
     )
     mirror: float | None = Field(
         default=None,

@@ -61,7 +61,7 @@ class LossSettings(Group):
     kl: float = Field(default=1e-5, ge=0, description="KL between the latents and to the prior.")
     latent: float = Field(default=1e-5, ge=0, description="Smooth L1 between text and motion latent.")
     contrastive: float = Field(default=0.1, gt=0, description="InfoNCE over the batch.")
-    negatives: float = Field(default=0.1, ge=0, description="Weight of changed copies scoring below their clip.")
+    negatives: float = Field(default=0.5, ge=0, description="Weight of changed copies scoring below their clip.")
     temperature: float = Field(default=0.1, gt=0, description="Temperature of the InfoNCE.")
     threshold: float = Field(
         default=0.8,
