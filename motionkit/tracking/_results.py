@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from motionkit.tracking._metrics import METRICS, Direction, Metric, definition
+from motionkit.tracking._metrics import METRICS, Metric, definition
+from motionkit.tracking._motion_metrics import Direction
 
 FEWEST = 5
 """Prompts from which an interval says something."""
