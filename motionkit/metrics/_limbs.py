@@ -118,7 +118,8 @@ def joint_range(joints: Tensor, headings: Tensor, lengths: Tensor) -> Tensor:
     body = body_positions(joints, headings)
     valid = (torch.arange(joints.shape[1], device=joints.device) < lengths[:, None])[..., None, None]
     inside = torch.where(valid, body, body[:, :1])  # padding stays where the first frame is
-    return (inside.amax(1) - inside.amin(1)).norm(dim=-1)
+    diagonal: Tensor = (inside.amax(1) - inside.amin(1)).norm(dim=-1)
+    return diagonal
 
 
 def leading_joint(real: Tensor) -> tuple[int, float]:

@@ -177,19 +177,15 @@ class RealActions:
         """Return share, statue and side of M segments; `moved` and `ranges` are ``[M, J]``."""
         actions = [self.of(text) for text in texts]
         named = [self._limb(text) for text in texts]
-        whole = {"dtype": torch.int64, "device": moved.device}
+
+        def whole(numbers: list[int]) -> Tensor:
+            return torch.tensor(numbers, dtype=torch.int64, device=moved.device)
+
+        real = moved.new_tensor([one.movement for one in actions])
         return {
-            "movement": movement_share(
-                moved,
-                torch.tensor([one.joint for one in actions], **whole),
-                moved.new_tensor([one.movement for one in actions]),
-            ),
+            "movement": movement_share(moved, whole([one.joint for one in actions]), real),
             "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
-            "side": moves_more(
-                moved,
-                torch.tensor([one for one, _ in named], **whole),
-                torch.tensor([one for _, one in named], **whole),
-            ),
+            "side": moves_more(moved, whole([one for one, _ in named]), whole([one for _, one in named])),
         }
 
     def _limb(self, text: str) -> tuple[int, int]:
