@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -178,21 +178,14 @@ class RealActions:
         actions = [self.of(text) for text in texts]
         named = [self._limb(text) for text in texts]
 
-        def whole(values: Iterable[int]) -> Tensor:
-            return torch.tensor([*values], dtype=torch.int64, device=moved.device)
+        def whole(numbers: list[int]) -> Tensor:
+            return torch.tensor(numbers, dtype=torch.int64, device=moved.device)
 
+        real = moved.new_tensor([one.movement for one in actions])
         return {
-            "movement": movement_share(
-                moved,
-                whole(one.joint for one in actions),
-                moved.new_tensor([one.movement for one in actions]),
-            ),
+            "movement": movement_share(moved, whole([one.joint for one in actions]), real),
             "statues": statues(ranges, moved.new_tensor([one.range for one in actions])),
-            "side": moves_more(
-                moved,
-                whole(one for one, _ in named),
-                whole(one for _, one in named),
-            ),
+            "side": moves_more(moved, whole([one for one, _ in named]), whole([one for _, one in named])),
         }
 
     def _limb(self, text: str) -> tuple[int, int]:
