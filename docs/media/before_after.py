@@ -1,8 +1,8 @@
-"""Draw a prompt of a finished run before and after training, side by side.
+"""Draw a prompt of a finished run before training, after it, and real clips of the same actions, side by side.
 
     python docs/media/before_after.py RUN OUT.gif
 
-The prompt with the largest gain in reward among those that the run kept, or number N with ``--prompt N``.
+The prompt with the median gain in reward among those that the run kept, or number N with ``--prompt N``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ def main() -> None:
     parser.add_argument("out", type=Path, help=".gif or .mp4")
     parser.add_argument("--prompt", type=int)
     asked = parser.parse_args()
-    before, after = (Shown.load(asked.run / "heldout" / f"{name}.npz") for name in ("before", "after"))
+    before, after, real = (Shown.load(asked.run / "heldout" / f"{name}.npz") for name in ("before", "after", "real"))
     gain = np.subtract(after.rewards, before.rewards)
-    number = int(gain.argmax()) if asked.prompt is None else asked.prompt
-    for rank in np.argsort(-gain):
+    order = np.argsort(-gain)
+    number = int(order[(len(order) - 1) // 2]) if asked.prompt is None else asked.prompt
+    for rank in order:
         print(f"{rank:3d} {before.rewards[rank]:.2f} -> {after.rewards[rank]:.2f}  {after.texts[rank]}")
-    tracks = [track(name, shown, number) for name, shown in (("before", before), ("after", after))]
-    write_video(asked.out, tracks, size=(720, 380), fps=10)
+    places = {"before training": (before, number), "after training": (after, number)}
+    if after.texts[number] in real.texts:
+        places["real clips"] = (real, real.texts.index(after.texts[number]))
+    tracks = [track(name, *place) for name, place in places.items()]
+    write_video(asked.out, tracks, size=(360 * len(tracks), 380), fps=10)
 
 
 def track(name: str, shown: Shown, number: int) -> PlayerTrack:
@@ -40,7 +44,7 @@ def track(name: str, shown: Shown, number: int) -> PlayerTrack:
     features = torch.from_numpy(shown.features[number])
     texts = shown.texts[number].split(" | ")
     return PlayerTrack(
-        title=f"{name} training: score {shown.rewards[number]:.2f}",
+        title=f"{name}: score {shown.rewards[number]:.2f}",
         positions=features_to_joints(features, HUMANML),
         parents=HUMANML.parents,
         fps=shown.fps,
