@@ -191,8 +191,8 @@ def test_a_comparison_of_predictors_has_their_curves(tmp_path: Path) -> None:
     words = parsed(page).words
     assert "GeoDeg by ms ahead, degrees: 100" in words
     assert "GeoDeg by ms ahead, degrees: 1000" in words
-    assert ends(page, "GeoDeg by ms ahead, degrees: 100") == {"a": 3.0, "b": 2.0}
-    assert ends(page, "Skill while training") == {"a": 0.6, "b": 1.6}
+    assert ends(page, "GeoDeg by ms ahead, degrees: 100") == {"A": 3.0, "B": 2.0}
+    assert ends(page, "Skill while training") == {"A": 0.6, "B": 1.6}
     assert "GeoDeg at 400 ms (°)" in words
     assert "Schedule" not in words
 
