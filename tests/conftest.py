@@ -172,11 +172,18 @@ _HERE_ONLY = ("--resume", "--config")  # they must name something that exists, w
 class Idle:
     """Stands for a trainer whose inputs are not here."""
 
+    settings: Any = None
+    shape_keys: tuple[str, ...] = ()
+
     def prepare(self) -> None:
         """Open nothing."""
 
     def describe(self) -> dict[str, object]:
         """Plan nothing."""
+        return {}
+
+    def train(self, run: object) -> dict[str, object]:
+        """Train nothing."""
         return {}
 
 

@@ -24,6 +24,8 @@ from motionkit.errors import MotionkitError
 from motionkit.plugins import Component
 from motionkit.tuning import worker
 
+from ..conftest import Idle
+
 Cli = Callable[..., Result]
 ROOT = Path(__file__).parents[2]
 EVIL, MARK = "./evil.py:component", Path("ran")
@@ -45,13 +47,6 @@ def evil(cli: Cli) -> Iterator[None]:
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is built, so that a command that would go on ends soon."""
-
-    class Idle:
-        def prepare(self) -> None:
-            return
-
-        def describe(self) -> dict[str, object]:
-            return {}
 
     monkeypatch.setattr(Component, "build", lambda *_, **__: Idle())
 

@@ -82,6 +82,9 @@ class Trainer:
     def describe(self):
         return {"options": self.settings.rule.options.model_dump(), "prompts": self.settings.rollout.prompts}
 
+    def train(self, run):
+        return {}
+
 
 steady = Component("Steady.", Steady, "builtins:dict")
 bold = Component("Bold.", Bold, "builtins:dict")
