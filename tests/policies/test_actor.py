@@ -42,6 +42,7 @@ def test_an_actor_has_at_least_the_weights_that_its_spec_says(spec: dict[str, An
         (MLP, {"state_size": 0}, "it has none"), (PIXELS, {"cameras": {}}, "it has none"),
         (PIXELS, {"cameras": {f"c{number}": [8192, 8192] for number in range(64)}}, "too many pixels"),
         (MLP, {"low": [], "high": []}, "one of n choices"), (MLP, {"high": [1, 2]}, "one of n choices"),
+        (MLP, {"low": [2]}, "above the highest"), (MLP, {"high": [1e308]}, "beyond float32"),
     ],
 )  # fmt: skip
 def test_a_document_of_another_size_is_refused_before_anything_is_made(
