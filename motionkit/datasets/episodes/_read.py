@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest, task_of
-from motionkit.datasets.episodes._shards import ShardReader, Size, whole_frames
+from motionkit.datasets.episodes._shards import ShardReader, Size, frame_bytes, whole_frames
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
 _SHOWN = 3
+_PIECE = 32 << 20
+"""Bytes of a camera's frames that are in memory while they are compared with their hash."""
+
 _FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
 
 
@@ -123,10 +126,14 @@ class Episodes:
         """Read every frame and compare with its hash; returns a sentence for each episode that differs."""
         wrong: list[str] = []
         ends = np.cumsum([record.frames for record in self.records]).tolist()
+        piece = max(1, _PIECE // max(map(frame_bytes, self.cameras.values())))
         for record, end in zip(self.records, ends, strict=True):
-            frames = self.read(np.arange(end - record.frames, end))
+            found = {camera: sha256() for camera in record.sha256}
+            for start in range(end - record.frames, end, piece):
+                for camera, frames in self.read(np.arange(start, min(start + piece, end))).items():
+                    found[camera].update(frames.data)
             for camera, mark in record.sha256.items():
-                if camera in frames and sha256(frames[camera].tobytes()).hexdigest() != mark:
+                if found[camera].hexdigest() != mark:
                     wrong.append(f"episode {record.id} ({record.mark}): its frames of {camera} are not those written.")
         return wrong
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from motionkit.config import Cli, Group
 from motionkit.errors import MotionkitError
 
 _Pixels = Annotated[int, Field(ge=1, le=8192)]
+_MOST_PIXELS, _MOST_WEIGHTS = 1 << 26, 10**9
+"""Numbers of an observation of all cameras together, and weights of the layers behind it."""
+
+_FAR = 3e38
 
 
 class ActorSettings(Group):
@@ -45,6 +49,26 @@ class ActorSpec(BaseModel):
     high: tuple[float, ...] = Field(max_length=10_000)
     choices: int = Field(ge=0, le=1_000_000)
     environment: dict[str, Any] = {}
+
+    @property
+    def weights(self) -> int:
+        """Weights of the hidden layers of actor and critic and of the last one; the network has more."""
+        read = self.state_size if self.kind == "mlp" else 0
+        return 2 * self.width * (read + self.width) + self.width * max(self.choices, len(self.low))
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if not (self.state_size if self.kind == "mlp" else self.cameras):
+            raise ValueError("mlp reads a state vector, pixels a camera, and it has none")
+        if not self.choices and (not self.low or len(self.low) != len(self.high)):
+            raise ValueError("actions are one of n choices, or numbers with a lowest and a highest each")
+        if not all(-_FAR <= low <= high <= _FAR for low, high in zip(self.low, self.high, strict=False)):
+            raise ValueError("the lowest action is above the highest, or either is beyond float32")
+        if self.kind == "pixels" and sum(3 * height * width for height, width in self.cameras.values()) > _MOST_PIXELS:
+            raise ValueError("its cameras have too many pixels")
+        if self.weights > _MOST_WEIGHTS:
+            raise ValueError(f"it has {self.weights:,} weights or more, which are too many")
+        return self
 
     def require_fit(self, environment: Any, place: str) -> None:
         """Refuse an environment that shows or takes something else.
@@ -96,9 +120,16 @@ def spec_of(kind: str, width: int, environment: Any) -> ActorSpec:
         raise MotionkitError(
             f"the environment's actions are {space}.", why="an actor gives a vector of numbers or one of n choices."
         )
-    return ActorSpec.model_validate(
-        {
-            "kind": kind, "width": width, "state_size": environment.state_size, "cameras": dict(environment.cameras),
-            "low": low, "high": high, "choices": choices, "environment": dict(environment.spec),
-        }
-    )  # fmt: skip
+    try:
+        return ActorSpec.model_validate(
+            {
+                "kind": kind, "width": width, "state_size": environment.state_size,
+                "cameras": dict(environment.cameras), "low": low, "high": high, "choices": choices,
+                "environment": dict(environment.spec),
+            }
+        )  # fmt: skip
+    except ValidationError as error:
+        why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        raise MotionkitError(
+            "no actor can be made for this environment.", why=f"{why}.", fix="smaller pictures, or a smaller width."
+        ) from error

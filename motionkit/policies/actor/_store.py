@@ -63,8 +63,16 @@ def load_actor(place: Path, *, device: torch.device | str = "cpu") -> Actor:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "spec"
         raise MotionkitError(f"{found.document} is damaged.", why=f"{where}: {first['msg']}.") from error
+    tensors = weights.read(found.tensors)
+    held = sum(one.numel() for one in tensors.values() if isinstance(one, torch.Tensor))
+    if spec.weights > held:  # before a network of that size is made
+        raise MotionkitError(
+            f"{found.document} does not describe the weights beside it.",
+            why=f"it speaks of {spec.weights:,} or more, and there are {held:,}.",
+            fix="copy the folder again.",
+        )
     actor = Actor(spec, device=device)
-    actor.load_tensors(weights.read(found.tensors), str(found.tensors))
+    actor.load_tensors(tensors, str(found.tensors))
     odd = [name for name, values in actor.tensors().items() if not bool(values.isfinite().all())]
     if odd:
         raise MotionkitError(f"{found.tensors} is damaged.", why=f"{odd[0]} is not finite.")

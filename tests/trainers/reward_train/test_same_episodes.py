@@ -150,6 +150,18 @@ def test_frames_that_changed_are_refused(cli: Cli) -> None:
     assert cli(*again).exit_code == 0
 
 
+def test_frames_are_compared_a_piece_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = open_episodes(collect(tmp_path / "A", 4))
+    read: list[int] = []
+    inner = type(data).read
+    monkeypatch.setattr(type(data), "read", lambda self, index: (read.append(len(index)), inner(self, index))[1])
+    monkeypatch.setattr("motionkit.datasets.episodes._read._PIECE", 3 * SIZE * SIZE * 3)
+    assert data.verify() == []
+    assert read == [3, 1] * 4
+    spoil(tmp_path / "A")
+    assert len(open_episodes(tmp_path / "A").verify()) == 4
+
+
 def test_an_evaluation_leaves_out_what_the_classifier_was_trained_on(cli: Cli) -> None:
     data = collect(Path("A"))
     assert cli("reward-train", "--data", "A", "--out", "run", "--num-steps", "2", "--threads", "1").exit_code == 0
