@@ -38,14 +38,14 @@ def working(command: str, total: int, *, after: str = NOTHING, workers: int = 1)
         command: What is going on.
         total: Number of steps.
         after: What is true of a command that was stopped here.
-        workers: Processes that do the steps; the first of several waits for them to start.
+        workers: Processes that do the steps; the first step of each of several waits for it to start.
 
     Yields:
         ``step(count=1, note="")``, to be called after each step.
     """
     global _now
     _now = work = _Work(command, total, after)
-    with bar(command, total=total, slow_start=workers > 1) as show:
+    with bar(command, total=total, slow_start=workers if workers > 1 else 0) as show:
 
         def step(count: int = 1, note: str = "") -> None:
             work.done += count

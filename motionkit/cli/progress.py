@@ -29,17 +29,15 @@ _SURE = 4.0
 
 
 @contextmanager
-def bar(
-    title: str, total: int | None = None, *, start: int = 0, slow_start: bool = False
-) -> Iterator[Callable[..., None]]:
+def bar(title: str, total: int | None = None, *, start: int = 0, slow_start: int = 0) -> Iterator[Callable[..., None]]:
     """Show progress while the block runs, and say about how long it will take where that is over a minute.
 
     Args:
         title: What is going on.
         total: Number of steps, when it is known.
         start: Steps done before.
-        slow_start: Whether the first step holds a start that no other has, such as that of worker processes: it counts
-            for no rate.
+        slow_start: First steps that hold a start which no other has, such as that of worker processes: they count for
+            no rate.
 
     Yields:
         ``step(count=1, note="", total=None)``, to be called after each step; with a count of 0 the clock of the rate
@@ -195,13 +193,13 @@ class _Rate:
     """Steps per second since the first one, or since the clock was started again.
 
     Args:
-        slow_start: Whether the first step counts for no rate.
+        slow_start: First steps that count for no rate.
     """
 
-    def __init__(self, slow_start: bool = False) -> None:
+    def __init__(self, slow_start: int = 0) -> None:
         self._begun = self._first = time.monotonic()
         self._done = self._early = 0
-        self._slow_start, self._started = slow_start, not slow_start
+        self._slow_start, self._skipped = slow_start, 0
 
     def copy(self) -> _Rate:
         """Return one that begins now."""
@@ -210,10 +208,11 @@ class _Rate:
     def after(self, count: int) -> float:
         """Return the rate after `count` more steps; 0 where there were none yet."""
         now = time.monotonic()
-        if count == 0 or not self._started:
+        starting = self._skipped < self._slow_start
+        if count == 0 or starting:
             self._begun, self._done, self._early = now, 0, 0
-        if count and not self._started:
-            self._started, self._first = True, now
+        if count and starting:
+            self._skipped, self._first = self._skipped + count, now
             return 0.0
         if count and not self._done and not self._slow_start:
             self._first, self._early = now, count

@@ -77,17 +77,15 @@ def test_one_slow_step_is_believed_when_it_is_long(clock: Clock) -> None:
 
 
 def test_the_start_of_workers_counts_for_no_rate(clock: Clock) -> None:
-    """The first clip took 50 s, the workers' start; the other thirteen took 25 s together."""
-    with progress.bar("convert", total=14, slow_start=True) as step:
-        clock.now = 50.0
-        step()
-        for _ in range(12):
-            clock.now += 2.0
+    """The first clips of two workers took 50 and 60 s, which was their start; the other twelve took 24 s together."""
+    with progress.bar("convert", total=14, slow_start=2) as step:
+        for now in (50.0, 60.0, *(60.0 + 2 * place for place in range(1, 12))):
+            clock.now = now
             step()
     assert not any("about" in line for line in clock.said)
     assert clock.said[0] == "convert  1/14"
     assert "0.50/s  eta 0:" in clock.said[1]
-    with progress.bar("convert", total=100, slow_start=True) as step:
+    with progress.bar("convert", total=100, slow_start=1) as step:
         clock.now += 100.0
         for _ in range(5):
             clock.now += 5.0

@@ -285,6 +285,9 @@ def test_intervals_are_those_of_clips_that_are_drawn_again() -> None:
     assert found["encoder/pose_deg_hold"][1] < 0
     low, high = found["encoder/pose_deg_velocity"]
     assert low < 0 < high
+    # A figure that one clip has, however many others there are, has no interval.
+    rare = replace(own, angles=own.angles * (torch.arange(clips) == 4).double()[:, None])
+    assert "encoder/period_deg_constant" not in Probe(rare, still, going).intervals()
     assert Probe(*(Sums(*(part[:1] for part in (one.angles, one.right, one.seen, one.poses)))
                    for one in (own, still, going))).intervals() == {}  # fmt: skip
 

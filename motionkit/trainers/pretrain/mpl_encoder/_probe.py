@@ -116,11 +116,12 @@ class Probe:
             seed: Of the bootstrap.
 
         Returns:
-            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where fewer than two clips were seen.
+            By the baseline's metric, such as ``encoder/pose_deg_velocity``; none where it is of fewer than two clips.
         """
         clips = len(self.own.seen)
         if clips < 2:
             return {}
+        measured = {name: int(values.isfinite().sum()) for name, values in self.own.figures().items()}
         draw = torch.randint(clips, (_RESAMPLES, clips), generator=torch.Generator().manual_seed(seed))
         times = torch.zeros(_RESAMPLES, clips, dtype=torch.float64).scatter_add_(
             1, draw, torch.ones(draw.shape).double()
@@ -131,8 +132,9 @@ class Probe:
             ("period_deg", "constant", still), ("gait_accuracy", "prior", still), ("gait_balanced", "prior", still),
             ("pose_deg", "hold", still), ("pose_deg", "velocity", going),
         ):  # fmt: skip
-            apart = own[figure] - others[figure]
-            if len(apart := apart[apart.isfinite()]):
+            if measured[figure] > 1:
+                apart = own[figure] - others[figure]
+                apart = apart[apart.isfinite()]  # not of draws in which no clip has it
                 low, high = torch.quantile(apart, apart.new_tensor([0.025, 0.975])).tolist()
                 found[f"encoder/{figure}_{name}"] = (low, high)
         return found
