@@ -69,17 +69,30 @@ class Audit:
     constant: frozenset[str]
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
+    _named: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def figure(self, row: Measured, name: str) -> Figure:
         """Return a row's figure over all its captions."""
-        return row.columns[name].figure()
+        return self._of_kind(row, name, "")
 
     def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
         """Return a row's figures by what captions name; captions that name nothing are `PLAIN`."""
-        named = [kinds_of(example.caption) for example in row.examples]
-        found = {kind: np.array([kind in own for own in named], dtype=bool) for kind in KINDS}
-        found[PLAIN] = np.array([not own for own in named], dtype=bool)
-        return {kind: row.columns[name].figure(keep) for kind, keep in found.items() if keep.any()}
+        found = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
+        return {kind: figure for kind, figure in found.items() if figure.n}
+
+    def _of_kind(self, row: Measured, name: str, kind: str) -> Figure:
+        key = row.row.name, name, kind
+        if key not in self._figures:
+            named = [self._kinds_of(example.caption) for example in row.examples] if kind else []
+            keep = np.array([kind in own if kind != PLAIN else not own for own in named], dtype=bool) if kind else None
+            self._figures[key] = row.columns[name].figure(keep)
+        return self._figures[key]
+
+    def _kinds_of(self, caption: str) -> frozenset[str]:
+        if caption not in self._named:
+            self._named[caption] = kinds_of(caption)
+        return self._named[caption]
 
     def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:
         """Return what is seen and the number of clips by action, where actions are known; see `Columns.share`."""

@@ -26,9 +26,11 @@ def path_times(joints: Tensor, factor: float) -> Tensor:
     return joints + shift * joints.new_tensor([1.0, 0.0, 1.0])
 
 
-def mirrored(joints: Tensor, skeleton: Skeleton) -> Tensor:
-    """Return the mirror image."""
-    return placed(mirror(joints, skeleton), joints, skeleton)
+def mirrored(joints: Tensor, skeleton: Skeleton, fps: float) -> Tensor:
+    """Return the mirror image, with the clip's own bones: bodies are not symmetric, and would give the change away."""
+    image = Poses.of(mirror(joints, skeleton), skeleton, fps)
+    own = Poses.of(joints, skeleton, fps)
+    return placed(replace(image, lengths=own.lengths).joints, joints, skeleton)
 
 
 def lifted(joints: Tensor, metres: float) -> Tensor:
