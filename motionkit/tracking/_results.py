@@ -213,7 +213,7 @@ def short_result(found: Sequence[Result], others: Mapping[str, Sequence[Result]]
     """
     if not found:
         return ""
-    _, row = _worst(found[0].name, {"": found, **(others or {})})
+    _, row = _worst(found[0].name, _shown(found, others))
     return " ".join((row._named, row.text(row.delta, sign=True), row.verdict))
 
 
@@ -236,7 +236,8 @@ def other_results(summary: Mapping[str, Any]) -> dict[str, list[Result]]:
 def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None = None) -> str:
     """Return the result of a run in a sentence or two; empty where nothing was measured.
 
-    Of a quantity that is in several tables, the one with the worst verdict is said.
+    Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
+    that is shown first.
 
     Args:
         found: The main table, of ``heldout``.
@@ -252,7 +253,7 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
     """
     if not found:
         return ""
-    tables = {"": found, **(others or {})}
+    tables = _shown(found, others)
     name = "reward" if any(row.name == "reward" for row in found) else found[0].name
     where, first = _worst(name, tables)
     said = f"{_moved(first)}{where}"
@@ -260,10 +261,21 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
     if name == "reward" and "judge" in names:
         place, judge = _worst("judge", tables)
         reward = next((row for row in tables[place.strip()] if row.name == "reward"), first)
-        said += f"; {words}{place if place != where else ''}" if (words := _judged(judge, reward)) else ""
+        said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
-    named = ", ".join(f"{row.name} {_changed(row)}{place}" for place, row in worst if row.tone == "bad")
+    named = ", ".join(f"{row.name} {_changed(row)}{_place(place, where)}" for place, row in worst if row.tone == "bad")
     return f"{said}.{f' Worse: {named}.' if named else ''}"
+
+
+def _place(table: str, first: str) -> str:
+    """Return the words for a table, empty where it is the one that the sentence begins with."""
+    return "" if table == first else table or f" {HELDOUT_TABLES['heldout']}"
+
+
+def _shown(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | None) -> dict[str, Sequence[Result]]:
+    """Return all tables in the order they are shown in; the main one has no name."""
+    named, first = {"": found, **(others or {})}, HELDOUT_TABLES["heldout_generate"]
+    return {name: named[name] for name in dict.fromkeys([*([first] if first in named else ()), *named])}
 
 
 def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Result]:

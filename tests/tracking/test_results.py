@@ -101,9 +101,10 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
     flat = {"reward": block(0.7, 0.71, -0.05, 0.07), "judge": block(0.5, 0.4, -0.15, -0.05)}
     worse = {**good, "movement": block(0.5, 0.4, -0.12, -0.08)}
-    assert headline(results(good), other_results({"heldout": flat, "heldout_generate": good})) == headline(
-        results(good)
-    )
+    assert headline(results(flat), other_results({"heldout": good})) == headline(results(flat))
+    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": good}))
+    assert text.startswith("The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150) as generate")
+    assert text.endswith("samples; the judge, which is never trained on, agrees (+0.050).")  # the table shown first
     text = headline(results(good), other_results({"heldout_generate": flat}))
     assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
     assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
@@ -116,7 +117,11 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
         "the judge, which is never trained on, shows no clear change (+0.010) with all sampling steps."
     )
     text = headline(results(good), other_results({"heldout_generate": worse}))
-    assert text.endswith("agrees (+0.050). Worse: movement -20 % as generate samples.")
+    assert text.endswith(
+        "as generate samples; the judge, which is never trained on, agrees (+0.050). Worse: movement -20 %."
+    )
+    text = headline(results(worse), other_results({"heldout_generate": good}))
+    assert text.endswith("Worse: movement -20 % with the run's own sampling steps.")
 
 
 def test_columns_of_a_row_have_the_same_digits() -> None:
