@@ -7,12 +7,12 @@ from collections.abc import Mapping
 AUTO, NONE, ALL = "auto", "none", "all"
 
 FAMILIES: Mapping[str, Mapping[str, float]] = {
-    "stillness": {"mean-pose": 2, "held-frame": 3, "swing-0.1": 1, "swing-0.3": 3},
+    "stillness": {"mean-pose": 2, "held-frame": 3, "swing-0.3": 3, "swing-0.1": 1},
     "order": {"shuffled-pieces": 12, "reversed": 1},
-    "tempo": {"tempo-0.5": 120, "tempo-2": 120},
+    "tempo": {"tempo-2": 120, "tempo-0.5": 120},
     "place": {"no-path": 4, "other-direction": 3},
     "side": {"mirrored": 12},
-    "text": {"text-side": 1, "text-order": 1, "text-tempo": 3, "text-direction": 1},
+    "text": {"text-side": 1, "text-tempo": 3, "text-direction": 1, "text-order": 1},
 }
 """The kinds of each family in the starter's recipe, with their weights. Few captions ask for a tempo: a kind that
 seldom applies is drawn nearly always where it does."""
