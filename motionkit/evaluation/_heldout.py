@@ -68,7 +68,7 @@ class Measured:
         """Write the quantities, without the motions."""
         with disk_errors("write the held-out figures", path.parent):
             path.parent.mkdir(exist_ok=True)
-            write_bytes_atomic(path, save(self.tensors()))
+            write_bytes_atomic(path, save({name: values.clone() for name, values in self.tensors().items()}))
 
     @classmethod
     def kept(cls, path: Path, names: Collection[str], shape: tuple[int, int]) -> Measured | None:

@@ -19,6 +19,7 @@ class Script:
 
     prompts: tuple[()] = ()
     samples = 2
+    guidance = 1.0
 
     def __init__(self, rows: list[tuple[float, float]]) -> None:
         self.rows = iter(rows)
@@ -49,7 +50,9 @@ class Note:
 
 def make(note: Note, rows: list[tuple[float, float]], *, stop: bool = False, watched: bool = True) -> Measurements:
     script: Any = Script(rows)
-    reported: Any = SimpleNamespace(measure=Script([(0.5, 0.5)] * 9).measure, prompts=(), samples=2)
+    reported: Any = SimpleNamespace(
+        measure=Script([(0.5, 0.5)] * 9).measure, measure_real=lambda **how: None, prompts=(), samples=2, guidance=1.0
+    )
     policy: Any = note
     heldout = {"reported": reported, **({"watched": script} if watched else {})}
     return Measurements(policy, nullcontext, None, heldout, points=4, num_steps=120, stop_on_gap=stop)
@@ -100,7 +103,9 @@ def test_a_run_that_is_made_longer_keeps_what_was_measured_before_it(tmp_path: P
         whole.prompts = (None,) * 16
         measurements.heldout = {**measurements.heldout, "all_steps": whole}
         measurements.started = nullcontext
-        measurements.policy = SimpleNamespace(schedule=[0] * 7)  # type: ignore[assignment]
+        measurements.policy = SimpleNamespace(  # type: ignore[assignment]
+            schedule=[0] * 7, normalizer=SimpleNamespace(mean=SimpleNamespace(device="cpu"))
+        )
         measurements.before(note)  # type: ignore[arg-type]
         found: Any = measurements.after(note)["heldout_all_steps"]  # type: ignore[arg-type]
         assert next(whole.rows, None) is None, "measured as often as expected"
