@@ -358,7 +358,7 @@ def test_export_and_generate(straight: tuple[Path, Result], cli: Cli) -> None:
     for name, checkpoint in (("own", run), ("foreign", document["file"])):
         result = cli(
             "generate", text, name, "--policy.checkpoint", checkpoint, "--policy.stats", "mdm",
-            "--durations", "2,1", "--seed", 1, "--device", "cpu",
+            "--durations", "2,1", "--seed", 1, "--device", "cpu", "--guidance-scale", "1",
         )  # fmt: skip
         assert result.exit_code == 0, result.stderr
     own, foreign = (np.load(next(Path(name, "new_joints").glob("*.npy"))) for name in ("own", "foreign"))

@@ -57,8 +57,8 @@ def test_grpo_takes_the_policy_and_the_reward_of_the_same_data(own_runs: Path, m
     assert f"--dataset humanml --dataset.root '{TEXTS}'" in line
 
 
-def test_a_reward_of_other_data_than_the_prompts_is_a_warning(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def test_a_reward_of_other_data_than_the_prompts_is_a_warning(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(own_runs)
     (line,) = (one for one in next_commands(peek("runs/tiny/pretrain-tmr")) if " grpo " in one)
     assert "was trained on" not in typed(line, "--dry-run", "--device", "cpu").stderr
     weights = "--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr/tmr"

@@ -103,17 +103,19 @@ def weights(run: Path, step: int) -> dict[str, Tensor]:
 
 
 def distance(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
-    """Return the largest difference of two networks' numbers."""
+    """Return the largest difference of two networks' numbers, nine in ten of each tensor.
+
+    Adam turns a gradient that is rounding into steps as large as any: of a bias of keys, which changes no attention,
+    and of a head whose attention is settled. Such numbers are few; a share that is wrong moves nearly all of a tensor.
+    """
     assert one.keys() == other.keys()
     found = 0.0
     for name, values in one.items():
         if values.is_floating_point() and values.numel():
             difference = (values.double() - other[name].double()).abs()
-            if name.endswith("qkv_proj.bias"):
-                # Queries, keys, values: a bias of all keys changes no attention. Its gradient is rounding, which Adam
-                # turns into steps as large as any.
+            if name.endswith(("qkv_proj.bias", "in_proj.bias")):
                 difference = difference.view(3, -1)[[0, 2]]
-            found = max(found, float(difference.max()))
+            found = max(found, float(difference.flatten().quantile(0.9)))
     return found
 
 

@@ -192,7 +192,7 @@ def test_the_same_name_goes_on_with_more_trials(cli: Cli, tuned: ModuleType) -> 
     assert [one["number"] for one in found["trials"]] == list(range(5))
     other = cli("tune-bayes", *SHORT, "--trials", 5, "--name", "a", "--base-set", "shape.depth=3")
     assert other.exit_code != 0
-    assert "with other settings, space or value" in other.stderr
+    assert "with other settings, space, value or data" in other.stderr
     fresh = document(cli("tune-bayes", *SHORT, "--trials", 2, "--name", "a", "--overwrite", "--json"))
     assert len(fresh["trials"]) == 2
 

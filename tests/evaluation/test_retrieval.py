@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from motionkit import load_dataset
-from motionkit.datasets.base import HasActions, TextClip
+from motionkit.datasets.base import TextClip
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import measure_retrieval, open_retrieval, read_nsim, retrieval_protocols, right_action
 from motionkit.metrics import dissimilar
+from motionkit.motion import HasActions
 
 
 def test_every_protocol_direction_and_convention_is_the_recorded_one(shared: Path) -> None:

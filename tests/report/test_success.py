@@ -30,6 +30,7 @@ BASE: dict[str, Any] = {
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "collected"
     given = {**BASE, "run": {"num_steps": 2, "out": out}, "policy": "scripted"}
+    del given["objective"]  # nothing is learned
     run_trainer(RewardCollect, "reward-collect", RewardCollectSettings.model_validate(given), out)
     return out
 

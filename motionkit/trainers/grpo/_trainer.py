@@ -66,7 +66,6 @@ class GrpoTrainer:
         "rollout.antithetic", "rollout.shared_noise", "rollout.by_length", "sampler", "objective", "optim",
         "lora", "ema", "heldout", "control", "seed", "precision", "reward_mix.normalize",
     )  # fmt: skip
-
     figures: ClassVar[tuple[Figure, ...]] = (REWARD, LOSS, Figure("held out", ("heldout/reward/delta",), change=True))
 
     def __init__(self, settings: GrpoSettings) -> None:
@@ -89,9 +88,8 @@ class GrpoTrainer:
         if hasattr(self.policy, "trained_on"):
             self.policy.trained_on = data
         _require_steps(len(self.policy.schedule), settings)
-        prompts = list(
-            dataset.prompts(settings.prompts.split, k_segments=settings.prompts.k_segments, seed=settings.seed)
-        )
+        asked = settings.prompts
+        prompts = list(dataset.prompts(asked.split, k_segments=asked.k_segments, seed=settings.seed))
         if not prompts:
             raise MotionkitError(f"the {settings.prompts.split} split of {settings.dataset.label} has no prompts.")
         require_fit(self.policy, prompts, fps=dataset.fps, label=settings.dataset.label)

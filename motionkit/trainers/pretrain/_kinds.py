@@ -32,7 +32,7 @@ def kinds_of(text: str, *, starter: bool) -> dict[str, float]:
 
     Example:
         >>> kinds_of("side=2,swing-0.6", starter=False)
-        {'mirrored': 10.0, 'swing-0.6': 1.0}
+        {'mirrored': 24.0, 'swing-0.6': 1.0}
         >>> kinds_of("auto", starter=False)
         {}
     """

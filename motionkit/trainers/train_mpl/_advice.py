@@ -43,7 +43,8 @@ class PredictorAdvisor:
 
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
         """Return settings with reasons, see `suggest`; none for clips without rotations, on which it is not trained."""
-        if not self._starter and not any(one.rig.rotations for one in profile.skeletons.values()):
+        rigs = [one.rig for one in profile.skeletons.values()]
+        if not self._starter and rigs and not any(rig.rotations for rig in rigs):
             return ()
         return suggest(profile, fixed)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from motionkit.encoders.t2m import (
     RUN_PART,
@@ -151,8 +152,14 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
 
     def encode_changed(self, captions: ChangedCaptions) -> Tensor:
         """Encode changed captions: ``[K, D]``."""
-        tokens = [self._tokens_of(caption) for caption in captions.captions]
-        sentences = self._disturbed(tokens, captions.generator).to(self.device)
+        seed = captions.generator.initial_seed()
+        # What is drawn for a caption follows from its place in the batch, whichever process has it.
+        rows = [
+            self._disturbed([self._tokens_of(text)], torch.Generator().manual_seed((seed + place) % 2**63))
+            for place, text in zip(captions.places, captions.captions, strict=True)
+        ]
+        words, parts = (pad_sequence([row[part][0] for row in rows], batch_first=True) for part in (0, 1))
+        sentences = Sentences(words, parts, torch.cat([row[2] for row in rows])).to(self.device)
         with autocast(self.device, self.settings.precision):
             return self.evaluator.encode_sentences(sentences).float()
 
