@@ -352,13 +352,13 @@ def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
     with pytest.raises(MotionkitError, match="another model"):
         PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()
-    # No tensor depends on the noise: a policy can be trained on with another schedule, which is then its own.
+    # No tensor depends on the noise: a policy can be trained on with another shift, which is then its own.
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "patch_size": 4, "diffusion_steps": 10}
-    settings = _settings(init=str(tmp_path / "first"), model=shape | {"noise_shift": 2.0, "noise_schedule": "linear"})
+    settings = _settings(init=str(tmp_path / "first"), model=shape | {"noise_shift": 2.0})
     trainer = PretrainMDM(settings)
     trainer.prepare()
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
-    assert torch.equal(trainer.policy.schedule.betas, Schedule.linear(10).shifted(2.0).betas)
+    assert torch.equal(trainer.policy.schedule.betas, Schedule.cosine(10).shifted(2.0).betas)
 
 
 def test_patches_overlap_where_they_can() -> None:
@@ -434,7 +434,7 @@ def test_joint_velocity_loss_in_metres_per_second() -> None:
 
 
 def test_timesteps_weigh_as_much_as_their_signal(tmp_path: Path) -> None:
-    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "dropout": 0.0}
+    shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "diffusion_steps": 10, "noise_shift": 1.0}
     train = {"batch_size": 8, "joint_velocity": 0.7, "velocity": 0.3, "max_weight": 4.0}
     settings = _settings(model=shape, train=train)
     trainer = PretrainMDM(settings)
