@@ -353,7 +353,7 @@ def test_training_can_start_from_a_policy(tmp_path: Path) -> None:
     assert all(torch.equal(value, start[name]) for name, value in trainer.policy.network.state_dict().items())
     with pytest.raises(MotionkitError, match="another model"):
         PretrainMDM(_settings(init=str(tmp_path / "first"), model={"layers": 2, "latent_dim": 16})).prepare()
-    # No tensor depends on the noise: a policy can be trained on with another schedule, which is then its own.
+    # No tensor depends on the noise: a policy can be trained on with another shift, which is then its own.
     shape = {"layers": 1, "latent_dim": 32, "num_heads": 2, "ff_size": 32, "patch_size": 4, "diffusion_steps": 10}
     settings = _settings(init=str(tmp_path / "first"), model=shape | {"noise_shift": 2.0})
     trainer = PretrainMDM(settings)

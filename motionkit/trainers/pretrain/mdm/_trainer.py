@@ -36,7 +36,7 @@ from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
 _logger = logging.getLogger("motionkit.pretrain")
 _STEPS, _GUIDANCE = 10, 2.5  # of the samples at the end
-_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_schedule", "noise_shift")
+_MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
 
