@@ -44,7 +44,8 @@ class PredictorAdvisor:
     def suggest(self, profile: Profile, fixed: Mapping[str, Any] | None = None) -> tuple[Suggestion, ...]:
         """Return settings with reasons, see `suggest`; none for clips without rotations, on which it is not trained."""
         rigs = [one.rig for one in profile.skeletons.values()]
-        if not self._starter and rigs and not any(rig.rotations for rig in rigs):
+        turns = profile.bone_angle.count > 0 or any(rig.rotations for rig in rigs)
+        if not self._starter and not turns:
             return ()
         return suggest(profile, fixed)
 
