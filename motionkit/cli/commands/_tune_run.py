@@ -145,7 +145,7 @@ def _prepare(base: Base, plan: Plan) -> tuple[dict[str, object], dict[str, str],
         with plugins.catching():
             trainer.prepare()
             described = dict(trainer.describe())
-            settings = getattr(trainer, "settings", resolved.settings)  # which may settle how long it is
+            settings = getattr(trainer, "settings", None) or resolved.settings  # a trainer may settle how long it is
             return described, dict(getattr(trainer, "inputs", {})), settings.run.num_steps or 0
     except OSError as error:
         raise unreadable(error) from error
