@@ -24,6 +24,7 @@ from motionkit.policies.mdm import _factory as factory
 from motionkit.policies.mdm.api import open_policy
 from motionkit.rl import Schedule, stable_hash
 from motionkit.runs import Run
+from motionkit.starter import captions
 from motionkit.text import CachedEncoder, Prompt, TextFeatures
 from motionkit.trainers.pretrain.mdm import PretrainMDMSettings, component
 from motionkit.trainers.pretrain.mdm._batches import MdmBatches
@@ -50,7 +51,8 @@ class Toy:
     name, skeleton, fps, max_length, random_crop = "toy", HUMANML, 20.0, 48, True
     normalizer = Normalizer(torch.zeros(263), torch.ones(263))
 
-    def __init__(self, count: int = 48) -> None:
+    def __init__(self, count: int = 48, captions: Sequence[tuple[str, ...]] = ()) -> None:
+        captions = captions or [(f"a man {action}", f"he {action}") for action in ACTIONS]
         generator = torch.Generator().manual_seed(0)
         postures = torch.randn(len(ACTIONS), 263, generator=generator)
         self._clips = []
@@ -58,8 +60,7 @@ class Toy:
             length = 17 + int(torch.randint(40, (), generator=generator))
             sway = 0.1 * torch.randn(length, 263, generator=generator)
             action = i % len(ACTIONS)
-            captions = (f"a man {ACTIONS[action]}", f"he {ACTIONS[action]}")
-            self._clips.append(TextClip(f"{i:03d}", postures[action] + sway, captions))
+            self._clips.append(TextClip(f"{i:03d}", postures[action] + sway, captions[action]))
 
     def clips(self, split: str) -> list[TextClip]:
         """Return all clips."""
@@ -464,7 +465,9 @@ def test_the_judge_that_is_named_measures_fid(tmp_path: Path, caplog: pytest.Log
         PretrainMDM(_settings()).prepare()
     assert "FID will not be measured, because it needs a judge: none is known for toy data; --judge " in caplog.text
     judge = choose_one("rewards", "tmr-dense", {"weights": "starter:judge"})
-    settings = _settings(judge=judge, train={"batch_size": 8, "samples": 4, "val_every": 0})
+    # The starter stores the embeddings of its captions, so the judge reads them without a text model.
+    known = Toy(captions=[(text,) for text in captions()[: len(ACTIONS)]])
+    settings = _settings(known, judge=judge, train={"batch_size": 8, "samples": 4, "val_every": 0})
     document = _train(settings, tmp_path / "run")
     assert document["metrics"]["heldout/fid"] > 0
     trainer = PretrainMDM(settings)
