@@ -99,13 +99,27 @@ def test_copies_score_below_their_pair() -> None:
     assert float(above_copies(own, Beside())) == 0.0
 
 
+def test_copies_are_wrong_pairs_of_the_evaluator() -> None:
+    """A copy costs what the published loss takes for one wrong pair, and nothing from the margin on."""
+    text, motion = latents(4)
+    distance = evaluator_loss.distances(text, motion)
+    same = torch.zeros(4, 4, dtype=torch.bool)
+    wrong = evaluator_loss.hinge(distance, 1, margin=10.0, same=same) - distance.diagonal().square().mean()
+    beside = Beside(motions=evaluator_loss.scores(text, motion.roll(-1, 0), temperature=2.0))
+    found = evaluator_loss.copies_apart(beside, temperature=2.0, margin=10.0)
+    assert float(found) == pytest.approx(float(wrong), rel=1e-5)
+    far = Beside(captions=torch.tensor([-5.0, -torch.inf, -4.5]))
+    assert float(evaluator_loss.copies_apart(far, temperature=2.0, margin=10.0)) == pytest.approx(1 / 3)
+
+
 def test_rows_without_a_copy_have_a_gradient_without_nan() -> None:
     text, motion = (rows.requires_grad_() for rows in latents(3))
+    apart = partial(evaluator_loss.copies_apart, temperature=1.0, margin=10.0)
     there = torch.tensor([True, False, False])
     for score in (partial(scores, temperature=0.1), partial(evaluator_loss.scores, temperature=1.0)):
         copies = torch.where(there[:, None], motion.flip(-1), motion.new_zeros(()))
         beside = Beside(motions=score(text, copies).masked_fill(~there, -torch.inf))
-        (info_nce(text @ motion.T, beside) + above_copies(score(text, motion), beside)).backward()
+        (info_nce(text @ motion.T, beside) + above_copies(score(text, motion), beside) + apart(beside)).backward()
         assert text.grad.isfinite().all()
         assert motion.grad.isfinite().all()
 

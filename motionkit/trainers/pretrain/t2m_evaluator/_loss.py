@@ -57,6 +57,21 @@ def nce(distance: Tensor, *, temperature: float, same: Tensor, beside: Beside | 
     return info_nce((-distance / temperature).masked_fill(same, -torch.inf), beside)
 
 
+def copies_apart(beside: Beside, *, temperature: float, margin: float) -> Tensor:
+    """Push changed copies as far away as the published loss pushes wrong pairs: ``mean relu(margin - d)^2``.
+
+    A copy that only has to score below its clip stays a few units away, where an unrelated pair is `margin` away: the
+    change would cost a third of what a wrong caption costs.
+
+    Args:
+        beside: Scores of the copies, see `scores`. A row without a copy costs nothing.
+        temperature: That of the scores.
+        margin: Distance from which a copy costs nothing.
+    """
+    found = [(margin + temperature * copies).relu().square().mean() for copies in beside if copies is not None]
+    return torch.stack(found).sum()
+
+
 def scores(text: Tensor, motion: Tensor, *, temperature: float) -> Tensor:
     """Return ``[B]``, minus the distance of each row of two ``[B, D]``, divided by the temperature."""
     return -((text - motion).square().sum(-1) + 1e-12).sqrt() / temperature

@@ -47,7 +47,9 @@ class EvaluatorLossSettings(Group):
     nce: float = Field(
         default=1.0, ge=0, description="Weight of the InfoNCE of distances over the batch (published: 0)."
     )
-    negatives: float = Field(default=1.0, ge=0, description="Weight of changed copies scoring below their clip.")
+    negatives: float = Field(
+        default=0.1, ge=0, description="Weight of (margin - d)^2 of changed copies, which count as wrong pairs."
+    )
     temperature: float = Field(default=1.0, gt=0, description="Temperature of the InfoNCE, in units of distance.")
 
 

@@ -26,12 +26,11 @@ from motionkit.motion import tag_caption
 from motionkit.runs import Run
 from motionkit.trainers._device import autocast
 from motionkit.trainers._world import joined
-from motionkit.trainers.pretrain._contrast import above_copies
 from motionkit.trainers.pretrain._negatives import ChangedCaptions, ChangedMotions
 from motionkit.trainers.pretrain._pair_trainer import PairTrainer
 from motionkit.trainers.pretrain._pairs import PairBatch, below
 from motionkit.trainers.pretrain._retrieval import retrieval_figures, short_crops
-from motionkit.trainers.pretrain.t2m_evaluator._loss import distances, hinge, nce, same_caption, scores
+from motionkit.trainers.pretrain.t2m_evaluator._loss import copies_apart, distances, hinge, nce, same_caption, scores
 from motionkit.trainers.pretrain.t2m_evaluator._settings import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator._words import caption_tokens, starter_words
 
@@ -136,7 +135,7 @@ class PretrainEvaluator(PairTrainer[PretrainEvaluatorSettings]):
         if loss.nce:
             parts["nce"] = nce(distance, temperature=loss.temperature, same=same, beside=beside)
         if beside is not None:
-            parts["negatives"] = above_copies(self.score(texts, motions), beside)
+            parts["negatives"] = copies_apart(beside, temperature=loss.temperature, margin=loss.margin)
         return {name: value / self.world.size for name, value in parts.items()}
 
     def encode_copies(self, copies: ChangedMotions) -> Tensor:
