@@ -18,7 +18,7 @@ from motionkit.policies.base import DiffusionPolicy
 from motionkit.policies.sampling import sample
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix
-from motionkit.rl import DDIM, NoiseSource, StepPlan
+from motionkit.rl import NoiseSource, StepPlan
 from motionkit.text import Prompt
 
 _CHUNK = 64  # motions sampled at a time
@@ -55,24 +55,23 @@ def measure_quality(
     judge: Reward,
     tmr: TMR,
     *,
-    steps: int,
+    plan: StepPlan,
     guidance: float,
     actions: RealActions | None = None,
 ) -> Quality:
     """Sample the first caption of each clip at its length and compare with the clips.
 
-    Deterministic sampler; each clip has noise of its own, so the figures do not depend on the batches.
+    Each clip has noise of its own, so the figures do not depend on the batches.
 
     Args:
         policy: What is sampled.
         clips: At least two real clips.
         judge: Scores motions.
         tmr: The judge's encoder, whose latents are compared.
-        steps: Timesteps that the sampler visits.
+        plan: Reverse steps.
         guidance: Guidance scale.
         actions: What real clips of an action do; None leaves `Quality.moving` empty.
     """
-    plan = StepPlan.build(policy.schedule, DDIM(0.0), steps=steps)
     mix = RewardMix([(judge, 1.0)])
     made, real, scores, truths = [], [], [], []
     moved: list[list[dict[str, Tensor]]] = [[], []]

@@ -49,6 +49,17 @@ def guidance_of(policy: object) -> float:
     return GUIDANCE if own is None else own
 
 
+@runtime_checkable
+class StoresSteps(Protocol):
+    """A policy that remembers in how many steps it is meant to be sampled.
+
+    Attributes:
+        sampling_steps: Steps, spaced as `motionkit.rl.Schedule.early` does; None takes all that it was trained with.
+    """
+
+    sampling_steps: int | None
+
+
 class DiffusionPolicy(Protocol):
     """A text-to-motion diffusion model that predicts x0 in normalised feature space; ``Component(gives="diffusion")``.
 

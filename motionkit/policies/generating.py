@@ -11,7 +11,7 @@ import torch
 from motionkit.clips.motion_clip import MotionClip
 from motionkit.errors import MotionkitError
 from motionkit.motion import Caption, JointMotion
-from motionkit.policies.base import DiffusionPolicy, guidance_of
+from motionkit.policies.base import DiffusionPolicy, StoresSteps, guidance_of
 from motionkit.policies.sampling import sample
 from motionkit.rl import DDIM, DDPM, NoiseSource, StepPlan
 from motionkit.text import KnownTexts, Prompt
@@ -25,20 +25,29 @@ BATCH = 64
 
 
 def plan_steps(
-    policy: DiffusionPolicy, sampler: Literal["ddpm", "ddim"] = "ddpm", steps: int = 0, eta: float = 0.0
+    policy: DiffusionPolicy,
+    sampler: Literal["ddpm", "ddim"] = "ddpm",
+    steps: int = 0,
+    eta: float = 0.0,
+    spacing: Literal["early", "even"] | None = None,
 ) -> StepPlan:
-    """Return the reverse steps of a sampler.
+    """Return the reverse steps of a sampler; without further arguments those that ``motionkit generate`` takes.
 
     Args:
         policy: What is sampled.
         sampler: ``ddpm``, ancestral, or ``ddim``.
-        steps: Number of steps; 0 takes all that the policy was trained with.
+        steps: Number of steps; 0 takes the policy's own number, else all that it was trained with.
         eta: Noise of ddim, 0 to 1.
+        spacing: Timesteps visited, see `motionkit.rl.Schedule.visited`; None is early for the policy's own number of
+            steps and even for any other.
 
     Raises:
         MotionkitError: There are not so many steps.
     """
-    return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=steps or None)
+    own = policy.sampling_steps if isinstance(policy, StoresSteps) and not steps else None
+    count = steps or own or len(policy.schedule)
+    visited = policy.schedule.visited(spacing or ("early" if own else "even"), count)
+    return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
 
 
 @torch.no_grad()
@@ -160,7 +169,7 @@ class TextToMotionPolicy(DiffusionPolicy, Protocol):
             guidance_scale: Classifier-free guidance; 1 is none. None takes the policy's own, which a run of ``grpo``
                 stores in it, else 2.5.
             sampler: ``ddpm`` (ancestral) or ``ddim`` (deterministic, good with fewer steps).
-            inference_timesteps: Reverse steps; 0 takes all that the policy was trained with.
+            inference_timesteps: Reverse steps; 0 takes the policy's own number, else all that it was trained with.
             seed: Seed of the noise; a motion depends on it, its prompt and its number, not on what else is made.
             batch_size: Motions that are sampled at once.
 

@@ -19,6 +19,7 @@ from motionkit.formats.bvh import read_bvh
 from motionkit.motion import HUMANML, Normalizer, ReadOptions, features_to_joints
 from motionkit.policies.mdm import MDMSettings
 from motionkit.policies.mdm.api import MDMNetwork, export_stock, new_policy, open_encoder
+from motionkit.rl import Schedule
 
 
 def _run(*arguments: object) -> Result:
@@ -63,6 +64,30 @@ def test_a_policy_is_sampled_with_the_guidance_that_it_stores(policy: Path, tmp_
     result = _generate(own, FIRST, tmp_path / "refused")
     assert result.exit_code == 2
     assert "guidance" in result.stderr
+
+
+def test_a_policy_is_sampled_in_the_steps_that_it_stores(policy: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(policy, own)
+    document = json.loads((own / "policy.json").read_text())
+    assert document["sampling_steps"] is None
+    (own / "policy.json").write_text(json.dumps(document | {"sampling_steps": 4}))
+
+    def visited(name: str, *more: object) -> object:
+        result = _generate(own, FIRST, tmp_path / name, "--durations", 1, *more)
+        assert result.exit_code == 0, result.stderr
+        return json.loads((tmp_path / name / "motions.json").read_text())["timesteps"]
+
+    schedule = Schedule.named("cosine", 10)
+    assert visited("own steps") == schedule.early(4)
+    assert visited("even", "--set", "sampler.spacing=even") == schedule.spaced(4)
+    assert visited("all", "--inference-timesteps", 10) == list(range(9, -1, -1))
+    assert visited("few", "--inference-timesteps", 3) == schedule.spaced(3)
+    assert visited("early", "--inference-timesteps", 3, "--set", "sampler.spacing=early") == schedule.early(3)
+    (own / "policy.json").write_text(json.dumps(document | {"sampling_steps": 11}))
+    result = _generate(own, FIRST, tmp_path / "refused")
+    assert result.exit_code == 2
+    assert "sampling_steps 11 of 10" in result.stderr
 
 
 def test_files_and_document(policy: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from motionkit import load_dataset, load_policy
 from motionkit.evaluation import measure_quality, open_judge
 from motionkit.motion import RealActions
+from motionkit.policies.generating import plan_steps
 from motionkit.text import Prompt
 
 
@@ -54,7 +55,7 @@ def test_clips_themselves_have_distance_zero(parts: tuple[Any, list[Any], Any]) 
         clips,
         judge,
         judge.space,
-        steps=3,
+        plan=plan_steps(policy, "ddim", 3),
         guidance=1.0,
         actions=actions,
     )
@@ -70,8 +71,9 @@ def test_clips_themselves_have_distance_zero(parts: tuple[Any, list[Any], Any]) 
 
 def test_spoilt_clips_are_farther_and_score_less(parts: tuple[Any, list[Any], Any]) -> None:
     policy, clips, judge = parts
+    plan = plan_steps(policy, "ddim", 3)
     found = [
-        measure_quality(Oracle(policy, clips, offset), clips, judge, judge.space, steps=3, guidance=1.0)  # type: ignore[arg-type]
+        measure_quality(Oracle(policy, clips, offset), clips, judge, judge.space, plan=plan, guidance=1.0)  # type: ignore[arg-type]
         for offset in (0.3, 1.0)
     ]
     assert 0.01 < found[0].fid < found[1].fid

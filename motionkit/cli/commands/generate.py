@@ -48,6 +48,14 @@ class GenerateSampler(SamplerSettings):
         "ddpm", description="ddpm: ancestral, as MDM generates; ddim: deterministic, good with fewer steps."
     )
     eta: float = Field(0.0, ge=0, le=1, description="Noise of ddim.")
+    inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
+        0, ge=0, le=10_000, description="Sampling steps; 0: the policy's own number, else all that it was trained with."
+    )
+    spacing: Literal["early", "even"] | None = Field(  # type: ignore[assignment]
+        None,
+        description="Timesteps visited: early is densest at the noisy end, where a motion is decided; default: early "
+        "for the policy's own number of steps, even for another.",
+    )
 
 
 class GenerateSettings(Settings):
@@ -143,7 +151,7 @@ def register(app: typer.Typer) -> None:
         else:
             split, asked = _asked(settings, dataset, policy)
         sampler = settings.sampler
-        plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta)
+        plan = plan_steps(policy, sampler.kind, sampler.inference_timesteps, sampler.eta, sampler.spacing)
         kinds = _kinds(to or [], out)
         count = len(asked) * settings.num_samples
         require_places(out, kinds, count, overwrite=overwrite)

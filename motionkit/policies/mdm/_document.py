@@ -39,6 +39,7 @@ class PolicyDocument(BaseModel):
     max_length: int = Field(ge=1, le=100_000)
     padding: Padding = "exact"
     guidance: float | None = Field(default=None, ge=0, le=1000, allow_inf_nan=False)
+    sampling_steps: int | None = Field(default=None, ge=1)
     text: TextRecord
     trained_on: DataRecord | None = None
     lora: LoraRecord | None = None
@@ -48,6 +49,8 @@ class PolicyDocument(BaseModel):
         room = (self.settings.pos_embed_max_len - 1) * self.settings.patch_size
         if self.max_length > room and not self.settings.context_len:  # a position per frame, but in DiP of a block
             raise ValueError(f"max_length {self.max_length} is more than the {room} frames that have a position")
+        if self.sampling_steps is not None and self.sampling_steps > self.settings.diffusion_steps:
+            raise ValueError(f"sampling_steps {self.sampling_steps} of {self.settings.diffusion_steps} diffusion_steps")
         return self
 
 

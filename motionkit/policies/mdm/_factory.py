@@ -52,6 +52,7 @@ class _Parts:
     origin: str
     trained_on: DataRecord | None = None
     guidance: float | None = None
+    sampling_steps: int | None = None
 
 
 def open_policy(
@@ -108,6 +109,7 @@ def open_policy(
         "padding": options.padding,
         "trained_on": parts.trained_on,
         "guidance": parts.guidance,
+        "sampling_steps": parts.sampling_steps,
     }
     if not parts.settings.context_len:
         return MDMPolicy(parts.settings, parts.network, **common).to(device)
@@ -266,6 +268,7 @@ def _read(checkpoint: str, steps: int | None = None) -> _Parts:
             str(found.document),
             document.trained_on or (DataRecord(name=STARTER) if checkpoint == STARTER else None),
             document.guidance,
+            document.sampling_steps,
         )
     settings, network = read_released(path, steps)
     skeleton = skeleton_of(settings.features, checkpoint)

@@ -42,6 +42,7 @@ class MDMPolicy(TextToMotionPolicy):
         trained_on: Dataset it was trained on; None where that is not known.
         guidance: Guidance scale that it is meant to be sampled with, such as that of the run of ``grpo`` that tuned it;
             None where there is none.
+        sampling_steps: In how many steps it is meant to be sampled; None takes all.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class MDMPolicy(TextToMotionPolicy):
         padding: Padding = "exact",
         trained_on: DataRecord | None = None,
         guidance: float | None = None,
+        sampling_steps: int | None = None,
     ) -> None:
         if encoder.width != settings.text_width:
             raise MotionkitError(
@@ -80,6 +82,7 @@ class MDMPolicy(TextToMotionPolicy):
         self.padding: Padding = "exact" if settings.mask_frames else padding
         self.trained_on = trained_on
         self.guidance = guidance
+        self.sampling_steps = sampling_steps
         self.autocast: torch.dtype | None = None
         self.lora: Mapping[str, object] | None = None
 
@@ -101,6 +104,7 @@ class MDMPolicy(TextToMotionPolicy):
             "max_length": self.max_length,
             "padding": self.padding,
             "guidance": self.guidance,
+            "sampling_steps": self.sampling_steps,
             "text": TextRecord.of(self.encoder).model_dump(),
             "trained_on": None if self.trained_on is None else self.trained_on.model_dump(),
             "lora": None if self.lora is None else dict(self.lora),

@@ -189,8 +189,8 @@ class Measurements:
         return {name: found[name] for name in asked}
 
     def _known(self, asked: Mapping[str, HeldOut], found: Mapping[str, Measured], guidance: float) -> Measured | None:
-        """Return what generate makes, where it has been measured with all steps: same prompts, noise and guidance."""
-        if "all_steps" not in found or asked["all_steps"].guidance != guidance:
+        """Return what generate makes, where all steps are what it takes, at this guidance: same prompts and noise."""
+        if "all_steps" not in found or asked["all_steps"].guidance != guidance or asked["generate"].steps is not None:
             return None
         return found["all_steps"].first(len(asked["generate"].prompts))
 
@@ -213,7 +213,8 @@ class Measurements:
         if name == "all_steps":
             return f"The same prompts with all {steps} sampling steps, one sample each"
         own = "" if self.guidance == heldout.guidance else f", then {heldout.guidance:g}"
-        return f"As motionkit generate samples: {count} prompts, all {steps} steps, guidance {self.guidance:g}{own}"
+        taken = f"all {steps}" if heldout.steps is None else f"{len(heldout.steps)} of {steps}"
+        return f"As motionkit generate samples: {count} prompts, {taken} steps, guidance {self.guidance:g}{own}"
 
     def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
         """Return the measurements of the policy as it started, which a run that is made longer has already."""

@@ -29,6 +29,7 @@ from motionkit.evaluation import (
 from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy, guidance_of
+from motionkit.policies.generating import plan_steps
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
@@ -230,9 +231,11 @@ class GrpoTrainer:
             found["watched"] = HeldOut(others, samples=2, steps=few, guidance=scale, **common)
         total = len(self.policy.schedule)
         if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
-            every: dict[str, Any] = {"samples": 1, "steps": None, "sampler": DDPM(), **common}
-            found["all_steps"] = HeldOut(asked, guidance=scale, **every)
-            found["generate"] = HeldOut(asked[:_GENERATED], guidance=guidance_of(self.policy), **every)
+            every: dict[str, Any] = {"samples": 1, "sampler": DDPM(), **common}
+            found["all_steps"] = HeldOut(asked, guidance=scale, steps=None, **every)
+            own = plan_steps(self.policy).timesteps.tolist()
+            steps = None if len(own) == total else own
+            found["generate"] = HeldOut(asked[:_GENERATED], guidance=guidance_of(self.policy), steps=steps, **every)
         return found
 
     def describe(self) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from motionkit import load_dataset, load_policy, load_reward
 from motionkit.config import LoraSettings
 from motionkit.errors import MotionkitError
 from motionkit.metrics import sample_spread
-from motionkit.motion import MotionBatch
+from motionkit.motion import HUMANML, MotionBatch
 from motionkit.rewards.base import RewardScores
 from motionkit.rl import DDIM, Schedule, StepPlan, graph_rollout, rollout
 from motionkit.text import Prompt
@@ -190,6 +190,31 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
     assert weights(physics=True) == (0.0, 0.0)
     assert weights(physics=True, jerk=0.5) == (0.5, 0.0)
     assert weights(shuffle=True, jerk=0.5) == (0.0, 0.0)
+
+
+def test_the_jerk_term_is_the_log_of_jerk_per_speed_whatever_the_size() -> None:
+    terms = make(make_policy(), objective=GradientObjective(jerk=1.0, skate=0.0)).algorithm.terms  # type: ignore[attr-defined]
+    draw = torch.Generator().manual_seed(0)
+    joints = torch.randn(1, 12, 22, 3, generator=draw).cumsum(1)
+
+    def term(joints: Tensor, count: int) -> Tensor:
+        return terms.physics(
+            SimpleNamespace(joints=joints, lengths=torch.full((count,), 12), fps=20.0, skeleton=HUMANML)
+        )
+
+    third = joints[0, 3:] - 3 * joints[0, 2:-1] + 3 * joints[0, 1:-2] - joints[0, :-3]
+    limbs = joints[0] - joints[0, :, :1]
+    first = limbs[1:] - limbs[:-1]
+    expected = (third.norm(dim=-1).mean() * 20**3).log() - (first.norm(dim=-1).mean() * 20).log()
+    assert float(term(joints, 1)) == pytest.approx(float(expected), rel=1e-3)
+    assert float(term(5 * joints, 1)) == pytest.approx(float(expected), rel=1e-3)
+    # A motion that is not finite neither counts nor spoils the gradient of the others.
+    both = torch.cat([joints, torch.full_like(joints, torch.nan)]).requires_grad_()
+    found = term(both, 2)
+    (gradient,) = torch.autograd.grad(found, both)
+    assert float(found.detach()) == pytest.approx(float(expected), rel=1e-3)
+    assert gradient[0].abs().sum() > 0
+    assert not gradient[1].any()
 
 
 def test_the_hold_keeps_predictions_near_the_reference() -> None:

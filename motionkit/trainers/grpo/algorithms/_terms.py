@@ -11,6 +11,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Samples
 from motionkit.kernels import physics_sums
+from motionkit.metrics import joint_speed
 from motionkit.motion import MotionBatch
 from motionkit.nn import adapters_merged
 from motionkit.policies.base import DiffusionPolicy
@@ -24,6 +25,7 @@ from motionkit.trainers.grpo.algorithms._hold import roughness
 from motionkit.trainers.grpo.algorithms.options import HoldObjective
 
 _JERK_FLOOR = 1e-3  # m/s^3; keeps the logarithm of a motion that stands still finite
+_SPEED_FLOOR = 1e-2  # m/s; a motion that stands still has no ratio
 _SPREAD_FLOOR = 1e-8  # keeps the logarithm of equal motions finite
 
 
@@ -42,7 +44,7 @@ class GradientTerms:
         merge: Call the network with adapters merged, which is faster at small widths.
 
     Attributes:
-        jerk: Weight of the logarithm of the jerk.
+        jerk: Weight of the logarithm of the jerk per speed.
         skate: Weight of the skate in m/s.
     """
 
@@ -87,11 +89,19 @@ class GradientTerms:
         return -total.sum() / max(1, len(total))
 
     def physics(self, motions: MotionBatch) -> Tensor:
-        """Return ``w_j mean log(jerk) + w_s mean skate``."""
-        skate, jerk = physics_sums(motions.joints, motions.lengths, fps=motions.fps, feet=motions.skeleton.feet)
+        """Return ``w_j mean log(jerk / speed) + w_s mean skate``.
+
+        The ratio stays when a motion is made larger or smaller, as the dimensionless jerk does (Hogan and Sternad
+        2009): the logarithm of the jerk alone is lowered most easily by moving less. The speed is that of the joints
+        relative to the root; with the root's in it, walking farther would do.
+        """
+        joints, lengths, fps = motions.joints, motions.lengths, motions.fps
+        skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
         known = skate.isfinite() & jerk.isfinite()
-        terms = self.jerk * (jerk + _JERK_FLOOR).log() + self.skate * skate
-        return terms[known].sum() / max(1, int(known.sum()))
+        limbs = joints[known] - joints[known][:, :, :1]
+        speed = joint_speed(limbs, lengths[known], fps)
+        rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
+        return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
 
     def hold(self, batch: Samples, number: int) -> tuple[Tensor, Tensor]:
         """Return the roughness of ``d = x0 - x0_ref`` and ``abar_t mean d^2``, weighted, at one state of some samples.

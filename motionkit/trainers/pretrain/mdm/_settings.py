@@ -111,6 +111,11 @@ class MdmTrainSettings(Group):
         ge=0,
         description="Held-out captions sampled at the end, for FID in the judge's space and the page; 0 samples none.",
     )
+    sampling_steps: int = Field(
+        default=20,
+        ge=0,
+        description="Steps, densest at the noisy end, in which motionkit generate samples the policy; 0 takes all.",
+    )
 
 
 class PretrainMDMSettings(TrainerSettings):

@@ -14,7 +14,8 @@ from motionkit.config import Chosen
 from motionkit.datasets.base import TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import Quality, RealMotions, measure_quality, open_judge, trained_on
-from motionkit.policies.base import DiffusionPolicy
+from motionkit.policies.base import DiffusionPolicy, guidance_of
+from motionkit.policies.generating import plan_steps
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm.api import MDMPolicy, new_policy, open_encoder, open_policy
 from motionkit.policies.sampling import refuse_blocks
@@ -35,7 +36,6 @@ from motionkit.trainers.pretrain.mdm._loss import diffusion_loss, joint_velocity
 from motionkit.trainers.pretrain.mdm._settings import PretrainMDMSettings
 
 _logger = logging.getLogger("motionkit.pretrain")
-_STEPS, _GUIDANCE = 10, 2.5  # of the samples at the end
 _MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
@@ -108,6 +108,8 @@ class PretrainMDM:
             self.inputs["text.model"] = mark
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
+        if 0 < settings.train.sampling_steps < len(self.policy.schedule):
+            self.policy.sampling_steps = settings.train.sampling_steps
         if settings.init:
             self._start_from(settings.init, dataset)
         self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)
@@ -192,7 +194,7 @@ class PretrainMDM:
                 *((name, f"{made:.3f}", f"{real:.3f}") for name, (made, real) in quality.moving.items()),
             ]
             metrics |= {f"heldout/{name}": made for name, (made, _) in quality.moving.items()}
-            title = f"{quality.count} held-out captions, {_STEPS} steps, guidance {_GUIDANCE}"
+            title = f"{quality.count} held-out captions, sampled as motionkit generate does"
             tables.append({"title": title, "columns": ["", "generated", "real clips"], "rows": rows, "numbers": [1, 2]})
         return {"heldout": heldout, "metrics": metrics, "table": tables}
 
@@ -206,10 +208,8 @@ class PretrainMDM:
         _logger.info("sampling %d held-out captions, to compare them with real clips", len(clips))
         self.policy.network.eval()
         policy = cast(DiffusionPolicy, self.policy)
-        steps = min(_STEPS, len(policy.schedule))
-        quality = measure_quality(
-            policy, clips, judge, tmr, steps=steps, guidance=_GUIDANCE, actions=self._real.actions
-        )
+        plan, guidance = plan_steps(policy), guidance_of(policy)
+        quality = measure_quality(policy, clips, judge, tmr, plan=plan, guidance=guidance, actions=self._real.actions)
         quality.shown.keep(run, "after")
         return quality
 
