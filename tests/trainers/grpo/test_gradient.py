@@ -186,7 +186,7 @@ def test_physics_terms_are_off_where_physics_is_a_reward_and_in_the_control() ->
         rule = make(make_policy(), rewards, shuffle=shuffle, objective=GradientObjective(**options)).algorithm
         return rule.terms.jerk, rule.terms.skate  # type: ignore[attr-defined]
 
-    assert weights() == (0.03, 0.01)
+    assert weights() == (0.12, 0.02)
     assert weights(physics=True) == (0.0, 0.0)
     assert weights(physics=True, jerk=0.5) == (0.5, 0.0)
     assert weights(shuffle=True, jerk=0.5) == (0.0, 0.0)

@@ -73,7 +73,7 @@ class GradientTerms:
         physics = not any(reward.name == "physics" for reward, _ in rewards.terms)
         self.jerk, self.skate = (
             0.0 if shuffle else weight if weight is not None else default if physics else 0.0
-            for weight, default in ((objective.jerk, 0.03), (objective.skate, 0.01))
+            for weight, default in ((objective.jerk, 0.12), (objective.skate, 0.02))
         )
 
     def merged(self) -> AbstractContextManager[None]:

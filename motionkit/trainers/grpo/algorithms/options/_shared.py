@@ -116,10 +116,10 @@ class HoldObjective(ObjectiveSettings):
         8.0, ge=0.0, description="Weight of the distance to the reference's predictions, times alpha-bar of the step."
     )
     jerk: float | None = Field(
-        None, ge=0.0, description="Weight of the log of jerk per speed; default: 0.03, and 0 with a physics reward."
+        None, ge=0.0, description="Weight of the log of jerk per speed; default: 0.12, and 0 with a physics reward."
     )
     skate: float | None = Field(
-        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.01, and 0 with a physics reward."
+        None, ge=0.0, description="Weight of the foot skate in m/s; default: 0.02, and 0 with a physics reward."
     )
 
 
