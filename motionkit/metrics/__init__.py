@@ -37,7 +37,7 @@ from motionkit.metrics._limbs import (
     moves_more,
     statues,
 )
-from motionkit.metrics._matching import distances, match_hits, matching_score, r_precision
+from motionkit.metrics._matching import distances, expected_hits, match_hits, matching_score, r_precision
 from motionkit.metrics._movement import joint_jerk, joint_speed, root_path, sample_spread
 from motionkit.metrics._regions import box_iou, cumulative_iou, region_iou
 from motionkit.metrics._reliability import (
@@ -88,6 +88,7 @@ __all__ = [
     "distances",
     "diversity",
     "episode_interval",
+    "expected_hits",
     "f1_terms",
     "fit_calibration",
     "floor_distance",

@@ -56,8 +56,27 @@ def match_hits(text: Tensor, motion: Tensor, *, top: int = 3, batch: int = BATCH
     # [batches, 32, 32] distances, texts in rows; the right motion is on the diagonal.
     table = _batches(text, motion, batch)
     own = table.diagonal(dim1=1, dim2=2)[..., None]
-    nearer = (table < own).sum(-1).double().flatten()
-    tied = (table == own).sum(-1).double().flatten()  # the own one included
+    nearer, tied = (table < own).sum(-1).flatten(), (table == own).sum(-1).flatten()
+    return expected_hits(nearer.double(), tied.double(), top=top)
+
+
+def expected_hits(nearer: Tensor, tied: Tensor, *, top: int = 3) -> Tensor:
+    """Return whether the own one is among the k nearest, a tie by its expectation over all orders of the tied.
+
+    Args:
+        nearer: ``[...]``, how many candidates are nearer than the own one.
+        tied: ``[...]``, how many are at its distance, itself included; floating point.
+        top: Largest k.
+
+    Returns:
+        ``[top, ...]`` within 0 and 1 for k = 1 ... top.
+
+    Example:
+        >>> expected_hits(torch.tensor([0.0, 0.0, 2.0]), torch.tensor([1.0, 2.0, 4.0]))
+        tensor([[1.0000, 0.5000, 0.0000],
+                [1.0000, 1.0000, 0.0000],
+                [1.0000, 1.0000, 0.2500]])
+    """
     return torch.stack([((k - nearer) / tied).clamp(0.0, 1.0) for k in range(1, top + 1)])
 
 

@@ -14,7 +14,7 @@ from motionkit.page._page import drawing, html_page, is_made_by
 from motionkit.page._parallel import parallel
 from motionkit.page._rose import rose
 from motionkit.page._rows import bars, shares, spans
-from motionkit.page._sorter import sort_script, sorter
+from motionkit.page._sorter import columns_script, sort_script, sorter
 from motionkit.page._svg import WIDTH, ticks
 from motionkit.page._wording import (
     UNKNOWN,
@@ -34,6 +34,7 @@ __all__ = [
     "Curve",
     "bars",
     "capped",
+    "columns_script",
     "commands",
     "copy_script",
     "count",

@@ -36,6 +36,7 @@ def table(
         numbers: Columns of numbers, set to the right.
         kind: ``cards``, ``reasons``, ``plain`` for a table that is narrow enough to stay one, or ``plain result``;
             with ``interval`` after it a telephone leaves out the last column of numbers, with ``real`` the fifth one.
+            With ``columns`` after it, and `columns_script` on the page, a row's name puts the columns in its order.
 
     Example:
         >>> "<td>walk</td>" in table(("clip", "frames"), [("walk", 60)], numbers=(1,))

@@ -141,6 +141,10 @@ color:var(--card);font-size:11.5px;font-weight:600}
 .sorter button{font:inherit;margin:0 2px;padding:2px 10px;border:1px solid var(--line);border-radius:12px;
 background:var(--card);color:var(--ink);cursor:pointer}
 .sorter button[aria-pressed]{background:var(--ink);color:var(--card)}
+.columns td button{font:inherit;color:inherit;text-align:inherit;padding:0;border:0;background:none;cursor:pointer}
+.columns td button::after{content:" ↕";color:var(--soft)}
+.columns td button[data-order]::after{content:" ▾";color:var(--ink)}
+.columns td button[data-order=ascending]::after{content:" ▴"}
 dl.defs{display:grid;grid-template-columns:max-content 1fr;gap:5px 18px;font-size:13.5px}
 dl.defs dt{font-weight:600}dl.defs dd{margin:0;color:var(--soft)}
 @media(max-width:900px){.g2,.g3{grid-template-columns:repeat(2,minmax(0,1fr))}}

@@ -1,4 +1,4 @@
-"""Buttons that sort a list of a page."""
+"""Buttons that sort a list of a page, and rows that sort the columns of their table."""
 
 from __future__ import annotations
 
@@ -31,4 +31,11 @@ def sorter(orders: Mapping[str, str], of: str) -> str:
 def sort_script() -> str:
     """Return the script behind every `sorter` of a page; once per page is enough."""
     source = files(__package__).joinpath("sort.js").read_text(encoding="utf-8")
+    return f"<script>{source}</script>"
+
+
+@cache
+def columns_script() -> str:
+    """Return the script behind every `table` with ``columns`` in its kind; once per page is enough."""
+    source = files(__package__).joinpath("columns.js").read_text(encoding="utf-8")
     return f"<script>{source}</script>"

@@ -9,7 +9,17 @@ from string import ascii_uppercase
 
 from motionkit._version import __version__
 from motionkit.errors import MotionkitError
-from motionkit.page import commands, copy_script, count, details, hover_script, html_page, note, table
+from motionkit.page import (
+    columns_script,
+    commands,
+    copy_script,
+    count,
+    details,
+    hover_script,
+    html_page,
+    note,
+    table,
+)
 from motionkit.report._charts import compared
 from motionkit.report._facts import flat, typed
 from motionkit.report._motions import compared as motions_compared
@@ -20,6 +30,9 @@ _MOST = 8
 """Runs on one page: as many as there are colours."""
 
 _LETTERS = ascii_uppercase[:_MOST]
+
+_COLUMNS = "cards columns"
+_ORDER = "The name of a row puts the runs in its order."
 
 
 def compare_page(folders: Sequence[Path]) -> str:
@@ -50,7 +63,7 @@ def compare_page(folders: Sequence[Path]) -> str:
         ]
     )
     title = f"Comparison of {', '.join(names)}"
-    return html_page(title, body, made_by="report", scripts=hover_script() + copy_script())
+    return html_page(title, body, made_by="report", scripts=hover_script() + copy_script() + columns_script())
 
 
 def _legend(names: Mapping[str, str], sources: Mapping[str, Source]) -> str:
@@ -77,11 +90,11 @@ def _results(sources: dict[str, Source]) -> str:
         return note("None of these runs has a final measurement.")
     cells.append(("steps", *(f"{source.steps:,}" for source in sources.values())))
     befores = [row.text(row.before) for source in sources.values() for row in source.results if row.name == "reward"]
-    text = "After training, with the change since its own start in brackets."
+    text = f"After training, with the change since its own start in brackets. {_ORDER}"
     if len(set(befores)) > 1:
         scores = f"{', '.join(befores[:-1])} and {befores[-1]}"
         text += f" Not directly comparable: before training these runs already score {scores}."
-    return f"<h2>Result</h2>{note(text)}{table(('', *sources), cells)}"
+    return f"<h2>Result</h2>{note(text)}{table(('', *sources), cells, kind=_COLUMNS)}"
 
 
 def _differences(sources: dict[str, Source]) -> str:
@@ -96,6 +109,10 @@ def _differences(sources: dict[str, Source]) -> str:
     common = [row for row in rows if all(row[0] in config for config in configs)]
     own = [row for row in rows if row not in common]
     heads = ("setting", *sources)
-    inside = table(heads, common) if common else note("No setting that all runs have differs.")
-    more = details(f"{count(len(own), 'setting')} that not all of these runs have", table(heads, own)) if own else ""
+    inside = table(heads, common, kind=_COLUMNS) if common else note("No setting that all runs have differs.")
+    more = (
+        details(f"{count(len(own), 'setting')} that not all of these runs have", table(heads, own, kind=_COLUMNS))
+        if own
+        else ""
+    )
     return f"<h2>Settings that differ</h2>{inside}{more}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ _TEXT_REWARDS = {"tmr": "tmr-dense", "evaluator": "mdm-dense"}
 
 _POLICY = "policy"
 _DONE = "done"
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """A model of text and motion that a run trained: the reward that reads it, its weights, for a judge or not."""
+
+    reward: str
+    weights: str
+    judges: bool
 
 
 def next_commands(info: RunInfo) -> list[str]:
@@ -52,34 +62,34 @@ def generate_line(path: str, config: Mapping[str, Any]) -> list[str]:
     return ["generate", *(asked or [_EXAMPLE]), "motions", *use]
 
 
-def training_line(config: Mapping[str, Any], *, policy: str = "", reward: str = "", weights: str = "") -> list[str]:
+def training_line(config: Mapping[str, Any], *, policy: str = "", scorer: RunInfo | None = None) -> list[str]:
     """Return the words of a `grpo` on the data of a run, or of the training that has to come first.
 
     The starter's policy and rewards know the starter's data only. On other data both have to be trained on them; the
-    one that is not given is looked for among the finished runs below ``runs``.
+    one that is not given is looked for among the finished runs below ``runs``. Of two models of text and motion, the
+    one that was trained on the second half of the clips, or that a `grpo` of these data was judged by, is the judge.
 
     Args:
         config: Settings of the run; its dataset is read.
         policy: Policy to train; the starter's, or the newest of the data, where it is left out.
-        reward: Reward of texts and motions; likewise.
-        weights: Weights of the reward.
+        scorer: Run of a model of text and motion that is taken before all others for what it was trained for.
     """
     model = plugins.get("trainers", "grpo").options
     data = words_for(model, config, ("dataset",))
+    if not _on_starter(config) and not policy:
+        policy = next((str(one.directory) for one in _known(config) if (one.directory / _POLICY).is_dir()), "")
+    reward, judge = _reward_and_judge(config, scorer)
     if not _on_starter(config):
-        if not policy:
-            policy = next((str(one.directory) for one in _known(config) if (one.directory / _POLICY).is_dir()), "")
-        if not weights:
-            reward, weights = next(_scores(config), ("", ""))
-        missing = "" if policy and weights else "pretrain.tmr" if policy else "pretrain.mdm"
+        missing = "" if policy and reward else "pretrain.tmr" if policy else "pretrain.mdm"
         if missing:
             first, text = plugins.get("trainers", missing).options, config.get("text")
             # A diffusion policy reads a vector per text, which DistilBERT does not give.
             same = not isinstance(text, Mapping) or text.get("encoder") != "distilbert"
             return [*missing.split("."), *words_for(first, config, ("dataset", "text") if same else ("dataset",))]
     use = ["--policy.checkpoint", policy] if policy else []
-    scored = ["--reward", reward, "--reward.weights", weights] if weights else []
-    return ["grpo", *use, *data, *scored]
+    scored = ["--reward", reward.reward, "--reward.weights", reward.weights] if reward else []
+    judged = ["--judge", judge.reward, "--judge.weights", judge.weights] if judge else []
+    return ["grpo", *use, *data, *scored, *judged]
 
 
 def _lines(commands: Sequence[Sequence[str]]) -> list[str]:
@@ -104,12 +114,40 @@ def _known(config: Mapping[str, Any]) -> Iterator[RunInfo]:
             yield info
 
 
-def _scores(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield reward and weights of the models of text and motion that were trained on the same data."""
-    for info in _known(config):
-        for part, reward in _TEXT_REWARDS.items():
-            if info.command.startswith("pretrain") and (info.directory / part).is_dir():
-                yield reward, str(info.directory / part)
+def _reward_and_judge(
+    config: Mapping[str, Any], scorer: RunInfo | None
+) -> tuple[_Scorer | None, _Scorer | None]:
+    """Return the models of text and motion to train by and to judge by; the newest of each, but `scorer` before them.
+
+    On the starter's data, whose own models are known, others count only beside a `scorer`.
+    """
+    known = [] if _on_starter(config) else list(_known(config))
+    if scorer is not None:
+        own = scorer.directory.resolve()
+        known = [scorer, *(info for info in known if info.directory.resolve() != own)]
+    judges = {place for info in known for place in _judged_by(info)}
+    found = [one for info in known for one in _scorers(info, judges)]
+    apart = [one for one in found if one.judges]
+    reward = next((one for one in found if not one.judges), next(iter(apart), None))
+    return reward, next((one for one in apart if one is not reward), None)
+
+
+def _judged_by(info: RunInfo) -> Iterator[Path]:
+    """Yield the places that the weights of a run's judge may be known by: its folder in a run, and the run."""
+    judge = info.config.get("judge")
+    weights = judge.get("weights") if isinstance(judge, Mapping) else None
+    if info.command == "grpo" and isinstance(weights, str) and weights:
+        yield from (Path(weights).resolve(), *(Path(weights, part).resolve() for part in _TEXT_REWARDS))
+
+
+def _scorers(info: RunInfo, judges: Container[Path]) -> Iterator[_Scorer]:
+    """Yield the models of text and motion that a run trained."""
+    train = info.config.get("train")
+    second = isinstance(train, Mapping) and train.get("half") == "second"
+    for part, reward in _TEXT_REWARDS.items():
+        folder = info.directory / part
+        if info.command.startswith("pretrain") and folder.is_dir():
+            yield _Scorer(reward, str(folder), second or folder.resolve() in judges)
 
 
 def _use_policy(info: RunInfo) -> list[list[str]]:
@@ -145,7 +183,7 @@ def _after_mdm(info: RunInfo) -> list[list[str]]:
 def _after_text_reward(info: RunInfo) -> list[list[str]]:
     folder = str(info.directory)
     part = next((one for one in _TEXT_REWARDS if (info.directory / one).is_dir()), "tmr")
-    train = training_line(info.config, reward=_TEXT_REWARDS[part], weights=f"{folder}/{part}")
+    train = training_line(info.config, scorer=info)
     measure = [["eval", "retrieval", folder]] if part == "tmr" else []
     return [train, *measure, ["runs", "show", folder]]
 

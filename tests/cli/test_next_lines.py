@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from motionkit.runs import next_commands, peek
+from motionkit.runs import next_commands, open_run, peek
 
 from ..made.own_runs import CLIPS, PICTURES, RUNS, TEXTS, place_of, typed
 
@@ -23,6 +23,8 @@ NAMED = {
 
 TAKES_A_RUN = ("eval", "reward-train", "tune-bayes")
 """Commands that take the data from the run that the line names."""
+
+MOCAP = {"name": "humanml", "root": "data/mocap"}
 
 SHOWN = ("report", "runs")
 """Commands that show the run itself."""
@@ -53,8 +55,53 @@ def test_grpo_takes_the_policy_and_the_reward_of_the_same_data(own_runs: Path, m
     monkeypatch.chdir(own_runs)
     (line,) = (one for one in next_commands(peek("runs/tiny/pretrain-tmr")) if " grpo " in one)
     assert line.startswith("motionkit grpo --policy.checkpoint runs/tiny/")
-    assert line.endswith("--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr/tmr")
+    assert "--reward tmr-dense --reward.weights runs/tiny/pretrain-tmr/tmr" in line
+    # What a run was judged by is not what the next one is trained by.
+    assert line.endswith("--judge mdm-dense --judge.weights runs/tiny/pretrain-t2m-evaluator/evaluator")
+    (other,) = (one for one in next_commands(peek("runs/tiny/pretrain-t2m-evaluator")) if " grpo " in one)
+    assert other == line
     assert f"--dataset humanml --dataset.root '{TEXTS}'" in line
+
+
+def trained(command: str, name: str, part: str, **train: str) -> str:
+    """Make a finished run; return the words of its `grpo` line from the reward on."""
+    config = {"run": {"out": f"runs/mocap/{name}"}, "dataset": MOCAP, "train": train}
+    with open_run(command, config) as run:
+        run.artifact(part).mkdir()
+        run.finish()
+    (line,) = (one for one in next_commands(peek(f"runs/mocap/{name}")) if one.startswith("motionkit grpo "))
+    return line.partition(" --reward ")[2]
+
+
+def test_a_model_of_the_other_half_is_the_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of example 03: the reward on one half of the clips, the judge on the other, then the policy."""
+    monkeypatch.chdir(tmp_path)
+    with open_run("pretrain mdm", {"run": {"out": "runs/mocap/old"}, "dataset": MOCAP}) as run:
+        run.artifact("policy").mkdir()
+        run.finish()
+    reward = "tmr-dense --reward.weights runs/mocap/tmr/tmr"
+    judge = "--judge tmr-dense --judge.weights runs/mocap/judge/tmr"
+    assert trained("pretrain tmr", "tmr", "tmr", half="first") == reward
+    assert trained("pretrain tmr", "judge", "tmr", half="second") == f"{reward} {judge}"
+    assert trained("pretrain mdm", "mdm", "policy") == f"{reward} {judge}"
+    assert trained("pretrain tmr", "newer", "tmr", half="first") == f"{reward.replace('tmr/tmr', 'newer/tmr')} {judge}"
+
+
+def test_a_model_that_judged_a_run_stays_the_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    newest = "tmr-dense --reward.weights runs/mocap/b/tmr"
+    with open_run("pretrain mdm", {"run": {"out": "runs/mocap/old"}, "dataset": MOCAP}) as run:
+        run.artifact("policy").mkdir()
+        run.finish()
+    for name in "ab":
+        trained("pretrain tmr", name, "tmr", half="all")
+    assert trained("pretrain mdm", "mdm", "policy") == newest
+    for place in ("runs/mocap/b", "runs/mocap/b/tmr"):
+        judge = {"name": "tmr-dense", "weights": place}
+        with open_run("grpo", {"run": {"out": f"runs/grpo/{len(place)}"}, "dataset": MOCAP, "judge": judge}) as run:
+            run.finish()
+        expected = "tmr-dense --reward.weights runs/mocap/a/tmr --judge tmr-dense --judge.weights runs/mocap/b/tmr"
+        assert trained("pretrain mdm", f"mdm-{len(place)}", "policy") == expected
 
 
 def test_a_reward_of_other_data_than_the_prompts_is_a_warning(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,7 +283,7 @@ def test_figures_of_moving_are_those_of_their_columns() -> None:
     }
     sheet = moving_figures({**columns, "kinetic": real[:3]}, real)
     assert sheet.values == pytest.approx({"movement": 0.6, "statues": 0.5, "npss": 1.0})
-    assert sheet.notes["movement"].startswith("of 2 of 3 motions")
+    assert sheet.notes["movement"] == "of 2 of 3 motions"
     assert "limb's side" in sheet.missing["side"]
     assert "3 needs more than 3 motions, there are 3" in sheet.missing["kinetic_fid"]
     sheet = moving_figures({**columns, "npss_power": torch.full((3,), nan), "kinetic": real + 2 * real.std(0)}, real)

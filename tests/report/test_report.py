@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -334,7 +335,11 @@ def test_the_command(cli: Cli) -> None:
     assert done.stdout == "runs/grpo/first/report.html\n"
     make(Path("runs/grpo/second"))
     both = cli("report", "first", "second", "--json")
-    assert json.loads(both.stdout)["page"] == "comparison.html"
+    page = Path(json.loads(both.stdout)["page"])
+    assert (page.parent.parent, page.name) == (Path("runs/report"), "comparison.html")
+    assert page.is_file()
+    assert [path.name for path in Path().iterdir()] == ["runs"], "nothing is written into the current folder"
+    assert "report" not in cli("runs", "list").stdout, "a page is no run"
     for wrong, words in (
         (("report", "nope"), "nope is not a motionkit run."),
         (("report", "firts"), "did you mean first?"),
@@ -358,29 +363,76 @@ def test_a_run_is_found_by_its_last_part_or_its_beginning(tmp_path: Path, monkey
         find_one("first")
 
 
-@pytest.mark.slow
-def test_the_page_runs_without_an_error_in_a_browser(tmp_path: Path) -> None:
+def in_a_browser(path: Path, script: str) -> Any:
+    """Open a page in Chromium; return what the script puts into `found`, beside the errors of the page, `bad`."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no Chromium is installed")
-    path = write_report(make(tmp_path / "run"))
-    probe = """<script>window.bad = []; onerror = (what) => bad.push(what);
-      setTimeout(() => {
-        const chart = document.querySelector('svg[data-frame]'), box = chart.getBoundingClientRect();
-        chart.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - 20, clientY: box.top + 90 }));
-        document.documentElement.dataset.found = JSON.stringify({ bad,
-          tip: document.querySelector('.tip:not([hidden])').textContent,
-          copy: [...document.querySelectorAll('button.copy')].every((button) => !button.hidden),
-          ready: document.querySelectorAll('motionkit-player[ready]').length,
-          wide: document.documentElement.scrollWidth - innerWidth });
-      }, 800);</script>"""
-    path.write_text(path.read_text().replace("<title>", probe + "<title>"))
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    probe = f"""<script>window.bad = []; onerror = (what) => bad.push(what);
+      setTimeout(() => {{
+        const found = {{ bad }};
+        {script}
+        document.documentElement.dataset.found = JSON.stringify(found);
+      }}, 800);</script>"""
+    path.write_text(path.read_text().replace("<title>", probe + "<title>", 1))
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}"]
     command = [browser, *options, "--window-size=1280,900", "--virtual-time-budget=4000", "--dump-dom", path.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
-    found = json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
+    return json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
+
+
+@pytest.mark.slow
+def test_the_page_runs_without_an_error_in_a_browser(tmp_path: Path) -> None:
+    script = """
+      const chart = document.querySelector('svg[data-frame]'), box = chart.getBoundingClientRect();
+      chart.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - 20, clientY: box.top + 90 }));
+      found.tip = document.querySelector('.tip:not([hidden])').textContent;
+      found.copy = [...document.querySelectorAll('button.copy')].every((button) => !button.hidden);
+      found.ready = document.querySelectorAll('motionkit-player[ready]').length;
+      found.wide = document.documentElement.scrollWidth - innerWidth;"""
+    found = in_a_browser(write_report(make(tmp_path / "run")), script)
     assert found["bad"] == []
     assert found["copy"] is True
     assert found["ready"] == 4
     assert found["wide"] <= 0
     assert re.fullmatch(r"step \d+\ntrain 0\.\d+\nheld out 0\.6.*", found["tip"])
+
+
+@pytest.mark.slow
+def test_a_row_of_a_comparison_puts_its_columns_in_order(tmp_path: Path) -> None:
+    """Of three runs: by a figure, by one that a run does not have, by a setting that is a word."""
+    runs = [make(tmp_path / name) for name in ("one", "two", "three")]
+    rates, words = (9e-5, 0.01, 0.001), ("tmr", "dense", "physics")
+    for run, after, jerk, rate, word in zip(runs, (0.6, 0.9, 0.75), (1200.0, None, 95.0), rates, words, strict=True):
+        record = json.loads((run / "run.json").read_text())
+        block = record["summary"]["heldout"]["reward"]
+        record["summary"]["heldout"]["reward"] = {**block, "after": after, "delta": after - 0.5}
+        if jerk is not None:
+            record["summary"]["heldout"]["jerk"] = {**block, "after": jerk, "before": 100.0, "delta": jerk - 100}
+        (run / "run.json").write_text(json.dumps(record))
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps({**config, "optim": {"rate": rate}, "objective": {"kind": word}}))
+    write_comparison(runs, tmp_path / "page.html")
+    script = """
+      const heads = (name) => {
+        const row = [...document.querySelectorAll('td:first-child')].find((one) => one.textContent.startsWith(name));
+        return [1, 2, 3, 4].map(() => {
+          const words = (one) => [...one.cells].slice(1).map((cell) => cell.textContent);
+          const now = [...row.closest('table').rows].map(words);
+          const whole = now.slice(1).every((cells) => cells.length === 3);
+          row.querySelector('button').click();
+          return whole ? now[0].join('') : 'torn';
+        });
+      };
+      found.reward = heads('reward');
+      found.jerk = heads('jerk');
+      found.rate = heads('optim.rate');
+      found.kind = heads('objective.kind');"""
+    found = in_a_browser(tmp_path / "page.html", script)
+    assert found == {
+        "bad": [],
+        "reward": ["ABC", "BCA", "ACB", "ABC"],
+        "jerk": ["BCA", "ACB", "CAB", "ABC"],  # the fourth click on the reward left BCA
+        "rate": ["ABC", "BCA", "ACB", "ABC"],
+        "kind": ["BCA", "ACB", "BCA", "ABC"],
+    }

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from motionkit import plugins
 from motionkit.encoders.t2m import EvaluatorSizes, T2MEvaluator, WordTable
 from motionkit.errors import MotionkitError
+from motionkit.metrics import match_hits
 from motionkit.motion import HUMANML, KIT, MotionBatch
 from motionkit.rewards.mdm import CombinedOptions, DenseOptions, MatchingOptions, PrecisionOptions
-from motionkit.rewards.mdm._others import OTHERS, OtherTexts, precision, ranks
+from motionkit.rewards.mdm._others import OTHERS, OtherTexts, Place, place
 from motionkit.rewards.mdm._reward import MdmCombined, MdmDense, MdmMatching, MdmRPrecision
 from motionkit.rewards.tmr import DenseOptions as TmrDenseOptions
 from motionkit.rewards.tmr._reward import TmrDense
@@ -142,12 +143,34 @@ def test_r_precision_is_the_rank_among_the_others(evaluator, motions):
 
 
 def test_hits_by_rank():
-    ranked = precision(torch.tensor([0.0, 1.0, 2.0, 3.0, 31.0]), graded=False)
-    torch.testing.assert_close(ranked, torch.tensor([1, 2 / 3, 1 / 3, 0, 0]))
-    assert precision(torch.tensor([0.0, 31.0]), graded=True).tolist() == [1.0, 0.0]
-    # A network that maps every text to one point is in the middle, not right.
-    same = torch.ones(2, OTHERS, 4)
-    assert ranks(torch.zeros(2, 4), torch.ones(2, 4), same).tolist() == [15.5, 15.5]
+    alone = Place(torch.tensor([0.0, 1.0, 2.0, 3.0, 31.0]), torch.ones(5))
+    torch.testing.assert_close(alone.precision(graded=False), torch.tensor([1, 2 / 3, 1 / 3, 0, 0]))
+    assert alone.precision(graded=True)[[0, 4]].tolist() == [1.0, 0.0]
+
+
+def test_a_tie_counts_by_its_expectation():
+    """Over all places that the own text can take among the tied."""
+    for nearer, tied in [(0, 2), (0, 4), (1, 2), (2, 5), (4, 3), (0, 32)]:
+        ranks = np.arange(nearer, nearer + tied)
+        found = Place(torch.tensor([float(nearer)]), torch.tensor([float(tied)]))
+        hits = np.mean([[rank < k for k in (1, 2, 3)] for rank in ranks])
+        assert float(found.precision(graded=False)) == pytest.approx(hits)
+        assert float(found.precision(graded=True)) == pytest.approx(np.mean(1 - ranks / OTHERS), abs=1e-6)
+    # A network that maps every text to one point is at chance: 1/32, 2/32 and 3/32.
+    found = place(torch.zeros(2, 4), torch.ones(2, 4), torch.ones(2, OTHERS, 4))
+    assert found.rank.tolist() == [15.5, 15.5]
+    assert found.precision(graded=False).tolist() == [0.0625, 0.0625]
+
+
+def test_ties_count_as_in_the_metric():
+    """Of the same 32 texts and motions, whose distances are small whole numbers, so that many are alike."""
+    draw = torch.Generator().manual_seed(0)
+    texts, points = (torch.randint(0, 3, (OTHERS + 1, 3), generator=draw).float() for _ in range(2))
+    others = torch.stack([torch.cat([texts[:i], texts[i + 1 :]]) for i in range(OTHERS + 1)])
+    found = place(points, texts, others)
+    assert int((found.tied > 1).sum()) > 20
+    expected = match_hits(points, texts, top=3).mean(0).float()
+    torch.testing.assert_close(found.precision(graded=False), expected)
 
 
 def test_the_other_texts_are_fixed_by_seed_and_prompt_and_hold_no_equal_caption(evaluator):

@@ -10,7 +10,7 @@ import typer
 from motionkit.cli.output import JsonFlag, emit, write
 from motionkit.errors import MotionkitError
 
-_COMPARISON = Path("comparison.html")
+_COMPARISON = "comparison.html"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--out",
                 metavar="FILE",
-                help="File to write; default: report.html in the run folder, for several runs comparison.html here.",
+                help="File to write; default: report.html in the run folder, for several runs comparison.html in a "
+                "new folder under runs/report.",
             ),
         ] = None,
         json: JsonFlag = False,
@@ -37,7 +38,7 @@ def register(app: typer.Typer) -> None:
         Example: motionkit report runs/grpo/first runs/grpo/second
         """
         from motionkit.report import write_comparison, write_report
-        from motionkit.runs import find_one
+        from motionkit.runs import find_one, folder_of
 
         if out is not None and out.is_dir():
             raise MotionkitError(f"--out {out} is a folder.", fix=f"--out {out / 'report.html'}")
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
         if len(folders) == 1:
             path = write_report(folders[0], out)
         else:
-            path = write_comparison(folders, out or _COMPARISON)
+            path = write_comparison(folders, out or folder_of("report", "runs", None, None) / _COMPARISON)
         if json:
             emit({"command": "report", "status": "done", "page": str(path)}, json=True)
             return

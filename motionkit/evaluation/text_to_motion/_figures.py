@@ -42,7 +42,7 @@ REWARD = "reward/"
 
 BIASED = "biased, compare at equal n only"
 _BATCH, _PAIRS, _ENOUGH = 32, 300, 5
-_UNSAID = "the others are shorter than 1 s, or real clips of their action hardly move or are not known"
+_SILENT = "motions are shorter than 1 s, or real clips of their actions hardly move or are not known"
 
 
 @dataclass
@@ -167,9 +167,9 @@ def moving_figures(found: Mapping[str, Tensor], real: Tensor) -> Sheet:
         if len(known):
             sheet.values[name] = float(known.double().mean())
             if name == "movement" and len(known) < len(found[name]):
-                sheet.notes[name] = f"of {len(known)} of {len(found[name])} motions; {_UNSAID}"
+                sheet.notes[name] = f"of {len(known)} of {len(found[name])} motions"
         else:
-            sheet.missing[name] = "no caption names a limb's side" if name == "side" else f"of no motion: {_UNSAID}"
+            sheet.missing[name] = "no caption names a limb's side" if name == "side" else _SILENT
     power = found["npss_power"].nansum()
     if float(power) > 0:
         sheet.values["npss"] = float(found["npss_moved"].nansum() / power)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
+from motionkit.metrics import expected_hits
 from motionkit.text import Prompt
 
 OTHERS = 31
@@ -98,32 +98,49 @@ class OtherTexts:
         return self._pools[segments]
 
 
-def ranks(motion: Tensor, own: Tensor, others: Tensor) -> Tensor:
-    """Return how many other texts are nearer to a motion than its own, a text at the same distance counting half.
+class Place(NamedTuple):
+    """Where a motion's own text stands among the others.
+
+    Attributes:
+        nearer: ``[N]`` how many other texts are nearer.
+        tied: ``[N]`` how many texts are at the own one's distance, itself included.
+    """
+
+    nearer: Tensor
+    tied: Tensor
+
+    @property
+    def rank(self) -> Tensor:
+        """``[N]`` in [0, M], from 0: the mean over all orders of the tied."""
+        return self.nearer + (self.tied - 1) / 2
+
+    def precision(self, *, graded: bool) -> Tensor:
+        """Return the reward ``[N]``: the mean of hit@1, hit@2 and hit@3, or ``1 - rank / 31``.
+
+        A tie counts by its expectation in both, as in `motionkit.metrics.r_precision`.
+
+        Example:
+            >>> import torch
+            >>> Place(torch.tensor([0.0, 2.0, 0.0]), torch.tensor([1.0, 1.0, 2.0])).precision(graded=False)
+            tensor([1.0000, 0.3333, 0.8333])
+        """
+        if graded:
+            return 1.0 - self.rank / OTHERS
+        return expected_hits(self.nearer, self.tied).mean(0)
+
+
+def place(motion: Tensor, own: Tensor, others: Tensor) -> Place:
+    """Return where a motion's own text stands among the others by euclidean distance.
 
     Args:
         motion: ``[N, D]``.
         own: ``[N, D]``.
         others: ``[N, M, D]``.
-
-    Returns:
-        ``[N]`` in [0, M].
     """
     mine = (motion - own).square().sum(-1, keepdim=True)
     theirs = (motion[:, None] - others).square().sum(-1)
-    return (theirs < mine).sum(1).to(motion.dtype) + (theirs == mine).sum(1).to(motion.dtype) / 2
-
-
-def precision(rank: Tensor, *, graded: bool) -> Tensor:
-    """Return the reward for a rank from 0: the mean of hit@1, hit@2 and hit@3, or ``1 - rank / 31``.
-
-    Example:
-        >>> precision(torch.tensor([0.0, 2.0, 31.0]), graded=False)
-        tensor([1.0000, 0.3333, 0.0000])
-    """
-    if graded:
-        return 1.0 - rank / OTHERS
-    return torch.stack([(rank < k).to(rank.dtype) for k in (1, 2, 3)]).mean(0)
+    nearer, tied = (theirs < mine).sum(1), 1 + (theirs == mine).sum(1)
+    return Place(nearer.to(motion.dtype), tied.to(motion.dtype))
 
 
 def _plain(text: str) -> str:

@@ -19,7 +19,7 @@ from motionkit.rewards._matching.rewards import (
 )
 from motionkit.rewards.base import RewardScores
 from motionkit.rewards.mdm import CombinedOptions, DenseOptions, EvaluatorOptions, MatchingOptions, PrecisionOptions
-from motionkit.rewards.mdm._others import OTHERS, OtherTexts, precision, ranks
+from motionkit.rewards.mdm._others import OTHERS, OtherTexts, Place, place
 from motionkit.rewards.mdm.opening import open_evaluator, stored_tokens
 from motionkit.text import Prompt
 
@@ -47,7 +47,8 @@ class MdmDense(DenseReward[DenseOptions]):
 class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
     """R-precision of a motion: its own text is ranked among 31 others by euclidean distance (Guo et al. 2022).
 
-    The mean of hit@1, hit@2 and hit@3, which is 0, 1/3, 2/3 or 1; graded, ``1 - rank / 31``. No gradient.
+    The mean of hit@1, hit@2 and hit@3, which is 0, 1/3, 2/3 or 1 but for ties; graded, ``1 - rank / 31``. A tie counts
+    by its expectation, as in `motionkit.metrics.r_precision`. No gradient.
     """
 
     name = "mdm-r-precision"
@@ -62,9 +63,9 @@ class MdmRPrecision(JointSpaceReward[PrecisionOptions]):
     def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
         """Score N motions in one pass; see `motionkit.rewards.base.Reward`."""
         motion, text = self.whole(motions, prompts)
-        rank = _ranks(self.space, self._others, motion, text, prompts)
-        total = precision(rank, graded=self.options.graded)
-        parts = {"rank": unscored(rank, motion), "clamped": motion.clamped}
+        found = _place(self.space, self._others, motion, text, prompts)
+        total = found.precision(graded=self.options.graded)
+        parts = {"rank": unscored(found.rank, motion), "clamped": motion.clamped}
         return RewardScores(unscored(total, motion), parts=parts)
 
 
@@ -90,17 +91,15 @@ class MdmCombined(MatchingReward[CombinedOptions]):
         """Score N motions in one pass; see `motionkit.rewards.base.Reward`."""
         motion, text = self.whole(motions, prompts)
         near = self.matching(motion, text)
-        rank = _ranks(self.space, self._others, motion, text, prompts)
-        hit = precision(rank, graded=self.options.graded)
+        found = _place(self.space, self._others, motion, text, prompts)
+        hit = found.precision(graded=self.options.graded)
         total = self.options.matching_weight * near + self.options.precision_weight * hit
-        parts = {"matching": near, "r_precision": hit, "rank": rank}
+        parts = {"matching": near, "r_precision": hit, "rank": found.rank}
         parts = {name: unscored(values, motion) for name, values in parts.items()}
         return RewardScores(unscored(total, motion), parts={**parts, "clamped": motion.clamped})
 
 
-def _ranks(
-    space: JointSpace, others: OtherTexts, motion: CropLatents, own: Tensor, prompts: Sequence[Prompt]
-) -> Tensor:
-    """Return the rank ``[N]`` of each motion's own text."""
+def _place(space: JointSpace, others: OtherTexts, motion: CropLatents, own: Tensor, prompts: Sequence[Prompt]) -> Place:
+    """Return where each motion's own text stands among the others."""
     texts = [text for prompt in prompts for text in others.of(prompt)]
-    return ranks(motion.mu, own, space.encode_texts(texts).view(len(prompts), OTHERS, -1))
+    return place(motion.mu, own, space.encode_texts(texts).view(len(prompts), OTHERS, -1))
