@@ -1,0 +1,99 @@
+"""The scripts behind the film of the README and the page of pairs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import motionkit
+from motionkit.starter import CATALOGUE
+from motionkit.text import Prompt
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "media"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return motionkit.load_dataset("starter")
+
+
+def test_film_shows_the_median_of_each_kind_and_no_prompt_twice() -> None:
+    chosen = script("before_after").chosen
+    gains = {0: 0.5, 1: 0.1, 2: 0.3, 3: -0.2, 4: 0.0}
+    assert chosen({"kick": [0, 1, 2]}, gains) == {"kick": 2}
+    assert chosen({"kick": [0, 1, 2, 3]}, gains) == {"kick": 2}  # the better of the middle two
+    assert chosen({"kick": [0, 1, 2], "jump": [2, 4, 3, 1]}, gains) == {"kick": 2, "jump": 4}
+    with pytest.raises(SystemExit, match="jump"):
+        chosen({"kick": [2], "jump": [2]}, gains)
+
+
+def test_film_finds_what_a_prompt_asks_for(dataset) -> None:
+    tool = script("before_after")
+    names = (
+        "kick/back-left",
+        "jump/up",
+        "walk/turn-back",
+        "walk/circle-right",
+        "walk/normal",
+        "jacks/hips",
+        "knee/left",
+    )
+    captions = {entry.name: entry.captions[0] for entry in CATALOGUE}
+    prompts = [Prompt((captions["nod/yes"], captions[name]), (40, 40), name) for name in names]
+    found = {kind: tool.asking_for(classes, prompts, dataset) for kind, classes in tool.KINDS.items()}
+    assert found == {"kick": [0], "jump": [1], "walk with a turn": [2, 3]}
+
+
+def test_page_puts_the_real_clip_where_it_says(dataset) -> None:
+    """Only the numbers of the sides that are not real change with the policy."""
+    torch.set_num_threads(1)
+    tool = script("blind_test")
+    policy = motionkit.load_policy("starter", dataset=dataset)
+    page, other = (tool.page(policy, dataset, 3, seed) for seed in (0, 1))
+    sides = re.findall(r'data-real="([AB])"', page)
+    positions = re.findall(r'"positions":"([^"]+)"', page)
+    captions = re.findall(r'aria-label="([^"]+)"><motionkit-player', page)
+    assert len(sides) == len(captions) == 3
+    assert len(positions) == 6
+    clips = {clip.key: clip for clip in dataset.clips("test")}
+    places = tool.chosen(dataset, 3, np.random.default_rng(0))
+    for number, place in enumerate(places):
+        clip = dataset.clips("test")[place]
+        assert clips[clip.key].captions[0] == captions[number]
+        real = re.findall(r'"positions":"([^"]+)"', tool.card(1, "", [clip.features] * 2, "A", 20.0))[0]
+        pair = positions[2 * number : 2 * number + 2]
+        assert [one == real for one in pair] == [side == sides[number] for side in "AB"]
+    assert page != other
+    assert "https://" not in page.replace("https://www.w3.org", "")
+
+
+def test_captions_are_of_different_actions(dataset) -> None:
+    tool = script("blind_test")
+    places = tool.chosen(dataset, 20, np.random.default_rng(3))
+    action = {entry.name: entry.action for entry in CATALOGUE}
+    names = {action[dataset.action(dataset.clips("test")[place].captions[0])] for place in places}
+    assert len(names) == 20
+    with pytest.raises(SystemExit, match="actions"):
+        tool.chosen(dataset, 1000, np.random.default_rng(3))
+
+
+def test_odds_of_guessing() -> None:
+    tool = script("blind_test")
+    assert tool.tail(2, 2) == 0.25
+    assert tool.tail(20, 15) == pytest.approx(0.0207, abs=1e-4)
+    assert tool.enough(20) == 15
