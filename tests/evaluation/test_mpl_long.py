@@ -12,7 +12,8 @@ from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, clip_set, cut_windows
 from motionkit.datasets.motions._starter import _motion
-from motionkit.evaluation.mpl import EvalData, Horizons, evaluate
+from motionkit.evaluation.mpl import EvalData, Horizons, continue_clip, evaluate
+from motionkit.evaluation.mpl._extrapolate import Extrapolation
 from motionkit.evaluation.mpl._figures import Body
 from motionkit.evaluation.mpl.long import (
     DRAWN,
@@ -51,6 +52,13 @@ class Follower:
         last = known.part(known.frames - 1).map(lambda values: values.expand(-1, frames, *values.shape[2:]))
         steps = torch.zeros_like(last.steps) if command is None else command[:, :frames]
         return replace(last, steps=steps)
+
+
+class Still(Follower):
+    """Is told the path and stays where it is."""
+
+    def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
+        return super().predict(known, frames)
 
 
 class Oracle(Follower):
@@ -292,12 +300,8 @@ def test_one_that_cannot_be_steered_and_stands_is_said_to(clips: ClipSet, follow
     assert "after 2 s it moves 0.00" in died
     assert not [text for text in followed["alarms"] if "not followed" in text]
 
-    class Deaf(Follower):
-        def predict(self, known: MotionState, frames: int, *, command: Tensor | None = None) -> MotionState:
-            return super().predict(known, frames)
-
     found = evaluate(
-        _data(clips), Deaf(clips), Horizons.at([100], FPS), long=SHORT
+        _data(clips), Still(clips), Horizons.at([100], FPS), long=SHORT
     )  # fmt: skip
     (missed,) = [text for text in found["closing"] if "not followed" in text]
     assert missed.startswith("7 of 8 drawn paths"), "who stands is where a turn on the spot leads"
@@ -306,7 +310,26 @@ def test_one_that_cannot_be_steered_and_stands_is_said_to(clips: ClipSet, follow
     titles = [table["title"] for table in found["table"]]
     assert "5 free runs" in titles[2]
     assert "2 starts a path" in titles[3]
-    assert evaluate(_data(clips), Deaf(clips), Horizons.at([100], FPS))["long"] is None
+    assert evaluate(_data(clips), Still(clips), Horizons.at([100], FPS))["long"] is None
+
+
+def test_a_clip_continued_along_a_path_carries_it_where_its_root_should_be(clips: ClipSet) -> None:
+    clip = clips.clips[3]
+    path = DRAWN["circle-2m"].steps(60, FPS)
+    found = continue_clip(Follower(clips), clips, clip, start=10, known=PAST, frames=90, path=path)
+    assert found.path is not None
+    assert found.path.seconds == 2.0, "the path is not asked for beyond its end"
+    assert found.path[:3] == pytest.approx((0.0, 0.0, 0.0), abs=1e-6)
+    wanted = found.predicted.tracks["path"]
+    torch.testing.assert_close(wanted, found.predicted.translations[:, 0, ::2])
+    still = continue_clip(Extrapolation(clips.names, FPS, keep=0.0), clips, clip, start=10, known=PAST, frames=60)
+    assert still.path is None
+    assert "path" not in still.predicted.tracks
+    off = continue_clip(Still(clips), clips, clip, start=10, known=PAST, frames=60, path=path)
+    assert off.path is not None
+    assert off.path.end == pytest.approx(2 * 2.0 * math.sin(1.2 * 2 / 2.0 / 2), rel=1e-4)
+    assert off.path.heading == pytest.approx(math.degrees(1.2 / 2.0) * 61 / 2 / FPS)
+    torch.testing.assert_close(off.predicted.tracks["path"], wanted[: PAST + 60])
 
 
 def _data(clips: ClipSet) -> EvalData:
