@@ -91,4 +91,5 @@ def lower_slide(feet: Tensor, fps: float) -> Tensor:
     """
     speed = fps * feet[..., ::2].diff(dim=1).norm(dim=-1)  # [N, T, 2]
     lower = (feet[:, 1:, :, 1] + feet[:, :-1, :, 1]).argmin(-1, keepdim=True)
-    return speed.gather(-1, lower)[..., 0].mean(1)
+    found: Tensor = speed.gather(-1, lower)[..., 0].mean(1)
+    return found
