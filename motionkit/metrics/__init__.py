@@ -10,7 +10,7 @@ from motionkit.metrics._classification import (
     threshold_for_f,
     threshold_for_precision,
 )
-from motionkit.metrics._contacts import CONTACT, LEVELS, auroc, f1_terms, score_levels, slide_terms
+from motionkit.metrics._contacts import CONTACT, LEVELS, auroc, f1_terms, lower_slide, score_levels, slide_terms
 from motionkit.metrics._distribution import (
     FrechetReference,
     diversity,
@@ -103,6 +103,7 @@ __all__ = [
     "kinetic_features",
     "kinetic_fid",
     "leading_joint",
+    "lower_slide",
     "match_hits",
     "matching_score",
     "moments",

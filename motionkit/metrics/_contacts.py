@@ -70,3 +70,26 @@ def slide_terms(feet: Tensor, contacts: Tensor, fps: float) -> tuple[Tensor, Ten
     speed = fps * feet[..., ::2].diff(dim=1).norm(dim=-1)
     stands = contacts > CONTACT
     return (speed * stands).flatten(1).sum(1), stands.flatten(1).sum(1).to(speed)
+
+
+def lower_slide(feet: Tensor, fps: float) -> Tensor:
+    """Return how fast the lower foot goes along the ground, mean over time. No contact is read.
+
+    Args:
+        feet: ``[N, T + 1, 2, 3]`` metres, left and right, Y up.
+        fps: Frames per second.
+
+    Returns:
+        ``[N]`` metres per second.
+
+    Example:
+        >>> feet = torch.zeros(1, 4, 2, 3)
+        >>> feet[0, :, 1, 1] = 0.2  # the right foot is in the air and the left one glides ahead
+        >>> feet[0, :, :, 2] = torch.stack([torch.arange(4) * 0.1, torch.arange(4) * 0.5], dim=-1)
+        >>> lower_slide(feet, 10.0)
+        tensor([1.])
+    """
+    speed = fps * feet[..., ::2].diff(dim=1).norm(dim=-1)  # [N, T, 2]
+    lower = (feet[:, 1:, :, 1] + feet[:, :-1, :, 1]).argmin(-1, keepdim=True)
+    found: Tensor = speed.gather(-1, lower)[..., 0].mean(1)
+    return found

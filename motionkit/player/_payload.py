@@ -29,6 +29,8 @@ _RATES = (60.0, 30.0, 20.0, 15.0, 10.0)
 
 _MADE = "Foot contacts are motionkit's, from the height and speed of the feet."
 
+_WANTED = "The dashed line is the path that was asked for; the ring is where it has the root now."
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -119,6 +121,8 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         notes.append(f"Frame{plural} {named}{more} have no finite positions; the figure disappears there.")
     if track.contacts is not None and track.contacts_made:
         notes.append(_MADE)
+    if track.path is not None:
+        notes.append(_WANTED)
     part = {
         "title": plain_text(track.title),
         "fps": track.fps / stride,
@@ -130,6 +134,7 @@ def _track(track: PlayerTrack, rate: float) -> tuple[dict[str, Any], list[str]]:
         "positions": encode(_units(figure.positions[keep])),
         "gaps": [list(run) for run in ranges(~figure.shown[keep])],
         "contacts": _contacts(track, keep),
+        "path": "" if track.path is None else encode(_units(track.path[keep].detach().cpu().double())),
         "segments": [
             {"text": plain_text(text), "start": float(start), "end": float(end), "score": score}
             for (text, start, end), score in zip(track.segments, track.scores or _unscored(track), strict=True)

@@ -75,6 +75,7 @@ class PlayerTrack:
         scores: One number per segment, or none.
         contacts: ``[T, 2]`` soft foot contacts left, right in [0, 1], or None.
         contacts_made: They are motionkit's, from heights and speeds; the page shows a note.
+        path: ``[T, 2]`` metres x and z that the root was asked to be at, drawn as a dashed line; or None.
         colour: ``#rrggbb`` of its swatch, and of the figure where several are overlaid; empty picks one.
         names: Joint names, from which left, right and the head are known; without them the bodies of HumanML3D and
             KIT are recognised by their parents, and any other is drawn in one colour. KIT's become those of the side
@@ -94,6 +95,7 @@ class PlayerTrack:
     colour: str = ""
     names: tuple[str, ...] = ()
     contacts_made: bool = False
+    path: Tensor | None = None
 
     def __post_init__(self) -> None:
         for problem in (self._shape_problem(), self._value_problem(), self._text_problem()):
@@ -131,6 +133,8 @@ class PlayerTrack:
             return f"{len(self.names)} names for {joints} joints"
         if self.contacts is not None and tuple(self.contacts.shape) != (shape[0], 2):
             return f"contacts are {list(self.contacts.shape)}, not [{shape[0]}, 2]"
+        if self.path is not None and tuple(self.path.shape) != (shape[0], 2):
+            return f"its path is {list(self.path.shape)}, not [{shape[0]}, 2]"
         return ""
 
     def _value_problem(self) -> str:
@@ -143,6 +147,8 @@ class PlayerTrack:
             return f"joints are farther than {FARTHEST:.0f} m from the origin; is the unit right"
         if self.contacts is not None and not bool(self.contacts.isfinite().all()):
             return "contacts are not finite"
+        if self.path is not None and not float(self.path.abs().max()) <= FARTHEST:
+            return f"its path is not finite, or leads farther than {FARTHEST:.0f} m"
         return ""
 
     def _text_problem(self) -> str:
@@ -188,6 +194,9 @@ def track_of(
         (2.0, True)
     """
     contacts, made = shown_contacts(motion, features)
+    path = motion.tracks.get("path")
+    if path is not None and (tuple(path.shape) != (motion.frames, 2) or not float(path.abs().max()) <= FARTHEST):
+        path = None  # a file's track of that name is something else
     return PlayerTrack(
         title=title,
         positions=motion.positions().detach().to(torch.float64),
@@ -199,4 +208,5 @@ def track_of(
         colour=colour,
         names=tuple(motion.names),
         contacts_made=made,
+        path=path,
     )

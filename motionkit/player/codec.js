@@ -43,6 +43,7 @@ function decodeTrack(part, step) {
     contacts,
     positions: decodeRows(part.positions, part.frames, part.joints * 3, step),
     follow: decodeRows(part.follow, part.frames, 2, step),
+    path: part.path ? decodeRows(part.path, part.frames, 2, step) : null,
   };
 }
 

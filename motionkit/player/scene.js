@@ -91,6 +91,32 @@ function drawTrail(context, axes, look, track, time, colour) {
   }
 }
 
+// The path that the root was asked to take: dashed, with a ring where it should be now.
+function drawWanted(context, axes, look, track, time, colour) {
+  const stride = Math.max(1, Math.ceil(track.frames / 600));
+  const at = (frame) => see(axes, track.path[frame * 2], 0, track.path[frame * 2 + 1]);
+  const line = new Path2D();
+  for (let frame = 0; frame + 1 < track.frames; frame += stride) {
+    const ends = placeLine(axes, at(frame), at(Math.min(frame + stride, track.frames - 1)), look.near);
+    if (ends) {
+      line.moveTo(...ends[0]);
+      line.lineTo(...ends[1]);
+    }
+  }
+  context.lineCap = 'butt';
+  context.lineWidth = 2;
+  context.strokeStyle = clear(colour, 0.7);
+  context.setLineDash([6, 5]);
+  context.stroke(line);
+  context.setLineDash([]);
+  const now = at(frameAt(track, time).before);
+  if (now[2] > look.near) {
+    context.beginPath();
+    context.arc(...place(axes, now), 5, 0, 2 * Math.PI);
+    context.stroke();
+  }
+}
+
 // A picture of some tracks at a time; `camera` has the size of the panel.
 function drawScene(context, camera, look, tracks, time, overlay) {
   const axes = cameraAxes(camera);
@@ -98,6 +124,7 @@ function drawScene(context, camera, look, tracks, time, overlay) {
   const parts = [];
   for (const track of tracks) {
     drawTrail(context, axes, look, track, time, overlay ? track.shade : look.trail);
+    if (track.path) drawWanted(context, axes, look, track, time, overlay ? track.shade : look.quiet);
     const pose = new Float32Array(track.joints * 3);
     if (!poseAt(track, time, pose)) continue;
     drawShadow(context, axes, look, track, pose);

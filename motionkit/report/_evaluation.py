@@ -59,7 +59,7 @@ def evaluation_page(document: Mapping[str, Any], predictions: Predictions) -> st
         note("In brackets: 95 % intervals by bootstrap over clips.") if document["ci95"] else "",
         tables,
         *(note(text) for text in notes),
-        predictor_sections(document["rows"], document["worst_clips"], predictions),
+        predictor_sections(document["rows"], document["worst_clips"], predictions, document.get("long")),
         "<h2>How it was measured</h2>",
         definitions(facts),
         f'<p class="cap">Made by motionkit {__version__}; docs/evaluation.md says what each figure means.</p>',

@@ -30,22 +30,83 @@ _FIGURES = (
     ("skill", "Skill", "1 is perfect", "1 - GeoDeg divided by that of the last pose held; above 0 is better than it."),
 )
 
+_LONG = (
+    ("free", "movement", "Movement", "1 is real clips", "Free runs: the joint that moves most in real clips of the "
+     "label, 0.5 to 5 Hz, over the 2 s before."),
+    ("free", "slide", "Slide", "m/s", "Free runs: how fast the lower foot goes along the ground, over the 2 s before."),
+    ("drawn", "path_mean", "Off the path", "m", "Distance of the root to the timed point of drawn paths, mean until "
+     "then. The dragged root is on it by definition."),
+    ("drawn", "slide", "Slide along paths", "m/s", "The same slide along drawn paths."),
+)  # fmt: skip
+"""Charts of long runs: the kind of run, the figure, title, unit and caption."""
+
+_SHOWN_SECONDS = 10.0
+
 
 def predictor(source: Source) -> str:
     """Return the sections of a motion predictor's run; empty for any other run."""
     summary = source.info.summary
-    return predictor_sections(summary.get("rows"), summary.get("worst_clips"), source.predictions)
+    return predictor_sections(
+        summary.get("rows"), summary.get("worst_clips"), source.predictions, summary.get("long")
+    )  # fmt: skip
 
 
-def predictor_sections(rows: object, worst: object, predictions: Predictions | None) -> str:
-    """Return error against horizon, predictions in the player, and the worst clips; what is not there is left out.
+def predictor_sections(rows: object, worst: object, predictions: Predictions | None, long: object = None) -> str:
+    """Return error against horizon, long runs, predictions in the player, and the worst clips.
+
+    What is not there is left out.
 
     Args:
         rows: ``rows`` of the document of ``eval mpl``; read with care, a file may hold anything.
         worst: Its ``worst_clips``.
         predictions: What was kept to be looked at.
+        long: Its ``long``.
     """
-    return error_curves(rows) + players(predictions) + worst_table(worst)
+    return error_curves(rows) + long_runs(long) + players(predictions) + worst_table(worst)
+
+
+def long_runs(long: object) -> str:
+    """Return what is wrong with runs of many seconds, charts of them against time, and the errors along each path."""
+    if not isinstance(long, Mapping):
+        return ""
+    kinds = {"free": _rows_of(long.get("free")), "drawn": _at(long, "drawn", "mean")}
+    shown = [
+        found
+        for kind, name, title, unit, caption in _LONG
+        if (found := _figure(name, title, unit, caption, kinds[kind], label="seconds"))
+    ]
+    if not shown:
+        return ""
+    alarms = long.get("alarms")
+    said = "".join(note(str(text)) for text in alarms) if isinstance(alarms, list) else ""
+    return f"<h2>Long runs</h2>{said}{grid(shown)}{_paths_table(_at(long, 'drawn', 'paths'))}"
+
+
+def _at(table: object, *keys: str) -> Mapping[Any, Any]:
+    for key in keys:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return table if isinstance(table, Mapping) else {}
+
+
+def _rows_of(group: object) -> Mapping[Any, Any]:
+    return _at(group, "rows")
+
+
+def _paths_table(paths: Mapping[Any, Any]) -> str:
+    """Return mean distances from the timed points of each drawn path, by predictor, at the last time up to 10 s."""
+    found = {str(path): _rows_of(group) for path, group in paths.items()}
+    names = list(dict.fromkeys(str(row) for rows in found.values() for row in rows))
+    times = {time for rows in found.values() for row in rows.values() for time, _ in _points(row, "path_mean")}
+    near = [time for time in times if time <= _SHOWN_SECONDS] or sorted(times)[:1]
+    if not near:
+        return ""
+    far = max(near)
+    cells = []
+    for path, rows in found.items():
+        values = [dict(_points(rows.get(name), "path_mean")).get(far) for name in names]
+        cells.append((path, *(f"{value:.2f}" if value is not None else "-" for value in values)))
+    words = f"Metres from the timed point of each drawn path, mean over {far:g} seconds."
+    return note(words) + table(("path", *names), cells, numbers=range(1, len(names) + 1))
 
 
 def error_curves(rows: object) -> str:
@@ -107,11 +168,11 @@ def worst_table(worst: object) -> str:
     return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
 
 
-def _figure(name: str, title: str, unit: str, caption: str, rows: Mapping[Any, Any]) -> str:
+def _figure(name: str, title: str, unit: str, caption: str, rows: Mapping[Any, Any], *, label: str = "ms ahead") -> str:
     shown = [Curve(str(row), points, dots=True) for row, values in rows.items() if (points := _points(values, name))]
     if not any(len(curve.points) > 1 for curve in shown):
         return ""
-    drawn = curves(shown, x_label="ms ahead", y_label=unit, height=240)
+    drawn = curves(shown, x_label=label, y_label=unit, height=240)
     return figure(drawn, caption, title=title)
 
 

@@ -48,6 +48,24 @@ def test_along_a_path(model: Path, cli: Cli) -> None:
     for path in ("path.csv", "own"):
         done = cli("predict", model, "walk.bvh", "--seconds", 0.5, "--path", path, "--overwrite")
         assert done.exit_code == 0, done.stderr
+        assert "path: 0." in done.stderr
+
+
+def test_what_is_far_from_its_path_is_said_and_the_player_draws_the_path(model: Path, cli: Cli) -> None:
+    """An untrained predictor goes on as it went: it is not 9 m to the side after 2 s."""
+    Path("path.csv").write_text("seconds,x,z\n1.5,9,0\n")
+    done = cli("predict", model, "walk.html", "--seconds", 2, "--path", "path.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    error = json.loads(done.stdout)["path_error"]
+    assert error["seconds"] == 1.5, "where the file ends there is no path"
+    assert 1.0 < error["mean"] < error["end"] < 12.0
+    assert error["heading"] > 45
+    assert f"path: {error['mean']:.2f} m from the timed point in the mean of 1.5 s, {error['end']:.2f} m" in done.stderr
+    assert "the path was not followed" in done.stderr
+    assert "The dashed line is the path that was asked for" in Path("walk.html").read_text()
+    free = cli("predict", model, "free.html", "--seconds", 1, "--json")
+    assert json.loads(free.stdout)["path_error"] is None
+    assert "The dashed line" not in Path("free.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -58,11 +76,13 @@ def test_along_a_path(model: Path, cli: Cli) -> None:
         (("out.bvh", "--at", 600), "end after that"),
         (("out.bvh", "--path", "absent.csv"), "absent.csv"),
         (("out.bvh", "--start", "absent.bvh"), "absent.bvh"),
+        (("out.bvh", "--path", "jump.csv"), "jump.csv: the path jumps before row 2"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
     model: Path, cli: Cli, words: tuple[object, ...], said: str
 ) -> None:
+    Path("jump.csv").write_text("seconds,x,z\n0,0,0\n0.1,4,0\n")
     done = cli("predict", model, *words)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -77,4 +97,4 @@ def test_the_default_export_is_the_first_that_the_model_has(model: Path, cli: Cl
     other = cli("export", model, "mdm", "--to", "mdm")
     assert other.exit_code == 2
     assert "cannot be exported to mdm" in other.stderr
-    assert cli("eval", "mpl", "out", "--horizons", "100", "--set", "stride=40").exit_code == 0
+    assert cli("eval", "mpl", "out", "--horizons", "100", "--long", "2", "--set", "stride=40").exit_code == 0

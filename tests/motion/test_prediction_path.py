@@ -57,12 +57,37 @@ def test_headings_of_the_file_win(tmp_path: Path) -> None:
         ("seconds,x,z\n0,0,0\n1,1e300,1\n", "path.csv, row 2, column x: 1e[+]300 is not a number from"),
         (f"seconds,x,z\n0,0,{'1' * 200_000}\n", "path.csv is not a CSV file: field larger than field limit"),
         ("seconds,x,z\n1,0,0\n1,0,1\n", "must rise"),
+        ("seconds,x,z\n0,0,0\n1,0,1\n0.5,0,2\n", "must rise"),
         ("seconds,x,z\n0,0,0\n", "lasts 0 seconds"),
+        ("seconds,x,z\n0,0,0\n1,0,1\n1.1,3,1\n2,3,2\n", "path.csv: the path jumps before row 3"),
+        ("seconds,x,z\n0.1,3,0\n", "path.csv: the path jumps before row 1"),
     ],
 )
 def test_what_is_no_path_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         read_path(written(tmp_path, text), 30.0)
+
+
+def test_ten_metres_a_second_and_one_point_are_paths(tmp_path: Path) -> None:
+    place, _ = follow(read_path(written(tmp_path, "seconds,x,z\n2,0,20\n"), 30.0))
+    assert place[-1].tolist() == pytest.approx([0.0, 20.0])
+
+
+@pytest.mark.parametrize(
+    ("yaws", "turn"),
+    [
+        ("0,350,10", 10.0),  # wrapped: it turns 10 to the right and 20 to the left
+        ("170,-170,-150", 40.0),
+        ("0,180,360", 360.0),
+        ("0,360,720", 720.0),  # as written: a full circle in each second
+        ("0,-360,-360", -360.0),
+    ],
+)
+def test_a_heading_turns_by_a_full_circle_where_it_says_so(tmp_path: Path, yaws: str, turn: float) -> None:
+    first, second, third = yaws.split(",")
+    text = f"seconds,x,z,yaw\n0,0,0,{first}\n1,0,1,{second}\n2,0,2,{third}\n"
+    _, yaw = follow(read_path(written(tmp_path, text), 30.0))
+    assert abs(float(yaw[-1])) == pytest.approx(math.radians(abs(turn)), abs=1e-6)
 
 
 def test_a_state_as_a_motion_begins_at_the_origin() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from motionkit.errors import MotionkitError
 from motionkit.motion import HUMANML
 from motionkit.player import PlayerTrack
 from motionkit.player._camera import Camera, fit_distance, panels
@@ -292,3 +294,39 @@ def _contrast(one: str, other: str) -> float:
         linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
         light.append(float(linear @ [0.2126, 0.7152, 0.0722]) + 0.05)
     return max(light) / min(light)
+
+
+def test_a_wanted_path_is_drawn_with_a_ring_where_the_root_should_be_now() -> None:
+    plain = track("walk")
+    wanted = torch.stack([torch.linspace(0, 0.3, plain.frames), torch.linspace(0, 0.5, plain.frames)], dim=-1).double()
+    got = node(
+        """globalThis.Path2D = class { constructor() { this.lines = []; }
+          moveTo(x, y) { this.lines.push([x, y]); } lineTo(x, y) { this.lines.push([x, y]); } };
+        const calls = [];
+        const context = { setLineDash: (dash) => calls.push(['dash', dash]), beginPath: () => {},
+          arc: (x, y) => calls.push(['ring', x, y]), stroke: (line) => calls.push(['line', line ? line.lines : null]) };
+        const axes = cameraAxes(given.view);
+        const [with_, without] = given.tracks.map((part) => decodeTrack(part, given.step));
+        drawWanted(context, axes, { near: LOOK.near }, with_, 0.5, '#0a7d63');
+        const frame = frameAt(with_, 0.5).before;
+        answer({ calls, path: Array.from(with_.path), without: without.path,
+          there: place(axes, see(axes, given.wanted[frame][0], 0, given.wanted[frame][1])) });""",
+        {
+            **document([replace(plain, path=wanted), plain], title=""), "view": vars(VIEWS[1]),
+            "wanted": wanted.tolist(),
+        },
+    )  # fmt: skip
+    assert np.allclose(np.array(got["path"]).reshape(-1, 2), wanted.numpy(), atol=1e-4)
+    assert got["without"] is None
+    kinds = [call[0] for call in got["calls"]]
+    assert kinds == ["dash", "line", "dash", "ring", "line"]
+    assert got["calls"][0][1] == [6, 5]
+    assert got["calls"][2][1] == [], "what is drawn next is not dashed"
+    assert len(got["calls"][1][1]) == 2 * (plain.frames - 1)
+    assert got["calls"][3][1:] == pytest.approx(got["there"], abs=0.5)
+
+
+@pytest.mark.parametrize("path", [torch.zeros(3, 2), torch.full((40, 2), torch.nan), torch.full((40, 2), 1e6)])
+def test_a_path_of_another_length_or_out_of_the_world_is_refused(path: torch.Tensor) -> None:
+    with pytest.raises(MotionkitError, match="path"):
+        replace(track("walk"), path=path)

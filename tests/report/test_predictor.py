@@ -35,6 +35,22 @@ WORST = {
     ],
 }  # fmt: skip
 
+LONG = {
+    "seconds": ["2", "10", "30"],
+    "free": {"rows": {
+        "model": {"movement": {"2": 0.9, "10": 0.4, "30": 0.1}, "slide": {"2": 0.1, "10": 0.4, "30": None}},
+        "hold": {"movement": {"2": 0.0, "10": 0.0, "30": 0.0}, "slide": {"2": 0.0, "10": 0.0, "30": 0.0}},
+    }},
+    "drawn": {
+        "mean": {"model": {"path_mean": {"2": 0.1, "10": 4.25, "30": 9.0}, "slide": {"2": 0.1, "10": 0.2}}},
+        "paths": {
+            EVIL: {"rows": {"model": {"path_mean": {"10": 4.254}}, "dragged": {"path_mean": {"10": 0.0}}}},
+            "slalom": {"rows": {"model": {"path_mean": {"10": 1.5, "30": 7.0}}}},
+        },
+    },
+    "alarms": [f"the motion dies out {EVIL}"],
+}  # fmt: skip
+
 
 def predictions(count: int = 5, ranked: int = 100) -> Predictions:
     """Clips whose prediction is the truth, 10 cm to the side."""
@@ -238,3 +254,26 @@ def test_players_begin_overlaid_at_their_end_in_a_browser(tmp_path: Path) -> Non
     found = json.loads(dom.split('data-found="')[1].split('"')[0].replace("&quot;", '"'))
     assert found == {"bad": [], "ready": 5, "overlay": [True] * 5, "time": [1.95] * 5, "wide": found["wide"]}
     assert found["wide"] <= 0
+
+
+def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
+    page = predictor_sections(ROWS, WORST, None, LONG)
+    for title in ("Long runs", "Movement", "Slide", "Off the path", "Slide along paths"):
+        assert title in page
+    assert "the motion dies out clip&lt;script&gt;" in page
+    assert "<script>alert" not in page
+    cells = [re.sub(r"<[^>]+>", " ", row).split() for row in re.split("</?tr>", page) if "4.25" in row or "slalom" in row]
+    assert [row[-2:] for row in cells] == [["4.25", "0.00"], ["1.50", "-"]]
+    assert "mean over 10 seconds" in page
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        None, 3, [], {}, {"free": 1}, {"free": {"rows": {"model": 2}}, "drawn": {"mean": [], "paths": {"a": None}}},
+        {**LONG, "drawn": {"mean": {"model": {"path_mean": {"x": "y"}}}, "paths": {"a": {"rows": {"b": 4}}}}},
+        {**LONG, "alarms": "none"},
+    ],
+)  # fmt: skip
+def test_a_file_may_hold_anything_as_long_runs(long: object) -> None:
+    assert isinstance(predictor_sections(ROWS, WORST, None, long), str)

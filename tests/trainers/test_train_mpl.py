@@ -47,7 +47,7 @@ def settings(folder: Path, out: Path | None = None, **changes: Any) -> TrainMplS
         "data": [str(folder)],
         "encoder": "none",
         "model": {"head": "both", "width": 32, "window": 4, "heads": 2, "shot": 0.3, "cosines": 4, "dropout": 0.1},
-        "train": {"batch_size": 16, "seq_len": 34, "known": 20, "stride": 4, "val_stride": 8},
+        "train": {"batch_size": 16, "seq_len": 34, "known": 20, "stride": 4, "val_stride": 8, "long": [2]},
         "freerun": {"horizon": 4, "first_horizon": 2},
         "teacher": {"frames": 3},
         "optim": {"learning_rate": 3e-3, "warmup_steps": 2},
@@ -110,6 +110,27 @@ def test_it_says_who_wins(finished: tuple[Path, Mapping[str, Any]]) -> None:
     assert last["teacher/share"] == 0.0
     assert lines[0]["teacher/share"] == 1.0
     assert last["freerun/horizon"] == 4
+
+
+def test_it_measures_long_runs_and_warns_of_them(finished: tuple[Path, Mapping[str, Any]]) -> None:
+    out, parts = finished
+    long = parts["long"]
+    assert long["seconds"] == ["2"]
+    assert list(long["free"]["rows"]) == ["model", "hold", "matching"]
+    assert long["free"]["runs"] == 4, "the validation clips"
+    assert len(long["drawn"]["paths"]) == 8
+    value = long["drawn"]["mean"]["model"]["path_mean"]["2"]
+    assert parts["metrics"]["mpl/long/path_mean/2"] == value > 0
+    assert [table["title"].partition(" ")[0] for table in parts["table"]] == ["GeoDeg", "at", "4", "along"]
+    assert long["alarms"], "three epochs of a tiny network follow no path"
+    log = (out / "log.txt").read_text()
+    assert all(text in log for text in long["alarms"])
+
+
+def test_long_runs_can_be_left_out(folder: Path, tmp_path: Path) -> None:
+    _, parts = train(folder, tmp_path / "short", run={"epochs": 1}, train={"long": []})
+    assert parts["long"] is None
+    assert not [name for name in parts["metrics"] if "long" in name]
 
 
 def test_eval_opens_the_run(finished: tuple[Path, Mapping[str, Any]]) -> None:

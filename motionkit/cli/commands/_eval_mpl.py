@@ -20,6 +20,7 @@ from motionkit.evaluation.mpl import (
     open_eval_data,
     open_predictor,
 )
+from motionkit.evaluation.mpl.long import LongSettings
 from motionkit.policies.device import resolve_device
 from motionkit.report import write_evaluation
 from motionkit.trainers.base import inputs_of
@@ -76,6 +77,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
             title=title,
             progress=step,
             keep=None if settings.out is None else kept.append,
+            long=LongSettings(settings.split, settings.long) if settings.long else None,
         )
     what = {
         "model": model or (settings.policy.label if settings.policy is not None else None),

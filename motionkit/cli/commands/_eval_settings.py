@@ -182,6 +182,13 @@ class MplSettings(Settings):
     command: Annotated[Literal["none", "path"], Cli("--command", panel="What")] = Field(
         "none", description="What is known of the future; path: where the root goes, for model and baselines alike."
     )
+    long: Annotated[
+        tuple[Annotated[float, Field(ge=1, le=600)], ...], BeforeValidator(split_commas), Cli("--long", panel="What")
+    ] = Field(
+        (2, 5, 10, 30),
+        max_length=8,
+        description="Seconds at which long runs are measured, freely and along paths, comma-separated; '' leaves out.",
+    )
     fps: Annotated[float, Cli("--fps", panel="Windows")] = Field(
         0.0, ge=0, description="Frames per second that clips are brought to; 0: the model's, else 30."
     )

@@ -10,7 +10,7 @@ import typer
 from pydantic import Field
 
 from motionkit.cli.commands._own_data import clips_of
-from motionkit.cli.output import say
+from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
 from motionkit.errors import MotionkitError
@@ -53,13 +53,15 @@ def register(app: typer.Typer) -> None:
     ) -> Mapping[str, Any]:
         """Continue a clip with a motion predictor, freely or along a path.
 
-        A page (.html) shows the clip itself beside the prediction, where it is long enough.
+        A page (.html) shows the clip itself beside the prediction, where it is long enough, and the path as a dashed
+        line. How far the root was from the path is printed; above 0.3 m in the mean it is a warning.
 
         Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
         """
         from motionkit.clips.convert import kind_of, refuse_foreign
         from motionkit.clips.motion_clip import save_clips
         from motionkit.evaluation.mpl import continue_clip, find_predictor, open_predictor
+        from motionkit.evaluation.mpl.long import FAR_OFF
         from motionkit.motion import Caption, Clip
         from motionkit.motion.prediction import read_path
         from motionkit.policies.device import resolve_device
@@ -92,13 +94,25 @@ def register(app: typer.Typer) -> None:
             motions = [motion.resample(fps) for motion in motions]
         shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
         save_clips(shown, out, overwrite=settings.overwrite)
+        error = found.path
         say(
             f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
             + ("" if settings.fps else ", the predictor's; --fps changes that")
         )
+        if error is not None:
+            say(
+                f"path: {error.mean:.2f} m from the timed point in the mean of {error.seconds:.3g} s, {error.end:.2f} "
+                f"m at its end; it faces {error.heading:.0f} degrees off"
+            )
+            if error.mean > FAR_OFF:
+                warn(
+                    f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. Predictors "
+                    "follow paths like those of the clips they were trained on."
+                )
         return {
             "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
             "frames": found.predicted.frames - known, "path": settings.path or None,
+            "path_error": None if error is None else error._asdict(),
         }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ class StateClip:
         contacts_known: Whether its foot contacts are real; they are 0.5 otherwise.
         gait: ``[T, 4]`` in [0, 1], how much of idle, walk, run and jump its file says each frame is, rows that sum to
             1, or to 0 where it says nothing; None where it says nothing at all.
+        label: What it shows, in small letters: its first caption; empty without one.
     """
 
     key: str
@@ -43,6 +44,7 @@ class StateClip:
     split: str
     contacts_known: bool
     gait: Tensor | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,9 @@ def clip_set(name: str, clips: Iterable[tuple[str, Clip]], fps: float, *, notes:
             first = motion if first is None else first
             motion = motion.resample(fps)
             state, known = motion_state(motion)
-            found.append(StateClip(key, state, motion.offsets[_joints(motion)], splits[key], known, _gait(motion)))
+            label = clip.captions[0].text.strip(" .").lower() if clip.captions else ""
+            offsets = motion.offsets[_joints(motion)]
+            found.append(StateClip(key, state, offsets, splits[key], known, _gait(motion), label))
     if first is None:
         raise MotionkitError(f"{name} has no clip.")
     _refuse_mixed(name, skeletons)

@@ -9,7 +9,7 @@ import torch
 from motionkit.datasets.base import Split
 from motionkit.datasets.motions._clips import ClipSet, clip_set
 from motionkit.datasets.starter._plan import plan
-from motionkit.motion import HUMANML, Clip, Motion
+from motionkit.motion import HUMANML, Caption, Clip, Motion
 from motionkit.starter import CATALOGUE, OFFSETS, PARENTS, Order, StarterClip, perform
 
 _ROUNDS: Mapping[Split, int] = {"train": 2, "val": 1, "test": 1}
@@ -33,7 +33,7 @@ def _clips(fps: float, splits: Sequence[Split]) -> Iterator[tuple[str, Clip]]:
         planned = plan(split, _ROUNDS[split] * len(CATALOGUE), seed=0, lengths=_LENGTHS, unseen=0.0)
         orders = [Order(one.order.name, round(one.order.frames * fps / 20), one.order.seed) for one in planned]
         for one, made in zip(planned, perform(orders, fps=fps), strict=True):
-            yield one.key, Clip(_motion(made), split=split)
+            yield one.key, Clip(_motion(made), captions=(Caption(one.order.name),), split=split)
 
 
 def _motion(made: StarterClip) -> Motion:

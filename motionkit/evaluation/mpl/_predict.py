@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,24 @@ from motionkit.datasets.motions import ClipSet, StateClip
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.mpl._data import require_fit
 from motionkit.motion import Motion
-from motionkit.motion.prediction import MotionState, motion_of
+from motionkit.motion.prediction import MotionState, motion_of, path_errors
 from motionkit.policies.base import Predictor
+
+
+class PathError(NamedTuple):
+    """How far a root was from the timed points of a path.
+
+    Attributes:
+        mean: Metres, mean over the predicted frames that the path has.
+        end: Metres at the last of them.
+        heading: Degrees between the headings, mean over them.
+        seconds: How long that is.
+    """
+
+    mean: float
+    end: float
+    heading: float
+    seconds: float
 
 
 class Continued(NamedTuple):
@@ -22,11 +39,13 @@ class Continued(NamedTuple):
         predicted: Known frames and the prediction after them.
         truth: The clip itself over the same time; None where it ends before.
         known: Seconds of known frames.
+        path: How well the path was followed; None without one.
     """
 
     predicted: Motion
     truth: Motion | None
     known: float
+    path: PathError | None = None
 
 
 def continue_clip(
@@ -54,6 +73,9 @@ def continue_clip(
 
     Raises:
         MotionkitError: The predictor does not fit the clips, or the clip ends before the start pose does.
+
+    Returns:
+        The motions; with a path, that of the prediction has it as the track ``path``, which the player draws.
     """
     require_fit(predictor, clips, known, flag="--start")
     if start < 0 or start + known > clip.state.frames:
@@ -69,6 +91,7 @@ def continue_clip(
                 f"{clip.key} ends with the start pose: there is no path of its own.", fix="an earlier --at."
             )
         path = rest.steps
+    asked = 0 if path is None else min(len(path), frames)
     if path is not None:
         path = path[:frames]
         path = path if len(path) == frames else _longer(path, frames)
@@ -76,7 +99,13 @@ def continue_clip(
     found = predictor.predict(before.map(lambda values: values[None]), frames, command=told)
     after = found.map(lambda values: values[0].double())
     truth = _motion(before.then(rest), clips, clip) if rest.frames == frames else None
-    return Continued(_motion(before.then(after), clips, clip), truth, known / clips.fps)
+    made, error = _motion(before.then(after), clips, clip), None
+    if path is not None:
+        distance, heading = (values[:asked] for values in path_errors(after.steps, path.double()))
+        error = PathError(float(distance.mean()), float(distance[-1]), float(heading.mean()), asked / clips.fps)
+        wanted = _motion(before.then(replace(after, steps=path.double())), clips, clip).translations[:, 0]
+        made = replace(made, tracks={**made.tracks, "path": wanted[:, ::2]})
+    return Continued(made, truth, known / clips.fps, error)
 
 
 def _motion(state: MotionState, clips: ClipSet, clip: StateClip) -> Motion:

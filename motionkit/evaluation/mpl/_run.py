@@ -23,6 +23,7 @@ from motionkit.evaluation.mpl._result import (
     truth_document,
     verdict,
 )
+from motionkit.evaluation.mpl.long import LongSettings, long_document, long_tables, measure_long
 from motionkit.policies.base import Predictor
 
 
@@ -40,6 +41,7 @@ def evaluate(
     title: str = "",
     progress: Callable[..., None] = _quiet,
     keep: Callable[[Predictions], object] | None = None,
+    long: LongSettings | None = None,
 ) -> dict[str, Any]:
     """Measure a predictor and every baseline on the same windows.
 
@@ -52,6 +54,7 @@ def evaluate(
         title: Of the table.
         progress: Called with windows done, and the row they belong to.
         keep: Called with predictions of a few clips to look at: the model's, else those of the best baseline.
+        long: Measure runs of many seconds as well, see `motionkit.evaluation.mpl.long`; None: do not.
 
     Returns:
         The ``--json`` document without the command's own part, with ``table`` and ``closing``.
@@ -78,6 +81,13 @@ def evaluate(
         keep(
             keep_predictions(predictors[shown], shown, rows[shown], clips, data.windows, horizons, command=command)
         )  # fmt: skip
+    long_runs, more, alarms = None, [], []
+    if long is not None:
+        seconds = measure_long(
+            clips, predictor, long, past=data.windows.past, progress=lambda: progress(0, note="long runs")
+        )
+        long_runs = long_document(seconds)
+        more, alarms = long_tables(long_runs), long_runs["alarms"]
     return {
         "rows": documents,
         "ci95": intervals_document(measured),
@@ -90,6 +100,7 @@ def evaluate(
         "clips": len(data.windows.offsets),
         "windows": len(data.windows),
         "notes": list(data.notes),
-        "table": tables(measured, title),
-        "closing": [*data.notes, verdict(measured)],
+        "long": long_runs,
+        "table": [*tables(measured, title), *more],
+        "closing": [*data.notes, *alarms, verdict(measured)],
     }

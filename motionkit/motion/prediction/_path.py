@@ -14,12 +14,17 @@ from torch import Tensor
 from motionkit.documents import read_csv
 from motionkit.errors import MotionkitError
 from motionkit.geometry import rotate_yaw, unwrap
+from motionkit.metrics import yaw_degrees
+from motionkit.motion.prediction._state import follow
 
 _SLOW = 0.05
 """m/s below which a path without headings keeps the heading that it has."""
 
 _FAR = 1e6
 """Metres and degrees that a path may have; an hour of running is 4e4 m."""
+
+_FASTEST = 15.0
+"""m/s between two points above which a path jumps; a sprinter reaches 12.4."""
 
 _BYTES = 64 << 20
 """Bytes of a file that are read; an hour at 100 points per second has 10 MB."""
@@ -32,11 +37,14 @@ _FIX = "columns seconds, x, z and, if wanted, yaw: metres to the left and ahead 
 def read_path(file: Path, fps: float) -> Tensor:
     """Read a CSV file of points and return steps ``[F, 3]`` as in `MotionState`, from time 0 to the last point.
 
-    Between the points the path is straight; without a column ``yaw`` it faces where it goes.
+    Between the points the path is straight; without a column ``yaw`` it faces where it goes. A yaw turns the shorter
+    way to the next one, as 350 and 10 are 20 degrees apart; two that differ by 360 or more are turned through as they
+    are written.
 
     Raises:
         MotionkitError: It is missing, is not CSV, has other columns, a value that is not a number within `_FAR` (the
-            message names row and column; rows count from 1 below the names), or times that do not rise.
+            message names row and column; rows count from 1 below the names), times that do not rise, or a jump: two
+            points that no body gets between in their time.
     """
     found: dict[str, list[float]] = {}
     columns: Sequence[str] = ()
@@ -48,17 +56,19 @@ def read_path(file: Path, fps: float) -> Tensor:
     if not set(_NEEDED) <= found.keys():
         raise MotionkitError(f"{file} is not a path.", why=f"its columns are {', '.join(columns) or 'none'}.", fix=_FIX)
     table = {name: np.array(values) for name, values in found.items()}
-    yaws = np.radians(table["yaw"]) if "yaw" in table else None
+    yaws = np.radians(_turned(table["yaw"])) if "yaw" in table else None
     times = np.concatenate([[0.0], table["seconds"]]) if table["seconds"][0] > 0 else table["seconds"]
     if (np.diff(times) <= 0).any() or times[0] < 0:
         raise MotionkitError(f"{file}: seconds must rise from 0.", fix=_FIX)
     if times[-1] * fps < 1 or times[-1] > 3600:
         raise MotionkitError(f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.")
     added = len(times) - len(table["seconds"])  # the origin, where the file begins later
+    points = np.stack([np.concatenate([[0.0] * added, table[name]]) for name in "xz"], axis=-1)
+    _refuse_jumps(file, times, points, first=1 - added)
     frames = np.arange(math.floor(times[-1] * fps) + 1) / fps
-    place = np.stack([np.interp(frames, times, np.concatenate([[0.0] * added, table[name]])) for name in "xz"], axis=-1)
+    place = np.stack([np.interp(frames, times, points[:, column]) for column in range(2)], axis=-1)
     if yaws is not None:
-        yaw = np.interp(frames, times, np.unwrap(np.concatenate([[0.0] * added, yaws])))
+        yaw = np.interp(frames, times, np.concatenate([[0.0] * added, yaws]))
     else:
         yaw = _headings(place, fps)
     return steps_of(torch.from_numpy(place), torch.from_numpy(yaw))
@@ -72,6 +82,48 @@ def _value(cell: str, where: str) -> float:
     if not abs(value) <= _FAR:
         raise MotionkitError(f"{where}: {value:g} is not a number from -{_FAR:g} to {_FAR:g}.", fix=_FIX)
     return value
+
+
+def _refuse_jumps(file: Path, times: NDArray[np.float64], points: NDArray[np.float64], *, first: int) -> None:
+    """Refuse a path with two points too far apart; `first` is the row of the first point."""
+    far = np.hypot(*np.diff(points, axis=0).T)
+    speeds = far / np.diff(times)
+    place = int(speeds.argmax())
+    if speeds[place] > _FASTEST:
+        raise MotionkitError(
+            f"{file}: the path jumps before row {place + 1 + first}.",
+            why=f"it goes {far[place]:.3g} m in {times[place + 1] - times[place]:.3g} s, {speeds[place]:.3g} m/s; "
+            f"up to {_FASTEST:g} m/s is possible.",
+            fix="points in metres, seconds in seconds, and none left out.",
+        )
+
+
+def _turned(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return headings without wraps: the shorter way from one to the next, unless they are a full turn apart."""
+    turns = np.diff(degrees)
+    shorter = np.remainder(turns + 180.0, 360.0) - 180.0
+    turned: NDArray[np.float64] = np.concatenate([[0.0], np.cumsum(np.where(np.abs(turns) < 360.0, shorter, turns))])
+    return degrees[0] + turned
+
+
+def path_errors(steps: Tensor, path: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how far a root is from where a path has it at the same time.
+
+    Args:
+        steps: ``[..., T, 3]`` of the root, as in `MotionState`.
+        path: ``[..., T, 3]`` steps that it was asked to take, from the same start.
+
+    Returns:
+        ``[..., T]`` metres from the timed point, and ``[..., T]`` degrees between the headings, 0 to 180.
+
+    Example:
+        >>> ahead, nowhere = torch.tensor([[0.0, 0.1, 0.0]] * 30), torch.zeros(30, 3)
+        >>> distance, heading = path_errors(nowhere, ahead)
+        >>> round(float(distance[-1]), 3), float(heading[-1])
+        (3.0, 0.0)
+    """
+    (place, yaw), (there, facing) = follow(steps), follow(path)
+    return (place - there).norm(dim=-1), yaw_degrees(yaw, facing)
 
 
 def steps_of(place: Tensor, yaw: Tensor) -> Tensor:

@@ -54,6 +54,11 @@ class WindowSettings(Group):
         6, ge=1, le=64, description="Optimiser steps of the one-shot head per update; each costs a tenth of a free run."
     )
     path_share: float = Field(0.5, ge=0, le=1, description="Share of windows with a command, where command is both.")
+    long: Annotated[tuple[Annotated[float, Field(ge=1, le=600)], ...], BeforeValidator(split_commas)] = Field(
+        (2, 5, 10, 30),
+        max_length=8,
+        description="Seconds at which long runs are measured at the end; empty: not at all.",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

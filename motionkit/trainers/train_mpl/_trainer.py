@@ -10,6 +10,7 @@ from motionkit.datasets.motions import cut_windows
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import trained_on
 from motionkit.evaluation.mpl import Body, EvalData, Measured, evaluate, evaluate_teacher, free_figures
+from motionkit.evaluation.mpl.long import LongSettings, long_metrics
 from motionkit.policies.mpl.api import ARTIFACT
 from motionkit.runs import Run, TrainedOn
 from motionkit.trainers._best import Best
@@ -35,6 +36,9 @@ from motionkit.trainers.train_mpl._values import values_at
 from motionkit.trainers.train_mpl.losses import share_warnings
 
 _logger = logging.getLogger("motionkit.train_mpl")
+
+_LONG_CLIPS, _LONG_STARTS = 8, 2
+"""Clips that long runs begin from, and those of each drawn path: 9 CPU-seconds at 30 s, model and baselines."""
 
 
 class TrainMpl:
@@ -253,15 +257,20 @@ class TrainMpl:
         data = EvalData(self.data.clips, windows, fitting, self.data.notes)
         validation = Validation.of(self.data.clips, windows)
         command = self.settings.model.command == "path"
+        long = self.settings.train.long
         title = f"GeoDeg in degrees, free runs on {len(windows.offsets)} validation clips, {len(windows)} windows"
         found = evaluate(
             data, self.predictor, validation.horizons, command=command, seed=self.settings.seed, title=title,
             keep=lambda shown: shown.keep(run),
+            long=LongSettings(seconds=long, clips=_LONG_CLIPS, starts=_LONG_STARTS) if long else None,
         )  # fmt: skip
         # A horizon that no clip reaches has no figure.
         skills = [value for value in found["rows"]["model"]["skill"].values() if value is not None]
         skill = sum(skills) / len(skills) if skills else 0.0
         _logger.info("%s", found["closing"][-1])
+        lasting = found["long"] or {}
+        for alarm in lasting.get("alarms", ()):
+            _logger.warning("%s", alarm)
         count = len(windows.offsets)
         heldout = {"skill": _change(before.get("mpl/skill", 0.0), skill, count)}
         for key, value in found["rows"]["model"]["geo_deg"].items():
@@ -270,9 +279,10 @@ class TrainMpl:
             heldout[f"mpl/geo_deg/{key}"] = _change(before.get(f"mpl/geo_deg/{key}", float("nan")), value, count)
         return {
             "heldout": heldout,
-            "metrics": {"mpl/skill": skill},
+            "metrics": {"mpl/skill": skill, **(long_metrics(lasting) if lasting else {})},
             "table": found["table"],
             "rows": found["rows"],
+            "long": found["long"],
             "free_teacher_ratio": found["free_teacher_ratio"],
             "worst_clips": found["worst_clips"],
             "best_baseline": found["best_baseline"],
