@@ -262,7 +262,9 @@ def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
         assert title in page
     assert "the motion dies out clip&lt;script&gt;" in page
     assert "<script>alert" not in page
-    cells = [re.sub(r"<[^>]+>", " ", row).split() for row in re.split("</?tr>", page) if "4.25" in row or "slalom" in row]
+    cells = [
+        re.sub(r"<[^>]+>", " ", row).split() for row in re.split("</?tr>", page) if "4.25" in row or "slalom" in row
+    ]
     assert [row[-2:] for row in cells] == [["4.25", "0.00"], ["1.50", "-"]]
     assert "mean over 10 seconds" in page
 

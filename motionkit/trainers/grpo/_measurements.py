@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -213,7 +213,8 @@ class Measurements:
         if name == "all_steps":
             return f"The same prompts with all {steps} sampling steps, one sample each"
         own = "" if self.guidance == heldout.guidance else f", then {heldout.guidance:g}"
-        taken = f"all {steps}" if heldout.steps is None else f"{len(heldout.steps)} of {steps}"
+        visited = heldout.steps if isinstance(heldout.steps, Sequence) else ()
+        taken = f"{len(visited)} of {steps}" if visited else f"all {steps}"
         return f"As motionkit generate samples: {count} prompts, {taken} steps, guidance {self.guidance:g}{own}"
 
     def _at_start(self, run: Run, later: dict[str, HeldOut], after: Mapping[str, Measured]) -> Mapping[str, Measured]:
