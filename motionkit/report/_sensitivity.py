@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,12 @@ from motionkit.runs import disk_errors, write_bytes_atomic
 _PAGE = "sensitivity.html"
 _SHOWN = 4
 """Clips in the player, for each reward."""
+
+_TOLD_ALONE = (
+    "how often a linear classifier, trained on other clips, tells the change from averages of the motion without its "
+    "caption, or from the words of the caption without its motion; chance is 50 %. Where it is high, a reward may have "
+    "learnt what a change looks like and nothing about captions: lively-statue is harder"
+)
 
 
 def write_sensitivity(folder: Path, document: Mapping[str, Any], found: Audit, clips: Clips) -> Path:
@@ -67,9 +73,7 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         "seen": "(mean real - mean changed) / (mean real - mean with an unrelated caption), a ratio of means; its 95 % "
         "interval is a bootstrap over clips",
         "a reward that reads no text": "mean real - mean changed, in standard deviations over real clips",
-        "told alone": "how often a linear classifier, trained on other clips, tells the change from averages of the "
-        "motion without its caption, or from the words of the caption without its motion; chance is 50 %. Where it is "
-        "high, a reward may have learnt what a change looks like and nothing about captions: lively-statue is harder",
+        **({"told alone": _TOLD_ALONE} if "told alone" in main["columns"] else {}),
         "in the sentence": "below 20 % a change is not seen, from 60 % on it is; of several changes the one that is "
         "seen least counts. Without text: 0.2 and 1 standard deviations",
     }
@@ -77,17 +81,27 @@ def sensitivity_page(document: Mapping[str, Any], found: Audit, clips: Clips) ->
         f"<header><h1>{escape(title)}</h1></header>",
         *(f'<p class="lead-in">{escape(verdict(found, name).sentence)}</p>' for name in found.names),
         "<h2>What is seen of each change</h2>",
-        table(main["columns"], main["rows"], numbers=main["numbers"]),
+        # The change comes first here: it is the head of an entry where the table becomes a list.
+        table(
+            ["change", "kind", *main["columns"][2:]],
+            [(change, kind, *cells) for kind, change, *cells in main["rows"]],
+            numbers=main["numbers"],
+        ),
         note("* trained against this change. In brackets: 95 % intervals."),
         _players(found, clips),
         *(details(one["title"], table(one["columns"], one["rows"], numbers=one["numbers"])) for one in others),
         "<h2>How it was measured</h2>",
         definitions(facts),
-        *(note(text[:1].upper() + text[1:]) for text in document["notes"]),
+        *(note(_sentence(text, found.names)) for text in document["notes"]),
         details("What each change does", definitions(_meanings(found))),
         f'<p class="cap">Made by motionkit {__version__}; docs/rewards.md says what each figure means.</p>',
     ]
     return html_page(title, "".join(body), made_by="eval")
+
+
+def _sentence(text: str, names: Sequence[str]) -> str:
+    """Return a note with a capital letter, but where it begins with the name of a reward."""
+    return text if text.startswith(tuple(f"{name} " for name in names)) else text[:1].upper() + text[1:]
 
 
 def _meanings(found: Audit) -> dict[str, str]:

@@ -41,7 +41,8 @@ def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseSt
         wait: Seconds to wait for a lock.
 
     Raises:
-        MotionkitError: It is locked, cannot be reached, or needs a driver that is not installed.
+        MotionkitError: It is locked, cannot be reached, or needs a driver that is not installed; or the journal, or its
+            lock, is no regular file.
     """
     optuna = quiet_optuna()
     wait = WAIT if wait is None else wait
@@ -55,6 +56,7 @@ def open_storage(url: str, folder: Path, *, wait: float | None = None) -> BaseSt
             )
             return found
         path = folder / JOURNAL
+        _refuse_links(path)
         mend(path, wait)
         from optuna.storages.journal import JournalFileBackend
 
@@ -149,6 +151,17 @@ def _without_password(url: str) -> str:
     scheme, marks, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     return f"{scheme}{marks}{user.partition(':')[0]}{at}{place}" if marks and at else url
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a journal or lock that is a link, a pipe or a folder: what it leads to would be written to."""
+    for one in (path, path.with_name(f"{path.name}.lock")):
+        if os.path.lexists(one) and (one.is_symlink() or not one.is_file()):
+            raise MotionkitError(
+                f"{one} is not a regular file.",
+                why="a search writes to it.",
+                fix="copy the study's folder again, or begin another one: --name NEW",
+            )
 
 
 def mend(path: Path, wait: float) -> None:

@@ -18,14 +18,17 @@ from motionkit.clips._pool import in_processes
 from ..made.bvh_files import write_bvh
 
 SLOW = """
-import os, signal, sys, time
+import multiprocessing, os, signal, sys, time
 from pathlib import Path
 from motionkit.clips import _pool, _walk
 _pool._TRYING = _pool._STARTING = 0.0
 work = _walk.work
 def slow(job):
+    mark = Path(f"at-{os.getpid()}")
+    if multiprocessing.parent_process() is not None and (mark.exists() or Path("hold").exists()):
+        time.sleep(250)
     time.sleep(0.3)
-    Path(f"at-{os.getpid()}").write_text("")
+    mark.write_text("")
     return work(job)
 _walk.work = slow
 if __name__ == "__main__":
@@ -35,10 +38,14 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     get_app()(sys.argv[1:])
 """
-"""The command line, with workers from the second clip on and a third of a second more for each clip.
+"""The command line, with workers from the second clip on, each of which does one clip and none where `hold` exists.
 
+What is left when a test looks does not depend on how fast the machine is: a worker that starts late finds clips to do.
 Workers import this file too, so it imports nothing of the tests.
 """
+
+LONG = 60
+"""Seconds that a loaded machine may need to end a command; waiting for the other clips would take longer."""
 
 
 @pytest.fixture
@@ -67,7 +74,7 @@ def command(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 def workers(folder: Path, process: subprocess.Popen[str], count: int) -> list[int]:
     """Wait until `count` workers have done something; return their process ids."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 2 * LONG
     while time.monotonic() < end and process.poll() is None:
         found = [int(path.name[3:]) for path in folder.glob("at-*")]
         if len(others := [number for number in found if number != process.pid]) >= count:
@@ -77,12 +84,20 @@ def workers(folder: Path, process: subprocess.Popen[str], count: int) -> list[in
 
 
 def are_gone(numbers: list[int]) -> bool:
-    end = time.monotonic() + 10
+    end = time.monotonic() + LONG
     while time.monotonic() < end:
-        if not any(Path(f"/proc/{number}").exists() for number in numbers):
+        if not any(map(is_at_work, numbers)):
             return True
         time.sleep(0.05)
     return False
+
+
+def is_at_work(number: int) -> bool:
+    """Whether a process lives; one that has ended stays in /proc until the parent that it was left to asks for it."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
@@ -90,11 +105,9 @@ def are_gone(numbers: list[int]) -> bool:
 def test_workers_end_with_their_parent(tmp_path, command, number):
     process = command("convert", "in", "out", "--to", "npz", "--jobs", "2", "--json")
     found = workers(tmp_path, process, 2)
-    begun = time.monotonic()
     # A terminal sends Ctrl-C to the whole group; others signal one process.
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 10, "it does not wait for all the others"
+    out, err = process.communicate(timeout=LONG)  # it does not wait for all the others
     assert are_gone(found)
     if number == signal.SIGKILL:
         return
@@ -107,21 +120,20 @@ def test_workers_end_with_their_parent(tmp_path, command, number):
     assert {name: document[name] for name in ("schema", "command", "status", "total")} == {
         "schema": 1, "command": "convert", "status": "interrupted", "total": 40,
     }  # fmt: skip
-    assert 0 < document["done"] < 40
+    assert 0 < document["done"] <= 3, "one clip in each process, whose results may be on their way"
     journal = (tmp_path / ".out.part/.journal.jsonl").read_text().splitlines()
     assert len(journal) >= document["done"], "what was done is kept"
 
 
 def test_ctrl_c_while_workers_start_waits_for_none_and_shows_no_traceback(tmp_path, command):
+    (tmp_path / "hold").touch()
     process = command("convert", "--check", "in", "--jobs", "8")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 2 * LONG
     while not list(tmp_path.glob("at-*")) and time.monotonic() < end:
         time.sleep(0.02)
     time.sleep(0.5)  # the workers exist now, and import: some 3 s of work each
-    begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=90)
-    assert time.monotonic() - begun < 10
+    out, err = process.communicate(timeout=LONG)
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1:] == ["stopped after 1 of 40; nothing was written."]
     assert "Traceback" not in err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 
 from motionkit import runs
 from motionkit.clips.profile import merge_settings
-from motionkit.config import Given, resolve
+from motionkit.config import Choice, Given, Range, resolve
 from motionkit.errors import MotionkitError
 from motionkit.plugins import forget, scan
 from motionkit.plugins._diagnose import diagnose
@@ -22,6 +24,9 @@ from motionkit.runs._folder import claim_new
 from motionkit.runs._random import RANDOM, capture_random
 from motionkit.runs._resume import cut_metrics, refuse_changes, refuse_command, refuse_links
 from motionkit.trainers.grpo import GrpoSettings
+from motionkit.tuning import PLAN, Base, Plan, Result, Worker, make_plan, open_base, open_study, read_plan
+from motionkit.tuning._names import JOURNAL
+from motionkit.tuning._work import best_trial, hopeless, list_seeds, open_seeds, recover, seed_values
 
 from .mutate import Files, Special
 from .reader import Reader
@@ -190,6 +195,85 @@ def _merge(folder: Path) -> None:
     merge_settings(path, {"seed": 4, "max_length": 60}, {"clips": 3, "mean_speed": 1.5, "none": None}, overwrite=True)
 
 
+_MARKS = tuple(f"{number:02x}" * 16 for number in range(4))
+
+
+def _make_trained(scratch: Path) -> None:
+    runs.TrainedOn.of(_MARKS[:2]).write(scratch / "all")
+    (runs.TrainedOn.of(_MARKS[2:]) | runs.TrainedOn.unknown()).write(scratch / "some")
+    later = {"kind": "motionkit-trained-on", "complete": True, "items": [], "model": "of a later version"}
+    (scratch / "later").mkdir()
+    (scratch / "later" / "trained-on.json").write_text(json.dumps(later))
+
+
+def _read_trained(folder: Path) -> None:
+    """Do what evaluations do with what a model was trained on, and what a training does that begins with it."""
+    trained = runs.TrainedOn.read(folder)
+    kept = trained.leave_out(_MARKS)
+    assert kept.left_out + len(kept.places) == len(_MARKS)
+    kept.sentence("clips")
+    (trained | runs.TrainedOn.of(_MARKS)).write(folder / "next")
+
+
+@cache
+def _search() -> tuple[Plan, Base]:
+    """Return a search and its base, whose inputs are none of these files."""
+    space = {"optim.learning_rate": Range(1e-4, 4e-3, log=True), "model.width": Choice((128, 256))}
+    plan, base, _ = make_plan(
+        open_base("train-mpl"), study="s", trials=9, space=space, seeds=1, sampler="random", pruner="none"
+    )
+    return plan, base
+
+
+def _make_studies(scratch: Path) -> None:
+    """Make a study with a trial that ended, one that failed and one that was cut off, and one that repeats seeds."""
+    from optuna.trial import TrialState
+
+    for name in ("search", "seeds"):
+        plan, base = _search()
+        folder = scratch / name / "study"
+        folder.mkdir(parents=True)
+        (folder / PLAN).write_text(plan.model_dump_json())
+        study, worker = open_study(plan, folder), Worker(plan, base, folder)
+        for value in (0.5, None, 0.7):
+            trial = worker._claim(study)
+            assert trial is not None
+            trial.set_user_attr("worker", "7-00000000")
+            trial.report(0.4, 1)
+            study.tell(trial, value, state=TrialState.FAIL if value is None else None)
+        if name == "seeds":
+            list_seeds(plan, folder)
+            trial = worker._claim_seed(open_seeds(plan, folder))
+            assert trial is not None
+            open_seeds(plan, folder).tell(trial, 0.6)
+        else:
+            worker._claim(study)
+        # Optuna writes the time and a name of its own for the process.
+        text = (folder / JOURNAL).read_text()
+        text = re.sub(r'"worker_id":"[^"]*"', '"worker_id":"w"', text)
+        (folder / JOURNAL).write_text(re.sub(r"\d{4}-\d\d-\d\dT[\d:.+]*", "2026-11-20T10:00:00.000000+00:00", text))
+
+
+def _read_study(folder: Path) -> None:
+    """Do what ``tune-bayes --resume`` does with a study, but for the training."""
+    folder = folder / "study"
+    plan, base = _search()
+    plan = plan.model_copy(update={"study": read_plan(folder).study})
+    study = open_study(plan, folder)
+    recover(study, folder)
+    recover(open_seeds(plan, folder), folder)
+    found = study.get_trials(deepcopy=False)
+    if not hopeless(found):
+        Worker(plan, base, folder)._claim(study)
+    if best_trial(study, plan) is not None:
+        list_seeds(plan, folder)
+        result = Result(plan, base, [*study.get_trials(deepcopy=False)], seed_values(plan, folder), folder)
+        json.dumps(result.document(), allow_nan=False)
+        result.write()
+        result.tables()
+        result.counts()
+
+
 _ENTRY_POINTS = """[console_scripts]
 near = near.cli:main
 
@@ -231,6 +315,8 @@ READERS = (
     Reader("runs-list", _make_runs, _list_runs),
     Reader("runs-resume", _make_runs, _resume, mend=_mend_runs),
     Reader("runs-overwrite", _make_runs, _overwrite),
+    Reader("trained-on", _make_trained, _read_trained),
+    Reader("study", _make_studies, _read_study),
     Reader("settings", _make_settings, _read_settings),
     Reader("settings-with-code", _make_code, _read_code, closed=True),
     Reader("settings-merge", _make_settings, _merge),

@@ -250,5 +250,6 @@ def _notes(clips: Clips, bench: Bench) -> list[str]:
     for name, why in bench.unread.items():
         if why:
             text, reason = next(iter(why.items()))
-            notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {text!r}: {reason}")
+            told = reason if repr(text) in reason else f"{text!r}: {reason}"
+            notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {told}")
     return notes

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.config import choose_one
 from motionkit.datasets.base import Split, TextClip, TextMotionDataset
 from motionkit.errors import MotionkitError
+from motionkit.evaluation._real import single_clips
 from motionkit.motion import HasActions
 from motionkit.motion.changes import Scene, clip_features, clip_joints
 from motionkit.text import words_of
@@ -33,7 +33,8 @@ class Clips:
     """
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
-        dataset = _single(dataset)
+        source = single_clips(dataset)
+        dataset = dataset if source is None else source
         self.skeleton, self.fps, self.longest = dataset.skeleton, dataset.fps, dataset.max_length
         name = f"the {split} split of {dataset.name}"
         clips = list(dataset.clips(split))
@@ -115,14 +116,6 @@ class Clips:
         same = self.by_action.get(self.actions[place], [place])
         start = same.index(place)
         return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
-
-
-def _single(dataset: TextMotionDataset) -> TextMotionDataset:
-    """Return the dataset of the single clips behind a composite set, where it is known."""
-    source: TextMotionDataset | None = getattr(dataset, "source", None)
-    if source is None and getattr(dataset, "source_name", "") == "starter":
-        source = choose_one("datasets", "starter", {}).build()
-    return dataset if source is None else source
 
 
 def _actions(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> list[str]:

@@ -273,7 +273,7 @@ def _cell(found: Audit, row: Measured, name: str) -> str:
         return "n/a"
     low, high = figure.ci95
     told = f", {figure.told:.0%} right" if row.row.family == "text" else ""
-    return f"{figure.seen:.0%} ({low * 100:.0f}..{high * 100:.0f}){told}{mark}"
+    return f"{_percent(figure.seen)} ({round(100 * low)}..{round(100 * high)}){told}{mark}"
 
 
 def _short(figure: Figure) -> str:
@@ -281,7 +281,8 @@ def _short(figure: Figure) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{value:.0%}" if np.isfinite(value) else "n/a"
+    # Rounded to a whole number first: a value just below nought is "0%", not "-0%".
+    return f"{round(100 * value)}%" if np.isfinite(value) else "n/a"
 
 
 def _family(family: str) -> str:

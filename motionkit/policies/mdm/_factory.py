@@ -13,6 +13,7 @@ import torch
 from motionkit import starter
 from motionkit.errors import MotionkitError
 from motionkit.motion import DataRecord, Normalizer, Skeleton
+from motionkit.policies.base import GUIDANCE
 from motionkit.policies.mdm import MDMOptions
 from motionkit.policies.mdm._dip import LONGEST, DiPPolicy
 from motionkit.policies.mdm._network import MDMNetwork
@@ -237,6 +238,12 @@ def export_checkpoint(checkpoint: str, folder: Path, *, overwrite: bool = False)
             np.save(part / "Mean.npy", parts.normalizer.mean.numpy())
             np.save(part / "Std.npy", parts.normalizer.std.numpy())
     place.settle(part, {"schema": 1, "to": "mdm", "checkpoint": checkpoint})
+    if parts.guidance not in (None, GUIDANCE):
+        _log.info(
+            "the policy is meant to be sampled at guidance scale %g, for which the file has no place: "
+            "--guidance-scale %g, in the original MDM code --guidance_param %g",
+            *[parts.guidance] * 3,
+        )
     return folder / path.name, parts.settings.stock_obstacles()
 
 

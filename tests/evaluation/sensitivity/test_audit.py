@@ -34,6 +34,7 @@ from motionkit.evaluation.sensitivity import (
 from motionkit.evaluation.sensitivity._alone import text_alone
 from motionkit.motion import HUMANML, MotionBatch, joints_to_features
 from motionkit.motion.changes import CHANGES
+from motionkit.report._sensitivity import sensitivity_page
 from motionkit.rewards.base import RewardScores
 from motionkit.starter import CATALOGUE, generate
 from motionkit.text import CAPTION_CHANGES, Prompt, kinds_of
@@ -299,6 +300,24 @@ def test_several_rewards_are_audited_alone_and_as_their_sum(data: Named) -> None
     assert document(found)["rows"][0]["scores"]["judge"]["trained_against"] is True
 
 
+def test_a_share_just_below_nought_is_nought(data: Named) -> None:
+    clips = Clips(data, "val")
+    found = run(clips, Known(clips, changed=1.004), rows=("mean-pose",))
+    assert found.figure(found.rows[0], "known").seen == pytest.approx(-0.004, rel=1e-4)
+    assert main_table(found, "")["rows"][0][-1] == "0% (0..0)"
+
+
+def test_a_page_names_each_change_first_and_keeps_the_names_of_rewards(data: Named) -> None:
+    clips = Clips(data, "val")
+    found = run(clips, Known(clips), rows=("mean-pose",))
+    how = {"clips": 16, "split": "val", "dataset": "named", "most_clips_a_change": 0, "cpu_seconds": 1.0}
+    page = sensitivity_page({**how, "notes": ["known cannot read a caption", "no judge"]}, found, clips)
+    assert '<td>mean-pose</td><td data-label="kind">stillness</td>' in page
+    assert ">known cannot read a caption<" in page
+    assert ">No judge<" in page
+    assert "told alone" not in page, "no change has that figure here"
+
+
 def test_texts_that_a_reward_cannot_read_are_left_out_and_said(data: Named) -> None:
     clips = Clips(data, "val")
 
@@ -313,6 +332,15 @@ def test_texts_that_a_reward_cannot_read_are_left_out_and_said(data: Named) -> N
     assert figure.n == sum("wav" not in clips.captions[n][0] + clips.unrelated(n) for n in range(16))
     assert figure.seen == pytest.approx(0.3)
     assert any("cannot read" in note and "the word 'wave'" in note for note in found.notes)
+
+    class Stored(Known):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            for text in (prompt.text for prompt in prompts if "wav" in prompt.text):
+                raise MotionkitError(f"{text!r} is not stored.")
+            return super().score(motions, prompts)
+
+    (note,) = (note for note in run(clips, Stored(clips), rows=("mean-pose",)).notes if "cannot read" in note)
+    assert note.count("wav") == 1, "the caption is said once"
 
     class Broken:
         name = "broken"
