@@ -70,16 +70,24 @@ def long_runs(long: object) -> str:
     if not isinstance(long, Mapping):
         return ""
     kinds = {"free": _rows_of(long.get("free")), "drawn": _at(long, "drawn", "mean")}
+    real = _at(long, "free", "real")
+    colours = {str(row): number for number, row in enumerate({**kinds["free"], **kinds["drawn"]})}
     shown = [
         found
         for kind, name, title, unit, caption in _LONG
-        if (found := _figure(name, title, unit, caption, kinds[kind], label="seconds"))
-    ]
+        if (
+            found := _figure(
+                name, title, unit, caption, kinds[kind], label="seconds", colours=colours,
+                level=real.get(name) if kind == "free" else None,
+            )
+        )
+    ]  # fmt: skip
     if not shown:
         return ""
     alarms = long.get("alarms")
     said = "".join(note(str(text)) for text in alarms) if isinstance(alarms, list) else ""
-    return f"<h2>Long runs</h2>{said}{grid(shown)}{_paths_table(_at(long, 'drawn', 'paths'))}"
+    tables = _paths_table(_at(long, "drawn", "paths")) + _labels_table(_at(long, "labels"))
+    return f"<h2>Long runs</h2>{said}{grid(shown)}{tables}"
 
 
 def _at(table: object, *keys: str) -> Mapping[Any, Any]:
@@ -107,6 +115,27 @@ def _paths_table(paths: Mapping[Any, Any]) -> str:
         cells.append((path, *(f"{value:.2f}" if value is not None else "-" for value in values)))
     words = f"Metres from the timed point of each drawn path, mean over {far:g} seconds."
     return note(words) + table(("path", *names), cells, numbers=range(1, len(names) + 1))
+
+
+def _labels_table(labels: Mapping[Any, Any]) -> str:
+    """Return the movement of free runs by label, beside that of real clips."""
+    found = {str(label): one for label, one in labels.items() if isinstance(one, Mapping)}
+    times = sorted({time for one in found.values() for time, _ in _points(one, "movement")})
+    if not times:
+        return ""
+    cells = []
+    for label, one in found.items():
+        shares = dict(_points(one, "movement"))
+        metres = _at(one, "real").get("movement")
+        cells.append((
+            label or "without a caption",
+            f"{one.get('clips')}" + ("" if one.get("goal") else ", too few to judge"),
+            *(f"{shares[time]:.2f}" if time in shares else "-" for time in times),
+            f"{metres:.3f}" if _finite(metres) else "-",
+        ))  # fmt: skip
+    words = "Movement of free runs by label, as a share of that of its real clips, which stands in the last column."
+    columns = ("label", "clips", *(f"{time:g} s" for time in times), "real, m")
+    return note(words) + table(columns, cells, numbers=range(2, len(columns)))
 
 
 def error_curves(rows: object) -> str:
@@ -168,10 +197,28 @@ def worst_table(worst: object) -> str:
     return f"<h2>Worst clips</h2>{note(words)}{table(columns, rows, numbers=range(1, len(columns)))}"
 
 
-def _figure(name: str, title: str, unit: str, caption: str, rows: Mapping[Any, Any], *, label: str = "ms ahead") -> str:
-    shown = [Curve(str(row), points, dots=True) for row, values in rows.items() if (points := _points(values, name))]
+def _figure(
+    name: str,
+    title: str,
+    unit: str,
+    caption: str,
+    rows: Mapping[Any, Any],
+    *,
+    label: str = "ms ahead",
+    colours: Mapping[str, int] | None = None,
+    level: object = None,
+) -> str:
+    """Return a chart of a figure; `level` is what real clips have, a dashed line."""
+    shown = [
+        Curve(str(row), points, dots=True, colour=(colours or {}).get(str(row)))
+        for row, values in rows.items()
+        if (points := _points(values, name))
+    ]
     if not any(len(curve.points) > 1 for curve in shown):
         return ""
+    if isinstance(level, (int, float)) and _finite(level):
+        times = [time for curve in shown for time, _ in curve.points]
+        shown.append(Curve("real", [(min(times), float(level)), (max(times), float(level))], dashed=True))
     drawn = curves(shown, x_label=label, y_label=unit, height=240)
     return figure(drawn, caption, title=title)
 

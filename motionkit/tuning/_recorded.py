@@ -9,6 +9,7 @@ from typing import Any
 
 from motionkit.clips.profile import merge_settings, read_settings
 from motionkit.config import Given, resolve
+from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.trainers.train_mpl import TrainMplSettings
 from motionkit.trainers.train_mpl._guide_config import is_guide_config
@@ -35,6 +36,7 @@ class Recorded:
         settings: What they hold.
         own: Whether the figures are of motionkit's own runs, which record the baseline.
         figures: By mode, epoch and name.
+        long: What is wrong with the long runs of the trained model, a sentence each; no rule answers them.
     """
 
     metrics: Path
@@ -42,6 +44,7 @@ class Recorded:
     settings: TrainMplSettings
     own: bool
     figures: Mapping[str, Mapping[int, Mapping[str, float]]]
+    long: tuple[str, ...] = ()
 
     def rows(self, changes: list[Change]) -> list[tuple[str, float, float, str]]:
         """Return changes with the key that they have in a file of motionkit's own."""
@@ -70,7 +73,17 @@ def open_recorded(path: Path, base: Path | None) -> Recorded:
     settings = resolve(TrainMplSettings, Given(files=(file,))).settings
     found = read_epochs(metrics)
     own = any(name.startswith("Hold/") for figures in found[MODES[1]].values() for name in figures)
-    return Recorded(metrics, file, settings, own, found)
+    return Recorded(metrics, file, settings, own, found, _long_alarms(run / "run.json"))
+
+
+def _long_alarms(record: Path) -> tuple[str, ...]:
+    """Return the alarms of a run's long runs; none where the file is missing or holds something else."""
+    if not record.is_file():
+        return ()
+    found: object = read_json(record, dict)
+    for key in ("summary", "long", "alarms"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return tuple(text for text in found if isinstance(text, str)) if isinstance(found, list) else ()
 
 
 def apply_rules(recorded: Recorded) -> Adjusted:

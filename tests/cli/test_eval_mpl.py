@@ -70,6 +70,27 @@ def test_the_baselines_of_a_folder_are_a_table_and_a_document(folder: Path, cli:
     assert not Path("runs").exists()
 
 
+def test_long_runs_are_measured_unless_they_are_left_out(folder: Path, cli: Cli) -> None:
+    words = ("eval", "mpl", "--data", folder, "--warmup", 10, "--horizons", "100", "--device", "cpu")
+    done = cli(*words, "--long", "4,2", "--json", "--out", "page")
+    assert done.exit_code == 0, done.stderr
+    long = json.loads(done.stdout)["long"]
+    assert long["seconds"] == ["2", "4"]
+    assert long["free"]["runs"] == 6
+    assert long["free"]["rows"]["matching"]["npss"] == {"2": None, "4": None}, "the clips last 60 frames, 10 known"
+    assert long["drawn"]["paths"]["straight"]["rows"]["hold"]["path_end"]["4"] == pytest.approx(4.8)
+    page = Path("page/evaluation.html").read_text()
+    assert "Long runs" in page
+    assert "along paths for 4 s" in page
+    short = cli(*words, "--long", "", "--json")
+    assert short.exit_code == 0, short.stderr
+    assert json.loads(short.stdout)["long"] is None
+    for wrong in ("0", "x", "1000"):
+        refused = cli(*words, "--long", wrong)
+        assert refused.exit_code == 2
+        assert "long.0 = " in refused.stderr
+
+
 def test_a_predictor_of_ones_own_stands_beside_the_baselines(folder: Path, cli: Cli) -> None:
     Path("half.py").write_text(PREDICTOR)
     words = ("eval", "mpl", "--policy", "./half.py:component", "--data", folder, "--warmup", 10, "--device", "cpu")

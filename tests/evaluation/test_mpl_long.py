@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,9 +79,8 @@ class Oracle(Follower):
                 if (same := (one.state.rotations == last).flatten(1).all(1)).any()
             )
             rest = clip.state.part(now + 1, now + 1 + frames)
-            still = rest.part(rest.frames - 1).map(
-                lambda values, more=frames - rest.frames: values.expand(more, *values.shape[1:])
-            )
+            more = frames - rest.frames
+            still = rest.part(rest.frames - 1).map(partial(_repeated, more))
             made.append(rest.then(replace(still, steps=torch.zeros_like(still.steps))))
         return MotionState(
             *(
@@ -88,6 +88,10 @@ class Oracle(Follower):
                 for name in ("rotations", "steps", "heights", "contacts")
             )
         )
+
+
+def _repeated(count: int, values: Tensor) -> Tensor:
+    return values.expand(count, *values.shape[1:])
 
 
 def clips_of(*orders: tuple[str, int, str, str]) -> ClipSet:

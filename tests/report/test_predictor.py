@@ -37,7 +37,7 @@ WORST = {
 
 LONG = {
     "seconds": ["2", "10", "30"],
-    "free": {"rows": {
+    "free": {"real": {"movement": 1.0, "slide": 0.05}, "rows": {
         "model": {"movement": {"2": 0.9, "10": 0.4, "30": 0.1}, "slide": {"2": 0.1, "10": 0.4, "30": None}},
         "hold": {"movement": {"2": 0.0, "10": 0.0, "30": 0.0}, "slide": {"2": 0.0, "10": 0.0, "30": 0.0}},
     }},
@@ -47,6 +47,10 @@ LONG = {
             EVIL: {"rows": {"model": {"path_mean": {"10": 4.254}}, "dragged": {"path_mean": {"10": 0.0}}}},
             "slalom": {"rows": {"model": {"path_mean": {"10": 1.5, "30": 7.0}}}},
         },
+    },
+    "labels": {
+        EVIL: {"clips": 4, "goal": True, "movement": {"2": 0.75, "10": None}, "real": {"movement": 0.1234}},
+        "": {"clips": 1, "goal": False, "movement": {"2": None, "10": 0.5}, "real": {"movement": None}},
     },
     "alarms": [f"the motion dies out {EVIL}"],
 }  # fmt: skip
@@ -267,6 +271,10 @@ def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
     ]
     assert [row[-2:] for row in cells] == [["4.25", "0.00"], ["1.50", "-"]]
     assert "mean over 10 seconds" in page
+    labels = [re.sub(r"<[^>]+>", " ", row) for row in re.split("</?tr>", page) if "to judge" in row or "0.123" in row]
+    assert [row.split()[-3:] for row in labels] == [["0.75", "-", "0.123"], ["-", "0.50", "-"]]
+    assert "without a caption" in labels[1]
+    assert page.count(">real<") == 2, "a dashed line in each chart of free runs"
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,8 @@ def test_long_runs_are_charts_what_is_wrong_and_a_row_for_each_path() -> None:
     [
         None, 3, [], {}, {"free": 1}, {"free": {"rows": {"model": 2}}, "drawn": {"mean": [], "paths": {"a": None}}},
         {**LONG, "drawn": {"mean": {"model": {"path_mean": {"x": "y"}}}, "paths": {"a": {"rows": {"b": 4}}}}},
-        {**LONG, "alarms": "none"},
+        {**LONG, "alarms": "none"}, {**LONG, "labels": {"a": 3, "b": {"movement": {"2": 1.0}, "real": 4}}},
+        {**LONG, "free": {**LONG["free"], "real": {"movement": "x"}}},
     ],
 )  # fmt: skip
 def test_a_file_may_hold_anything_as_long_runs(long: object) -> None:

@@ -99,3 +99,27 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(MotionkitError, match="no settings to adjust") as caught:
         run_metrics(made(tmp_path / "run", yaw=1.0))
     assert "--base" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"summary": {"long": {"alarms": ["the motion dies out: after 5 s."]}}}, ["the motion dies out: after 5 s."]),
+        ({"summary": {"long": None}}, []),
+        ({"summary": {"long": {"alarms": [3, {}]}}}, []),
+        ({"summary": 4}, []),
+        (None, []),
+    ],
+)
+def test_what_is_wrong_with_long_runs_is_told_though_no_rule_reads_it(
+    tmp_path: Path, record: object, said: list[str]
+) -> None:
+    run = made(tmp_path / "run", yaw=5.0, config="{}")
+    if record is not None:
+        (run / "run.json").write_text(json.dumps(record))
+    found = run_metrics(run)
+    assert found["long_alarms"] == said
+    assert [line for line in found["closing"] if line.startswith("long runs")] == [
+        f"long runs, which no rule reads: {text}" for text in said
+    ]
+    assert found["changes"] == []

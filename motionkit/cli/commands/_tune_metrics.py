@@ -29,7 +29,8 @@ def run_metrics(
     recorded = open_recorded(run, base)
     found = apply_rules(recorded)
     rows = recorded.rows(found.changes)
-    closing = [*found.notes, f"figures of {recorded.metrics}, settings of {recorded.base}"]
+    lasting = [f"long runs, which no rule reads: {text}" for text in recorded.long]
+    closing = [*found.notes, *lasting, f"figures of {recorded.metrics}, settings of {recorded.base}"]
     written = None
     if not rows:
         closing.append("nothing to change: no figure that depends on the model is too high.")
@@ -46,6 +47,7 @@ def run_metrics(
             for key, before, after, evidence in rows
         ],
         "notes": list(found.notes),
+        "long_alarms": list(recorded.long),
         "stages": found.stages if found.staged else [],
         "written": written,
         "table": {

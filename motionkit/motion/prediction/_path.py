@@ -102,8 +102,8 @@ def _turned(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return headings without wraps: the shorter way from one to the next, unless they are a full turn apart."""
     turns = np.diff(degrees)
     shorter = np.remainder(turns + 180.0, 360.0) - 180.0
-    way = np.cumsum(np.where(np.abs(turns) < 360.0, shorter, turns))
-    turned: NDArray[np.float64] = degrees[0] + np.concatenate([[0.0], way])
+    turns = np.where(np.abs(turns) < 360.0, shorter, turns)
+    turned: NDArray[np.float64] = np.cumsum(np.concatenate([degrees[:1], turns]))
     return turned
 
 

@@ -61,8 +61,8 @@ class LongSettings:
     starts: int = 4
 
     def ends(self, fps: float) -> dict[str, int]:
-        """Return the frame of each time, by its key in documents."""
-        return {f"{one:g}": max(1, round(one * fps)) for one in self.seconds}
+        """Return the frame of each time, the nearest first, by its key in documents."""
+        return {f"{one:g}": max(1, round(one * fps)) for one in sorted(self.seconds)}
 
 
 @dataclass(frozen=True)
