@@ -110,12 +110,13 @@ def _training_captions() -> list[str]:
 
 
 def _lessons(count: int, tests: Mapping[str, tuple[list[str], Tensor]]) -> list[str]:
-    """Return the sentences to learn from; none has the words of a held-out one."""
+    """Return the sentences to learn from; none has the words of a held-out one, or more than the student reads."""
     told = [phrase for entry in CATALOGUE for phrase in entry.phrases[:-2]]
     plain = [f"{subject} {phrase}." for phrase in dict.fromkeys(told) for subject in lists()["subjects"][:_SUBJECTS]]
     every = [*sentences(count, seed=0, actions=phrases()), *plain, *_training_captions()]
     unseen = {tuple(words_of(text)) for texts, _ in tests.values() for text in texts}
-    return [text for text in dict.fromkeys(every) if tuple(words_of(text)) not in unseen]
+    words = {text: tuple(words_of(text)) for text in every}
+    return [text for text, found in words.items() if found not in unseen and len(found) <= StudentNetwork.longest]
 
 
 def build(out: Path, *, count: int, steps: int) -> dict[str, tuple[float, float]]:

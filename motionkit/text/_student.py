@@ -50,6 +50,9 @@ class StudentNetwork(nn.Module):
         features: F of the teacher's embeddings.
     """
 
+    longest = LONGEST
+    """Words of a text that it reads."""
+
     def __init__(self, words: int, width: int = 96, depth: int = 2, features: int = 384) -> None:
         super().__init__()
         self.vectors = nn.Embedding(words + 1, features, padding_idx=0)
