@@ -84,7 +84,7 @@ def load_dataset(name: str = "starter", **options: Any) -> TextMotionDataset:
         >>> from motionkit import load_dataset
         >>> dataset = load_dataset("starter")
         >>> dataset.prompts("train")[0].segments
-        ('the person kicks backward with the right leg.', 'a man waves the left hand.')
+        ('someone makes a back kick with the right foot.', 'a man is waving the left hand in the air.')
     """
     dataset: TextMotionDataset = choose_one("datasets", name, options, typed=True).build()
     return dataset

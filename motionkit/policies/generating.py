@@ -50,6 +50,12 @@ def plan_steps(
     return StepPlan.build(policy.schedule, DDPM() if sampler == "ddpm" else DDIM(eta), steps=visited)
 
 
+def own_steps(policy: DiffusionPolicy) -> list[int] | None:
+    """Return the timesteps that ``motionkit generate`` visits by default; None where they are all."""
+    visited: list[int] = plan_steps(policy).timesteps.tolist()
+    return None if len(visited) == len(policy.schedule) else visited
+
+
 @torch.no_grad()
 def generate_motions(
     policy: DiffusionPolicy,

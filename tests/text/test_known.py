@@ -47,7 +47,7 @@ def _split(encoder: TextEncoder) -> tuple[KnownTexts, list[str]]:
 def test_new_wordings_are_near_and_other_things_are_far(student: TextEncoder) -> None:
     known, held_out = _split(student)
     assert len(known.far(held_out)) <= 0.02 * len(held_out)
-    assert len(known.far(OTHER)) >= 0.65 * len(OTHER)
+    assert len(known.far(OTHER)) >= 0.6 * len(OTHER)
     assert known.far(["run", "wave", "jump", "turn around", "walk forward"]) == []
 
 

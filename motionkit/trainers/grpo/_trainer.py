@@ -29,7 +29,7 @@ from motionkit.evaluation import (
 from motionkit.evaluation.sensitivity import Audited, Quick, kinds_of_reward, quick_audit
 from motionkit.motion import DataRecord
 from motionkit.policies.base import DiffusionPolicy, guidance_of
-from motionkit.policies.generating import plan_steps
+from motionkit.policies.generating import own_steps
 from motionkit.rewards.base import Reward
 from motionkit.rewards.mix import RewardMix, try_reward
 from motionkit.rl import DDPM, excess_noise
@@ -225,17 +225,15 @@ class GrpoTrainer:
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
         real = RealMotions(dataset, settings.split, [*asked, *others])
         common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "real": real}
-        scale = sampler.guidance_scale
-        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, guidance=scale, **common)}
+        common["guidance"] = sampler.guidance_scale
+        found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
-            found["watched"] = HeldOut(others, samples=2, steps=few, guidance=scale, **common)
-        total = len(self.policy.schedule)
-        if settings.all_steps == "on" or (settings.all_steps == "auto" and total <= _MANY):
-            every: dict[str, Any] = {"samples": 1, "sampler": DDPM(), **common}
-            found["all_steps"] = HeldOut(asked, guidance=scale, steps=None, **every)
-            own = plan_steps(self.policy).timesteps.tolist()
-            steps = None if len(own) == total else own
-            found["generate"] = HeldOut(asked[:_GENERATED], guidance=guidance_of(self.policy), steps=steps, **every)
+            found["watched"] = HeldOut(others, samples=2, steps=few, **common)
+        if settings.all_steps == "on" or (settings.all_steps == "auto" and len(self.policy.schedule) <= _MANY):
+            every = common | {"samples": 1, "sampler": DDPM()}
+            found["all_steps"] = HeldOut(asked, steps=None, **every)
+            every |= {"guidance": guidance_of(self.policy), "steps": own_steps(self.policy)}
+            found["generate"] = HeldOut(asked[:_GENERATED], **every)
         return found
 
     def describe(self) -> Mapping[str, object]:

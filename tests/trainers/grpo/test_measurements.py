@@ -163,6 +163,7 @@ class Asked:
     def __init__(self, count: int, guidance: float) -> None:
         self.prompts, self.samples, self.guidance = [None] * count, 1, guidance
         self.asked: list[float] = []
+        self.steps = None
 
     def measure(self, policy: object, *, first: bool = False, guidance: float | None = None) -> Measured:
         self.asked.append(self.guidance if guidance is None else guidance)
