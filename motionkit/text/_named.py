@@ -90,7 +90,7 @@ _TRAVEL = (
     r"(?:mov|go|com|jump|leap|hop|danc|slid|glid|charg|skip)(?:e|es|s|ing)?(?: \w+)? (?:forwards?|ahead|backwards?|"
     r"back|sideways|along|away|to the (?:left|right|front|rear|side))"
 )
-_NO_TRAVEL = r"(?:in place|on the spot|without moving|stationary|in the same (?:place|spot))"
+_NO_TRAVEL = r"(?:in place|on the spot|without (?:moving|going)|stationary|in (?:the same|one) (?:place|spot))"
 
 _NUMBERS = r"(?:two|three|four|five|six|several|many|multiple|some|a few|a couple of)"
 _COUNTED = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from motionkit.text._student import StudentEncoder, words_of
 
 _LIMIT = 64 << 20
 """Largest JSON file of a table, in bytes."""
+
+_COMPARED = 100  # stored texts whose spelling is compared with an unknown one
 
 
 class StoredEncoder:
@@ -94,7 +97,12 @@ class StoredEncoder:
 
     def _nearest(self, text: str) -> str:
         """Return the three stored texts that are nearest in spelling, as a sentence."""
-        near = difflib.get_close_matches(text, self._rows, 3, cutoff=0.0)
+        # Spelling is compared with the texts that share most words; with thousands it takes a third of a second.
+        words = set(text.lower().split())
+        alike = heapq.nlargest(
+            _COMPARED, self._rows, key=lambda stored: len(words.intersection(stored.lower().split()))
+        )
+        near = difflib.get_close_matches(text, alike, 3, cutoff=0.0)
         return f"nearest stored texts: {'; '.join(near)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -328,8 +327,6 @@ def test_the_loss_is_that_of_the_copies() -> None:
 
 @pytest.mark.parametrize("make", [PretrainTMR, PretrainEvaluator])
 def test_shares_of_processes_add_up(make: Any) -> None:
-    one_at_a_time = threading.Lock()
-
     def work(world: Member | None) -> tuple[dict[str, float], dict[str, Tensor]]:
         if make is PretrainTMR:
             trainer: Any = PretrainTMR(settings())
@@ -348,8 +345,7 @@ def test_shares_of_processes_add_up(make: Any) -> None:
             )
         if world is not None:
             trainer.world = world
-        with one_at_a_time:  # threads share the random numbers that weights are drawn from; processes do not
-            trainer.prepare()
+        trainer.prepare()
         parts = trainer.losses(trainer.batches()(2))
         torch.stack(list(parts.values())).sum().backward()
         gradients = {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}

@@ -223,9 +223,8 @@ class GrpoTrainer:
             what=f"the {self.settings.prompts.split} and the {settings.split} prompts of {self.settings.dataset.label}",
         )
         few = self.policy.schedule.visited(sampler.spacing, sampler.inference_timesteps)
-        real = RealMotions(dataset, settings.split, [*asked, *others])
-        common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "real": real}
-        common["guidance"] = sampler.guidance_scale
+        common: dict[str, Any] = {"rewards": self.grpo.rewards, "judge": judge, "guidance": sampler.guidance_scale}
+        common["real"] = RealMotions(dataset, settings.split, [*asked, *others])
         found = {"reported": HeldOut(asked, samples=settings.samples, steps=few, **common)}
         if others:
             found["watched"] = HeldOut(others, samples=2, steps=few, **common)
