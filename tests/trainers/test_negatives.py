@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,8 +28,10 @@ from motionkit.trainers.pretrain._negatives import Negatives
 from motionkit.trainers.pretrain._pairs import PairBatches
 from motionkit.trainers.pretrain.t2m_evaluator import PretrainEvaluatorSettings
 from motionkit.trainers.pretrain.t2m_evaluator import _loss as evaluator_loss
+from motionkit.trainers.pretrain.t2m_evaluator import _trainer as evaluator_trainer
 from motionkit.trainers.pretrain.t2m_evaluator._trainer import PretrainEvaluator
 from motionkit.trainers.pretrain.tmr import PretrainTMRSettings
+from motionkit.trainers.pretrain.tmr import _trainer as tmr_trainer
 from motionkit.trainers.pretrain.tmr._loss import contrastive, scores
 from motionkit.trainers.pretrain.tmr._trainer import PretrainTMR
 
@@ -326,7 +329,20 @@ def test_the_loss_is_that_of_the_copies() -> None:
 
 
 @pytest.mark.parametrize("make", [PretrainTMR, PretrainEvaluator])
-def test_shares_of_processes_add_up(make: Any) -> None:
+def test_shares_of_processes_add_up(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Threads share the random numbers that weights are drawn from; processes do not.
+    lock = threading.Lock()
+
+    def one_at_a_time(new: Any) -> Any:
+        def made(*arguments: Any, **options: Any) -> Any:
+            with lock:
+                return new(*arguments, **options)
+
+        return made
+
+    for module, name in ((tmr_trainer, "new_tmr"), (evaluator_trainer, "new_evaluator")):
+        monkeypatch.setattr(module, name, one_at_a_time(getattr(module, name)))
+
     def work(world: Member | None) -> tuple[dict[str, float], dict[str, Tensor]]:
         if make is PretrainTMR:
             trainer: Any = PretrainTMR(settings())
