@@ -62,6 +62,15 @@ class StoredEncoder:
     def __contains__(self, text: str) -> bool:
         return text in self._rows
 
+    @property
+    def alone(self) -> bool:
+        """Whether nothing is behind the table: then it encodes the texts that it holds, and no other."""
+        try:
+            self._behind("")
+        except MotionkitError:
+            return True
+        return False
+
     def encode(self, texts: Sequence[str]) -> TextFeatures:
         """Return ``[B, 1, F]`` features.
 
@@ -72,11 +81,16 @@ class StoredEncoder:
 
     def _ask(self, text: str) -> Tensor:
         """Return the features of a text that is not in the table."""
+        return self._behind(text).encode([text]).tokens[0]
+
+    def _behind(self, text: str) -> TextEncoder:
+        """Return what encodes texts that are not in the table, such as `text`, opened once."""
         if self._fallback is None:
-            self._fallback = self._open_fallback(text)
-            if self._fallback.width != self.width:
-                raise MotionkitError(f"the table has {self.width} features, its encoder {self._fallback.width}.")
-        return self._fallback.encode([text]).tokens[0]
+            fallback = self._open_fallback(text)
+            if fallback.width != self.width:
+                raise MotionkitError(f"the table has {self.width} features, its encoder {fallback.width}.")
+            self._fallback = fallback
+        return self._fallback
 
     def _open_fallback(self, text: str) -> TextEncoder:
         """Open the model behind the table, else its student."""

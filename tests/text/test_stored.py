@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 import torch
 
 from motionkit.errors import MotionkitError
-from motionkit.text import StoredEncoder, TextFeatures, load_encoder, read_table, write_table
+from motionkit.text import CachedEncoder, StoredEncoder, TextFeatures, load_encoder, read_table, write_table
+from motionkit.trainers.pretrain.tmr._data import readable
 
 TEXTS = ["a man walks", "he jumps — très haut"]
 VECTORS = torch.nn.functional.normalize(torch.randn(2, 8, generator=torch.Generator().manual_seed(0)), dim=-1)
@@ -55,6 +57,36 @@ def test_unknown_text_goes_to_the_fallback(table: Path) -> None:
     assert torch.equal(encoder.encode(["new", TEXTS[0]]).tokens[0], torch.ones(1, 8))
     assert TEXTS[0] in encoder
     assert "new" not in encoder
+
+
+def test_a_table_knows_whether_it_is_alone(table: Path) -> None:
+    def absent() -> Fallback:
+        raise MotionkitError("it is not installed.")
+
+    assert StoredEncoder(table).alone
+    assert StoredEncoder(table, fallback=absent).alone
+    assert not StoredEncoder(table, fallback=Fallback).alone
+    wrong = StoredEncoder(table, fallback=lambda: Fallback(9))
+    assert wrong.alone
+    for _ in range(2):  # the encoder of another width is refused each time
+        with pytest.raises(MotionkitError, match="the table has 8 features, its encoder 9"):
+            wrong.encode(["a cat"])
+
+
+def test_what_a_table_alone_reads_is_what_it_holds(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [*TEXTS, "a cat", "a dog", "a cow"]
+    plain, cached = StoredEncoder(table), CachedEncoder(StoredEncoder(table))
+    wanted = set()
+    for text in asked:
+        with contextlib.suppress(MotionkitError):
+            plain.encode([text])
+            wanted.add(text)
+    spelled: list[str] = []
+    nearest = StoredEncoder._nearest
+    monkeypatch.setattr(StoredEncoder, "_nearest", lambda self, text: spelled.append(text) or nearest(self, text))
+    assert readable(plain, asked) == readable(cached, asked) == wanted == set(TEXTS)
+    assert len(spelled) <= 4  # of the first text and of the opening, for each encoder
+    assert readable(StoredEncoder(table, fallback=Fallback), asked) == set(asked)
 
 
 def test_unknown_text_without_an_encoder(table: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from motionkit.datasets.base import TextClip
 from motionkit.encoders.tmr import TMR
 from motionkit.errors import MotionkitError
-from motionkit.text import TextEncoder
+from motionkit.text import CachedEncoder, StoredEncoder, TextEncoder
 from motionkit.trainers.pretrain.tmr._settings import TmrModelSettings
 
 
@@ -30,6 +30,9 @@ def readable(text_model: TextEncoder, texts: Sequence[str]) -> frozenset[str]:
 
     if not texts or can(texts):
         return frozenset(texts)
+    table = text_model.encoder if isinstance(text_model, CachedEncoder) else text_model
+    if isinstance(table, StoredEncoder) and table.alone:  # the same, without an error for each text
+        return frozenset(text for text in texts if text in table)
     return frozenset(text for text in texts if can([text]))
 
 
