@@ -98,8 +98,8 @@ class GradientTerms:
         joints, lengths, fps = motions.joints, motions.lengths, motions.fps
         skate, jerk = physics_sums(joints, lengths, fps=fps, feet=motions.skeleton.feet)
         known = skate.isfinite() & jerk.isfinite()
-        limbs = joints[known] - joints[known][:, :, :1]
-        speed = joint_speed(limbs, lengths[known], fps)
+        moving = joints[known]
+        speed = joint_speed(moving - moving[:, :, :1], lengths[known], fps)
         rough = (jerk[known] + _JERK_FLOOR).log() - (speed + _SPEED_FLOOR).log()
         return (self.jerk * rough + self.skate * skate[known]).sum() / max(1, int(known.sum()))
 
