@@ -112,11 +112,14 @@ class EvalSampler(Group):
 
     kind: Annotated[Literal["auto", "ddpm", "ddim"], Cli("--sampler")] = Field(
         "auto",
-        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm with all steps, on starter "
-        "data the few ddim steps that a policy is meant for.",
+        description="ddpm: ancestral, as MDM is evaluated; ddim: deterministic; auto: ddpm, on starter data the few "
+        "ddim steps that a policy is meant for.",
     )
     inference_timesteps: Annotated[int, Cli("--inference-timesteps")] = Field(
-        0, ge=0, le=10_000, description="Sampling steps; 0: those of the sampler."
+        0,
+        ge=0,
+        le=10_000,
+        description="Sampling steps; 0: the few of --sampler auto, else the policy's own number, else all.",
     )
     guidance_scale: Annotated[float | None, Cli("--guidance-scale")] = Field(
         None, ge=0, description="Classifier-free guidance scale; default: that of the run or the policy, else 2.5."

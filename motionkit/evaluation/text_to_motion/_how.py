@@ -103,8 +103,8 @@ def sampling_of(
         policy: The policy.
         starter: Whether it is evaluated on the starter's data.
         kind: ``auto`` takes what the policy is meant for: few deterministic steps on the starter's data (a run of
-            `grpo`: those that it was measured with), else all steps of the ancestral sampler, as MDM is evaluated.
-        steps: Number of steps; 0 leaves it to `kind`.
+            `grpo`: those that it was measured with), else the ancestral sampler, as MDM is evaluated.
+        steps: Number of steps; 0 leaves it to `kind` and to the policy, which may have a number of its own.
         guidance: Guidance scale; None takes that of the run, else the policy's own, else 2.5.
 
     Raises:
