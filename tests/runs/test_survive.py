@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from motionkit import runs
+from tests.made.scripts import load_script
 
 from . import kills
 from .kills import TOY, Fault, begun, calls_of, differences, finished, metrics, record_of
@@ -42,12 +42,7 @@ def wait_for(path: Path, text: str) -> None:
 
 def in_this_process(*arguments: object) -> int:
     """Run the toy here: the interpreter and torch need not start again for what is not going to be killed."""
-    specification = importlib.util.spec_from_file_location("toy", TOY)
-    assert specification is not None
-    assert specification.loader is not None
-    toy = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(toy)
-    code: int = toy.main([str(argument) for argument in arguments])
+    code: int = load_script(TOY).main([str(argument) for argument in arguments])
     return code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -16,22 +15,14 @@ from motionkit.metrics import QUIET
 from motionkit.motion import HUMANML, features_to_joints
 from motionkit.policies.generating import generate_motions, plan_steps
 from motionkit.starter import CATALOGUE
+from tests.made.scripts import load_script
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "starter"
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("measure_policy", FOLDER / "measure_policy.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    return script()
+    return load_script(FOLDER / "measure_policy.py")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -14,17 +13,13 @@ import torch
 import motionkit
 from motionkit.starter import CATALOGUE
 from motionkit.text import Prompt
+from tests.made.scripts import load_script
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "media"
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(FOLDER / f"{name}.py")
 
 
 @pytest.fixture(scope="module")
