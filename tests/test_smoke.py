@@ -49,7 +49,7 @@ KINDS = (
 )
 
 # One line each, in this order: later ones read what earlier ones wrote.
-TRAINED = (
+MADE = (
     "train-mpl --data clips --encoder none --epochs 1 --batch-size 64 --set model.width=32 --set train.stride=16 "
     "--set train.val_stride=64 --out predictor",
     "grpo --reward tmr-dense --algorithm reward-gradient --num-steps 1 --batch-size 2 --set heldout.prompts=0 "
@@ -57,10 +57,10 @@ TRAINED = (
     "reward-collect --policy scripted --num-steps 1 --set episodes.num_envs=8 --set episodes.steps=64 --out episodes",
     "reward-train --data episodes --num-steps 1 --out classifier",
     "sa2va-rl --num-steps 1 --batch-size 2 --group-size 2 --set heldout.regions=2 --set heldout.every=0 --out played",
-)
-LOOKED_AT = (
     "generate 'a person walks' walk.npz --policy.checkpoint tuned --inference-timesteps 2",
     "convert walk.npz walk.bvh",
+)
+LOOKED_AT = (
     "predict predictor next.bvh --start walk.bvh --seconds 0.5",
     "profile walk.bvh",
     "export tuned model --to mdm",
@@ -125,7 +125,7 @@ def trained(folder: Path) -> Path:
         clip = motion(perform([Order("walk/normal", 100, number)], fps=30.0)[0])
         made = Clip(clip, split="val" if number > 5 else "train")
         write_mpl_npz(folder / "clips" / f"clip{number}.npz", made, source_hash="")
-    for line in TRAINED:
+    for line in MADE:
         done = run(line)
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
     return folder
