@@ -83,20 +83,9 @@ HELD_OUT: Rows = (
     ),
     ("heldout/speed", "m/s", "none", "Mean speed of the joints of held-out samples; a fall is slower motion."),
     ("heldout/path", "m", "none", "Way of the root over the ground in held-out samples."),
-    (
-        "heldout/movement",
-        "1",
-        "one",
-        "Swing from 0.5 to 5 Hz of the joint that moves most in real clips of the action, as a share of theirs; mean "
-        "over segments and samples.",
-    ),
-    (
-        "heldout/statues",
-        "1",
-        "down",
-        "Share of segments in which no joint moves 10 cm, relative to root and heading, where real ones do.",
-    ),
-    ("heldout/side", "1", "up", "Share of captions that name a limb's side in which that limb moves more."),
+    ("heldout/movement", "1", "one", "eval/movement of held-out samples, mean over their segments."),
+    ("heldout/statues", "1", "down", "eval/statues of the segments of held-out samples."),
+    ("heldout/side", "1", "up", "eval/side of the segments of held-out samples."),
     ("heldout/fid", "1", "down", "Frechet distance of generated to real clips in the space of the judge."),
     ("heldout/<name>", "1", "none", "Another held-out figure, named by the evaluation."),
 )
