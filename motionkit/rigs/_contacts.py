@@ -161,7 +161,8 @@ def joint_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSp
     heights = points[..., 1]
     ground = _ground(heights, velocity.norm(dim=-1), len(left), fps, spec.vxy0_cmps / 400.0)
     scores = contact_score((heights - ground).clamp_min(0.0), vertical, horizontal, spec)
-    return scores.unflatten(-1, (2, len(left)))
+    by_foot: Tensor = scores.unflatten(-1, (2, len(left)))
+    return by_foot
 
 
 def _velocity(points: Tensor, fps: float) -> Tensor:

@@ -317,7 +317,8 @@ def _turned(
     motion: Motion, world: Tensor, positions: Tensor, leg: _Leg, target: Tensor, hinge: Tensor
 ) -> dict[int, Tensor]:
     """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that bring the ankle to its target."""
-    thigh, shank = two_bones(*(positions[:, joint] for joint in (leg.hip, leg.knee, leg.ankle)), target, hinge)
+    hip, knee, ankle = (positions[:, joint] for joint in (leg.hip, leg.knee, leg.ankle))
+    thigh, shank = two_bones(hip, knee, ankle, target, hinge)
     above = motion.parents[leg.hip]
     base = world[:, above] if above >= 0 else torch.eye(3).to(world).expand_as(thigh)
     return {
@@ -344,7 +345,8 @@ def _hinge(thigh: Tensor, positions: Tensor, leg: _Leg, across: Tensor) -> Tenso
     known = (thigh @ torch.nn.functional.normalize(usual, dim=0))[..., 0]
     # A knee that is bent the wrong way by a little bends the right way when it bends more.
     side = torch.where((bend * known).sum(-1, keepdim=True) < 0, -1.0, 1.0)
-    return side * bend + _STRAIGHT * known
+    hinge: Tensor = side * bend + _STRAIGHT * known
+    return hinge
 
 
 def _slide(positions: Tensor, feet: list[_Hold], fps: float) -> float:
