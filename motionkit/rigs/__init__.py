@@ -1,8 +1,9 @@
-"""Between skeletons: finding a body in a rig by its joints' names, rest poses, rotations from joints, foot contacts."""
+"""Between skeletons: a body found by names of joints, rest poses, rotations from joints, feet that stand."""
 
 from motionkit.rigs._bodymap import BodyMap, body_height, map_body, to_body
-from motionkit.rigs._contacts import ContactSpec, contact_score, find_feet, soft_contacts
+from motionkit.rigs._contacts import ContactSpec, contact_score, find_feet, joint_contacts, soft_contacts
 from motionkit.rigs._facing import body_yaw
+from motionkit.rigs._fix_feet import FixedFeet, fix_feet
 from motionkit.rigs._flips import count_flips
 from motionkit.rigs._gait import GAITS, leg_length, soft_gait
 from motionkit.rigs._kit import body_to_kit, kit_bones
@@ -11,11 +12,13 @@ from motionkit.rigs._rest import RestRig, rest_rig
 from motionkit.rigs._sides import Side, head_joint, mirror_order, sides
 from motionkit.rigs._solve import Solved, solve
 from motionkit.rigs._solve_bones import fit_rig
+from motionkit.rigs._two_bones import two_bones
 
 __all__ = [
     "GAITS",
     "BodyMap",
     "ContactSpec",
+    "FixedFeet",
     "RestRig",
     "Side",
     "Solved",
@@ -26,7 +29,9 @@ __all__ = [
     "count_flips",
     "find_feet",
     "fit_rig",
+    "fix_feet",
     "head_joint",
+    "joint_contacts",
     "kit_bones",
     "leg_length",
     "map_body",
@@ -38,4 +43,5 @@ __all__ = [
     "soft_period",
     "solve",
     "to_body",
+    "two_bones",
 ]

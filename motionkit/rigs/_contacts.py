@@ -130,6 +130,24 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
         >>> contacts.shape, bool((contacts[20:60] > 0.5).any(dim=1).all())
         (torch.Size([80, 2]), True)
     """
+    return joint_contacts(positions, fps, feet, spec=spec).amax(dim=-1)
+
+
+def joint_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpec = PLAIN) -> Tensor:
+    """Score how much each joint of the feet stands on the ground; `soft_contacts` is the best of a foot.
+
+    Args:
+        positions: As in `soft_contacts`.
+        fps: The same.
+        feet: P joints of the left foot and of the right one, in the same order.
+        spec: The same.
+
+    Returns:
+        ``[T, 2, P]``, each in [0, 1].
+
+    Raises:
+        MotionkitError: As `soft_contacts`.
+    """
     left, right = feet
     if len(left) != len(right) or not left:
         raise MotionkitError(
@@ -143,9 +161,8 @@ def soft_contacts(positions: Tensor, fps: float, feet: Feet, *, spec: ContactSpe
     heights = points[..., 1]
     ground = _ground(heights, velocity.norm(dim=-1), len(left), fps, spec.vxy0_cmps / 400.0)
     scores = contact_score((heights - ground).clamp_min(0.0), vertical, horizontal, spec)
-    # [T, 2 P] -> [T, 2, P]: each foot takes its best joint.
-    best: Tensor = scores.unflatten(-1, (2, len(left))).amax(dim=-1)
-    return best
+    by_foot: Tensor = scores.unflatten(-1, (2, len(left)))
+    return by_foot
 
 
 def _velocity(points: Tensor, fps: float) -> Tensor:

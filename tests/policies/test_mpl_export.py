@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,19 @@ import onnxruntime
 import pytest
 import torch
 
-from motionkit.datasets.motions import ClipSet, starter_clip_set
+from motionkit.datasets.motions import ClipSet, open_clip_set, starter_clip_set
 from motionkit.errors import MotionkitError
+from motionkit.formats.bvh import write_bvh
+from motionkit.motion import HUMANML, Motion
+from motionkit.motion.prediction import follow
 from motionkit.policies.mpl import PredictorSettings
+from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
 from motionkit.policies.mpl._features import pack
+from motionkit.policies.mpl._legend import legend
 from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
+from motionkit.policies.mpl.runtime import Predictor
+from motionkit.starter import OFFSETS, PARENTS, generate
 
 SHAPE = PredictorSettings(head="both", width=32, window=6, lags=(0.0333, 0.0667), shot=0.2, cosines=4, ahead=(0.2, 0.5))
 
@@ -37,6 +45,15 @@ def saved(clips: ClipSet, tmp_path_factory: pytest.TempPathFactory) -> tuple[Mpl
             parameter.add_(0.05 * torch.randn_like(parameter))
     predictor = MplPredictor(SHAPE, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets)
     return predictor, predictor.save(tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture(scope="module")
+def onnx(saved: tuple[MplPredictor, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an export to ONNX, which takes seconds."""
+    folder = tmp_path_factory.mktemp("exported") / "onnx"
+    file, obstacles = export_onnx(str(saved[1]), folder)
+    assert (file, obstacles) == (folder / "delta.onnx", [])
+    return folder
 
 
 def test_the_weights_are_the_folder_itself(saved: tuple[MplPredictor, Path], tmp_path: Path) -> None:
@@ -72,10 +89,9 @@ def test_the_exported_runtime_runs_without_torch_and_motionkit(
     torch.testing.assert_close(found.float(), wanted.rotations[0], atol=2e-5, rtol=0)
 
 
-def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path) -> None:
-    predictor, folder = saved
-    file, _ = export_onnx(str(folder), tmp_path / "out")
-    described = json.loads((file.parent / "onnx.json").read_text())
+def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: ClipSet, onnx: Path) -> None:
+    predictor, _ = saved
+    described = json.loads((onnx / "onnx.json").read_text())
     known = torch.stack([pack(clip.state.part(0, 6), 30.0) for clip in clips.clips[:3]]).float()
     states = [clip.state.part(0, 6).map(lambda values: values[None]) for clip in clips.clips[:3]]
     network = predictor.network
@@ -86,7 +102,7 @@ def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: Cli
                                  offsets=predictor.offsets),
     }  # fmt: skip
     for name, head in heads.items():
-        session = onnxruntime.InferenceSession(file.parent / f"{name}.onnx", providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(onnx / f"{name}.onnx", providers=["CPUExecutionProvider"])
         inputs = {"frames": known.numpy(), "condition": np.zeros((3, 9), np.float32)}
         assert described[name]["inputs"] == {"frames": ["N", 6, 138], "condition": ["N", 9]}
         (following,) = session.run(None, inputs)
@@ -95,6 +111,135 @@ def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: Cli
         for row, state in enumerate(states):
             wanted = pack(head.predict(state, frames), 30.0)[0]
             torch.testing.assert_close(torch.from_numpy(following[row]), wanted, atol=2e-4, rtol=1e-4)
+
+
+def test_all_columns_are_named_with_unit_and_range(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path
+) -> None:
+    _, folder = saved
+    export_numpy(str(folder), tmp_path / "out")
+    document = json.loads((tmp_path / "out" / "legend.json").read_text())
+    assert (document["fps"], document["past"], document["reach"]) == (30.0, 3, 6)
+    assert document["joints"] == list(clips.names)
+    assert document["shares"] == {"delta": 0.25, "one-shot": 0.75}
+    columns = document["frames"]
+    assert [column["column"] for column in columns] == list(range(138))
+    assert columns[6 * 4 + 5]["name"] == "left_knee: y axis, z"
+    assert (columns[6 * 4 + 5]["unit"], columns[6 * 4 + 5]["range"]) == ("", [-1, 1])
+    assert [column["unit"] for column in columns[132:]] == ["m/s", "m/s", "rad/s", "m", "", ""]
+    assert columns[137]["name"] == "right foot stands"
+    rows = torch.cat([pack(clip.state, 30.0) for clip in clips.clips[:20]])
+    assert [column["mean"] for column in columns] == pytest.approx(rows.mean(0).tolist(), abs=1e-5)
+    for place, column in enumerate(columns):
+        if column["range"] is not None:
+            low, high = column["range"]
+            assert low - 1e-6 <= float(rows[:, place].min()) <= float(rows[:, place].max()) <= high + 1e-6
+    assert [column["name"] for column in document["condition"]][:2] == [
+        "path in 0.2 s: to the left", "path in 0.2 s: ahead",
+    ]  # fmt: skip
+    assert len(document["condition"]) == 9
+
+
+def test_the_condition_has_the_columns_of_the_legend(saved: tuple[MplPredictor, Path]) -> None:
+    """A path that goes to the left and turns there, seen by its column names."""
+    predictor, _ = saved
+    steps = torch.tensor([[[0.02, 0.01, 0.03]]]).repeat(1, 30, 1)
+    (row,) = Course(steps, SHAPE.ahead_frames(30.0)).at(torch.zeros(1, 2), torch.zeros(1), 0)
+    place, yaw = follow(steps[0])
+    frames = {"0.2": 6, "0.5": 15}
+    for column in legend(predictor)["condition"]:
+        found = re.match(r"path in (\S+) s: (.*)", column["name"])
+        value = float(row[column["column"]])
+        if found is None:
+            assert value == 1.0
+            continue
+        at = frames[found[1]] - 1
+        wanted = {
+            "to the left": place[at, 0], "ahead": place[at, 1],
+            "sine of its heading": yaw[at].sin(), "cosine of its heading": yaw[at].cos(),
+        }  # fmt: skip
+        assert value == pytest.approx(float(wanted[found[2]]), abs=1e-6)
+
+
+def test_the_runtime_gives_what_the_test_vector_says(saved: tuple[MplPredictor, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_numpy(str(saved[1]), out)
+    vector = json.loads((out / "test_vector.json").read_text())["arrays"]
+    given = vector["input"]
+    names = ("rotations", "steps", "heights", "contacts")
+    arrays = [np.array(given[name]) for name in names]
+    for path, wanted in ((None, vector["output"]["free"]), (np.array(given["path"]), vector["output"]["path"])):
+        found = Predictor.open(out).predict(*arrays, frames=given["frames"], path=path)
+        for name, values in zip(names, found, strict=True):
+            np.testing.assert_allclose(values, np.array(wanted[name]), atol=5e-5)
+    moved = np.abs(np.array(vector["output"]["free"]["steps"]) - np.array(vector["output"]["path"]["steps"]))
+    assert moved.max() > 1e-3, "the path changes what comes out"
+
+
+def test_onnx_gives_what_the_test_vector_says(onnx: Path) -> None:
+    vector = json.loads((onnx / "test_vector.json").read_text())
+    assert set(vector) == {"delta", "one-shot"}
+    for name, example in vector.items():
+        session = onnxruntime.InferenceSession(onnx / f"{name}.onnx", providers=["CPUExecutionProvider"])
+        given = {key: np.array(values, np.float32)[None] for key, values in example["input"].items()}
+        (following,) = session.run(None, given)
+        np.testing.assert_allclose(following[0], np.array(example["output"]["following"]), atol=2e-4, rtol=1e-4)
+
+
+def test_a_bvh_file_goes_through_the_exported_folder_without_torch(
+    saved: tuple[MplPredictor, Path], onnx: Path, tmp_path: Path
+) -> None:
+    """The loop of docs/predictor.md for ONNX, and the numpy runtime, both from a file."""
+    predictor, folder = saved
+    made = generate("walk", fps=30.0, frames=60, seed=1)
+    translations = torch.from_numpy(OFFSETS.copy()).repeat(60, 1, 1)
+    translations[:, 0] = torch.from_numpy(made.root)
+    write_bvh(
+        tmp_path / "walk.bvh",
+        Motion(HUMANML.joint_names, PARENTS, torch.from_numpy(OFFSETS.copy()), torch.from_numpy(made.rotations),
+               translations, 30.0),
+    )  # fmt: skip
+    clips = open_clip_set([str(tmp_path / "walk.bvh")], 30.0).in_order(predictor.names)
+    known = clips.clips[0].state.map(lambda values: values[None])
+    export_numpy(str(folder), tmp_path / "numpy")
+    begin = "import sys; sys.modules['torch'] = sys.modules['motionkit'] = None\nimport numpy as np\n"
+    script = begin + (
+        "from known_frames import Body\nfrom predictor import Predictor\n"
+        "known = Body.open('.').read_bvh('../walk.bvh')\n"
+        "np.save('found.npy', Predictor.open('.').predict(*known, frames=9)[0])\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "numpy", check=True)
+    found = torch.from_numpy(np.load(tmp_path / "numpy" / "found.npy")).float()
+    torch.testing.assert_close(found, predictor.predict(known, 9).rotations[0], atol=5e-5, rtol=0)
+    script = begin + (
+        "import onnxruntime\nfrom known_frames import Body\n"
+        "body = Body.open('.')\n"
+        f"rows = body.rows(*body.read_bvh({str(tmp_path / 'walk.bvh')!r}))\n"
+        "delta = onnxruntime.InferenceSession('delta.onnx', providers=['CPUExecutionProvider'])\n"
+        "told = np.zeros((1, delta.get_inputs()[1].shape[1]), np.float32)\n"
+        "for _ in range(9):\n"
+        "    (following,) = delta.run(None, {'frames': rows[None, -body.reach:], 'condition': told})\n"
+        "    rows = np.concatenate([rows, following[0]])\n"
+        "rotations, steps, heights, contacts = body.frames(rows[-9:])\n"
+        f"np.save({str(tmp_path / 'found.npy')!r}, rotations)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=onnx, check=True)
+    found = torch.from_numpy(np.load(tmp_path / "found.npy")).float()
+    alone = MplPredictor(SHAPE, _only(predictor.network, "delta"), names=predictor.names, parents=predictor.parents,
+                         offsets=predictor.offsets)  # fmt: skip
+    torch.testing.assert_close(found, alone.predict(known, 9).rotations[0], atol=2e-4, rtol=0)
+
+
+def test_a_predictor_of_one_head_without_a_path(clips: ClipSet, tmp_path: Path) -> None:
+    shape = SHAPE.model_copy(update={"head": "one-shot", "command": "none"})
+    network = PredictorNetwork(shape, 22, 30.0, Statistics.neutral(22))
+    predictor = MplPredictor(shape, network, names=clips.names, parents=clips.parents, offsets=clips.clips[0].offsets)
+    export_numpy(str(predictor.save(tmp_path / "saved")), tmp_path / "out")
+    document = json.loads((tmp_path / "out" / "legend.json").read_text())
+    assert (document["shares"], document["condition"]) == ({"one-shot": 1.0}, [])
+    vector = json.loads((tmp_path / "out" / "test_vector.json").read_text())
+    assert set(vector["arrays"]["output"]) == {"free"}
+    assert np.isfinite(np.array(vector["arrays"]["output"]["free"]["rotations"])).all()
 
 
 def _only(network: PredictorNetwork, head: str) -> PredictorNetwork:

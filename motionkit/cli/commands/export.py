@@ -22,7 +22,8 @@ class ExportSettings(Settings):
     to: Annotated[Literal["mdm", "safetensors", "numpy", "onnx", "npy", "hf"] | None, Cli("--to")] = Field(
         None,
         description="mdm: model%09d.pt and args.json of the original MDM code. Of a motion predictor: safetensors; "
-        "numpy, the same with a runtime that needs numpy alone; onnx. Of Sa2VA: hf, a folder like its base. "
+        "numpy, the same with a runtime that needs numpy alone; onnx; both with a legend of all columns, a test vector "
+        "and a reader of BVH files and poses. Of Sa2VA: hf, a folder like its base. "
         "Of collected episodes: npy, the reward-model guide's trajectories. Default: the first that the model has.",
     )
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(

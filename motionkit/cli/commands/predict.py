@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import Field
@@ -14,6 +15,9 @@ from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
 from motionkit.errors import MotionkitError
+
+if TYPE_CHECKING:
+    from motionkit.motion import Motion
 
 _OWN = "own"
 
@@ -38,6 +42,9 @@ class PredictSettings(Settings):
     fps: Annotated[float, Cli("--fps")] = Field(
         0.0, ge=0, le=1000, description="Frames per second of OUT; 0: those of the predictor."
     )
+    fix: Annotated[Literal["none", "feet"], Cli("--fix")] = Field(
+        "none", description="feet: feet that stand stay in their places, by inverse kinematics of the legs."
+    )
     device: Annotated[str, Cli("--device")] = Field("auto", description="auto, cpu, mps, cuda, cuda:N or N.")
     overwrite: Annotated[bool, Cli("--overwrite")] = Field(False, description="Replace OUT.")
 
@@ -54,7 +61,8 @@ def register(app: typer.Typer) -> None:
         """Continue a clip with a motion predictor, freely or along a path.
 
         A page (.html) shows the clip itself beside the prediction, where it is long enough, and the path as a dashed
-        line. How far the root was from the path is printed; above 0.3 m in the mean it is a warning.
+        line. How far the root was from the path is printed; above 0.3 m in the mean it is a warning. --fix feet holds
+        feet where they stand, in the known frames too, and prints how fast they slid before and after.
 
         Example: motionkit predict runs/train-mpl/first walk.html --start walk.bvh --at 1 --path path.csv
         """
@@ -92,6 +100,9 @@ def register(app: typer.Typer) -> None:
         fps = settings.fps or predictor.fps
         if fps != predictor.fps:
             motions = [motion.resample(fps) for motion in motions]
+        feet, fixed_feet = None, ""
+        if settings.fix == "feet":
+            motions[0], feet, fixed_feet = _fixed(motions[0])
         shown = [Clip(motion, captions=(Caption(title),)) for motion, title in zip(motions, titles, strict=False)]
         save_clips(shown, out, overwrite=settings.overwrite)
         error = found.path
@@ -99,6 +110,8 @@ def register(app: typer.Typer) -> None:
             f"wrote {out}: {found.known:.2g} s of {clip.key}, then {settings.seconds:g} s predicted, at {fps:g} fps"
             + ("" if settings.fps else ", the predictor's; --fps changes that")
         )
+        if fixed_feet:
+            say(fixed_feet)
         if error is not None:
             say(
                 f"path: {error.mean:.2f} m from the timed point in the mean of {error.seconds:.3g} s, {error.end:.2f} "
@@ -112,8 +125,25 @@ def register(app: typer.Typer) -> None:
         return {
             "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
             "frames": found.predicted.frames - known, "path": settings.path or None,
-            "path_error": None if error is None else error._asdict(),
+            "path_error": None if error is None else error._asdict(), "feet": feet,
         }  # fmt: skip
+
+
+def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
+    """Return a motion with fixed feet, what was done for the document, and in words."""
+    from motionkit.rigs import fix_feet
+
+    fixed = fix_feet(motion)
+    if math.isnan(fixed.before):
+        return motion, None, "feet: none stands, so none was fixed."
+    words = (
+        f"feet: while they stood they slid at {fixed.before:.2f} m/s, now at {fixed.after:.2f} m/s ({fixed.stands} "
+        f"stands; a leg was too short in {fixed.short:.0%} of the time"
+    )
+    if fixed.left:
+        words += f"; {fixed.left} left as they were, as they glide further than a leg reaches"
+    done = {key: value for key, value in fixed._asdict().items() if key != "motion"}
+    return fixed.motion, done, f"{words})"
 
 
 def _start(settings: PredictSettings, model: str) -> tuple[str, ...]:

@@ -7,26 +7,24 @@ import inspect
 import json
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.geometry import matrix_from_6d
-from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl import MplOptions, runtime
+from motionkit.policies.mpl import MplOptions, known_frames, runtime
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
-from motionkit.policies.mpl._features import FEET, ROOT, pack
+from motionkit.policies.mpl._features import FEET, ROOT
+from motionkit.policies.mpl._legend import RowsHead, example, legend, reach_of
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._roll_out import step_once
 from motionkit.policies.mpl._trunk import POINT
 from motionkit.runs import TENSORS, OutputFolder
 
-_RUNTIME = "predictor.py"
+_RUNTIME, _KNOWN = "predictor.py", "known_frames.py"
 _SAMPLES = 5  # an example of the free dimension; like no other size, which the exporter would take it for
 _ONNX_PARTS = ("onnx", "onnxscript")
 
@@ -41,7 +39,7 @@ def export_weights(checkpoint: str, folder: Path, *, overwrite: bool = False) ->
 
 
 def export_numpy(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
-    """Write the same and predictor.py, which needs numpy and safetensors alone.
+    """Write the same and predictor.py, which needs numpy and safetensors alone, with legend and test vector.
 
     Raises:
         MotionkitError: As `export_weights`.
@@ -49,13 +47,14 @@ def export_numpy(checkpoint: str, folder: Path, *, overwrite: bool = False) -> t
 
     def write(predictor: MplPredictor, part: Path) -> str:
         (part / _RUNTIME).write_text(inspect.getsource(runtime), encoding="utf-8")
+        _write_legend(predictor, part, ["arrays"])
         return _RUNTIME
 
     return _export(checkpoint, folder, "numpy", write, overwrite=overwrite)
 
 
 def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tuple[Path, list[str]]:
-    """Write delta.onnx, one-shot.onnx or both, and onnx.json, which names what goes in and comes out.
+    """Write delta.onnx, one-shot.onnx or both, onnx.json, which names inputs and outputs, legend and test vector.
 
     Input ``frames`` ``[N, P, D]``: the last P frames, each 6D rotations, steps per second, height and contacts; input
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
@@ -73,7 +72,8 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
         network = predictor.network
         heads = {"delta": network.delta, "one-shot": network.shot}
         files = {name: _write_onnx(head, part / f"{name}.onnx") for name, head in heads.items() if head is not None}
-        (part / "onnx.json").write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
+        _write_json(part / "onnx.json", files)
+        _write_legend(predictor, part, list(files))
         return f"{next(iter(files))}.onnx"
 
     return _export(checkpoint, folder, "onnx", write, overwrite=overwrite)
@@ -92,25 +92,20 @@ def _export(
     return folder / name, []
 
 
-class _Frames(nn.Module):
-    """A head as a function of frames as they are packed."""
+def _write_legend(predictor: MplPredictor, part: Path, examples: Sequence[str]) -> None:
+    """Write legend.json, test_vector.json with the named examples, and known_frames.py, which reads the legend."""
+    _write_json(part / "legend.json", legend(predictor))
+    found = example(predictor)
+    (part / "test_vector.json").write_text(json.dumps({name: found[name] for name in examples}), encoding="utf-8")
+    (part / _KNOWN).write_text(inspect.getsource(known_frames), encoding="utf-8")
 
-    def __init__(self, head: Delta | OneShot) -> None:
-        super().__init__()
-        self.head = head
 
-    def forward(self, frames: Tensor, condition: Tensor | None = None) -> Tensor:
-        head, six = self.head, 6 * self.head.joints
-        rotations = matrix_from_6d(frames[..., :six].unflatten(-1, (head.joints, 6)))
-        root = frames[..., six : six + ROOT]
-        known = MotionState(rotations, root[..., :3] / head.fps, root[..., 3], frames[..., -FEET:])
-        if isinstance(head, Delta):
-            return pack(step_once(head, known, condition).state, head.fps)
-        return pack(head(known, condition).state, head.fps)
+def _write_json(path: Path, document: object) -> None:
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _write_onnx(head: Delta | OneShot, path: Path) -> dict[str, object]:
-    past = max(max(head.lags) + 1, head.settings.window)
+    past = reach_of(head)
     width = 6 * head.joints + ROOT + FEET
     frames = torch.zeros(_SAMPLES, past, width)
     frames[..., : 6 * head.joints] = torch.tensor([1.0, 0, 0, 0, 1, 0]).repeat(head.joints)
@@ -126,7 +121,7 @@ def _write_onnx(head: Delta | OneShot, path: Path) -> dict[str, object]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the exporter's own parts
             program = torch.onnx.export(
-                _Frames(head).eval(), inputs, dynamo=True, verbose=False, input_names=names,
+                RowsHead(head).eval(), inputs, dynamo=True, verbose=False, input_names=names,
                 output_names=["following"], dynamic_shapes=tuple({0: batch} for _ in inputs),
             )  # fmt: skip
             assert program is not None

@@ -1,0 +1,356 @@
+"""Feet that stand stay where they are: locked on measured contacts by inverse kinematics of the legs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from motionkit.errors import MotionkitError
+from motionkit.geometry import accumulate_rotations
+from motionkit.motion._motion import END, Motion
+from motionkit.rigs._contacts import find_feet, joint_contacts
+from motionkit.rigs._roles import find_roles
+from motionkit.rigs._two_bones import two_bones
+
+BLEND = 0.1
+"""Seconds in which a correction comes before a foot stands and goes after; shorter pauses do not end a stand."""
+
+_STANDS = 0.5
+"""Soft contact above which a joint stands, as in `motionkit.metrics.CONTACT`."""
+
+_SLOW = 0.3
+"""m/s up to which a foot stands for certain."""
+
+_FAST = 2.0
+"""Times the median speed of a stand up to which it stands as well: feet that slide all the time are held too."""
+
+_STRETCH = 0.997
+"""Part of its length to which a leg is stretched; one that was stretched further stays as it was. Near the full length
+a millimetre turns the knee by degrees."""
+
+_FURTHEST = 0.3
+"""Correction, as part of the length of the leg, above which a foot is not held: it glides further than legs go."""
+
+_ROUNDS = 50
+"""Steps in which a place is looked for that a leg reaches as long as its foot stands."""
+
+_NEAR = 1e-4
+"""Metres that count as reached there."""
+
+_STRAIGHT = 0.02
+"""Sine of a knee's bend that counts as much as where it bends at other times: a straight knee shows no direction."""
+
+_NEVER_BENT = 1e-3
+"""Mean sine of a knee's bend below which a clip does not tell how it bends."""
+
+_LEG = ("hip", "knee", "ankle")
+
+
+class FixedFeet(NamedTuple):
+    """A motion with feet that stand still.
+
+    Attributes:
+        motion: The motion.
+        before: m/s by which standing feet slid along the ground, mean over them and their time; NaN where none stands.
+        after: The same now: what legs are too short for.
+        stands: How often a foot stands, from when it comes down to when it lifts.
+        left: How many of those were left as they were, because the foot glides further than a leg reaches.
+        short: Share of the standing time of the others in which a leg was too short to hold its foot wholly.
+    """
+
+    motion: Motion
+    before: float
+    after: float
+    stands: int
+    left: int
+    short: float
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """Joints of a leg; `foot` are the joints of the foot that can stand, the ankle first."""
+
+    hip: int
+    knee: int
+    ankle: int
+    foot: tuple[int, ...]
+
+    def bones(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the vectors ``[T, 3]`` from hip to knee and from knee to ankle."""
+        hip, knee, ankle = (positions[:, joint] for joint in (self.hip, self.knee, self.ankle))
+        return knee - hip, ankle - knee
+
+
+def fix_feet(motion: Motion) -> FixedFeet:
+    """Return a motion whose feet stay in their places while they stand.
+
+    When a foot stands is measured by height and speed (`soft_contacts`). Of a foot that stands, the toe is held where
+    it stands, else the ankle. The place is the mean over the time that it stands, or near it, where the leg would not
+    reach that. The leg follows by `two_bones`: the knee bends the way it bent, bones keep their lengths, the foot and
+    the toes keep their rotation in the world, and nothing else of the body moves. Where the leg is too short, the foot
+    goes as far as it can without leaving the line to its place, so that it stays on the ground. A correction comes and
+    goes within `BLEND` seconds before and after; other frames are unchanged.
+
+    Args:
+        motion: Any rig with hips, knees and ankles that are found by their names, in metres, Y up.
+
+    Raises:
+        MotionkitError: A joint of the legs is not found, or is not below the one that it should hang on; values that
+            are not finite.
+
+    Example:
+        >>> from motionkit.motion import HUMANML, JointMotion
+        >>> from motionkit.rigs import solve
+        >>> from motionkit.starter import generate
+        >>> walk = generate("walk", frames=60)
+        >>> joints = JointMotion(HUMANML.joint_names, HUMANML.parents, torch.from_numpy(walk.joints), walk.fps)
+        >>> fixed = fix_feet(solve(joints).motion)
+        >>> fixed.after < 0.2 * fixed.before
+        True
+    """
+    legs = _find_legs(motion)
+    if not bool(motion.rotations.isfinite().all() and motion.translations.isfinite().all()):
+        raise MotionkitError("the motion has values that are not finite.", fix="motionkit convert --fix drops them.")
+    positions, fps = motion.positions(), motion.fps
+    if motion.frames < 2:
+        return FixedFeet(motion, float("nan"), float("nan"), 0, 0, 0.0)
+    scores = joint_contacts(positions, fps, (legs[0].foot, legs[1].foot))
+    world = accumulate_rotations(motion.rotations, motion.parents)
+    across = positions[:, legs[0].hip] - positions[:, legs[1].hip]
+    rotations = motion.rotations.clone()
+    feet, short, held = [], 0, 0
+    for side, leg in enumerate(legs):
+        foot = _hold(positions, leg, scores[:, side], fps)
+        target, part = _reachable(positions, leg, foot.shift)
+        hinge = _hinge(world[:, leg.hip], positions, leg, across)
+        turned = _turned(motion, world, positions, leg, target, hinge)
+        moved = (foot.shift != 0).any(-1)[:, None, None]
+        for joint, local in turned.items():
+            rotations[:, joint] = torch.where(moved, local, rotations[:, joint])
+        feet.append(foot)
+        short, held = short + int((part[foot.held] < 1).sum()), held + int(foot.held.sum())
+    fixed = replace(motion, rotations=rotations)
+    before, after = (_slide(values, feet, fps) for values in (positions, fixed.positions()))
+    stands, left = sum(foot.stands for foot in feet), sum(foot.left for foot in feet)
+    return FixedFeet(fixed, before, after, stands, left, short / max(1, held))
+
+
+def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
+    roles = find_roles(motion.names, motion.parents)
+    wanted = [f"{side} {joint}" for side in ("left", "right") for joint in _LEG]
+    if missing := [role for role in wanted if role not in roles]:
+        raise MotionkitError(
+            f"feet cannot be fixed: the rig has no joint that looks like: {', '.join(missing)}.",
+            why=f"its joints are {', '.join(name for name in motion.names if not name.endswith(END))}.",
+            fix="name them in a table: convert --check IN --write-joint-map FILE, then convert --joint-map FILE.",
+        )
+    feet = find_feet(motion.names, motion.parents)
+    assert feet is not None, "there are ankles"
+    legs = []
+    for side, foot in zip(("left", "right"), feet, strict=True):
+        hip, knee, ankle = (roles[f"{side} {joint}"] for joint in _LEG)
+        for lower, upper in ((knee, hip), (ankle, knee)):
+            if upper not in _above(motion.parents, lower):
+                names = motion.names[lower], motion.names[upper]
+                raise MotionkitError(f"feet cannot be fixed: {names[0]} does not hang on {names[1]}.")
+        legs.append(_Leg(hip, knee, ankle, foot))
+    return legs[0], legs[1]
+
+
+def _above(parents: tuple[int, ...], joint: int) -> Iterator[int]:
+    while (joint := parents[joint]) >= 0:
+        yield joint
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """How a foot is held.
+
+    Attributes:
+        shift: ``[T, 3]`` metres by which the foot moves; 0 away from where it stands.
+        held: ``[T]`` bool: frames in which it is held.
+        steps: ``[T - 1]`` bool: steps from frame to frame in which it stands, whether it is held or not.
+        joint: ``[T - 1]`` the joint that stands in each.
+        stands: How often it stands.
+        left: How many of those are left as they are.
+    """
+
+    shift: Tensor
+    held: Tensor
+    steps: Tensor
+    joint: Tensor
+    stands: int
+    left: int
+
+
+def _hold(positions: Tensor, leg: _Leg, scores: Tensor, fps: float) -> _Hold:
+    """Find where a foot stands and what holds it there; `scores` ``[T, P]`` of its joints."""
+    frames = len(positions)
+    stands = scores > _STANDS  # [T, P]: ankle, toe
+    blend = max(1, round(BLEND * fps))
+    spans = _spans(stands.any(-1), blend)
+    joint = _standing_joint(stands, leg)
+    # The step that the standing joint makes is taken back, so that it stays; over a stand the sum is the correction.
+    back = -positions.diff(dim=0).gather(1, joint[:, None, None].expand(-1, 1, 3))[:, 0]
+    upper, lower = leg.bones(positions)
+    furthest = _FURTHEST * float((upper.norm(dim=-1) + lower.norm(dim=-1)).mean())
+    limit = _limit(upper, lower)
+    steps, held = torch.zeros(frames - 1, dtype=torch.bool), torch.zeros(frames, dtype=torch.bool)
+    shift = torch.zeros_like(positions[:, 0])
+    kept: list[tuple[int, int]] = []
+    speeds = fps * back.norm(dim=-1)
+    for start, stop in (_still(speeds, *span) for span in spans):
+        steps[start : stop - 1] = True
+        away = torch.cat([back.new_zeros(1, 3), back[start : stop - 1].cumsum(0)])
+        away = away - away.mean(0)
+        if float(away.norm(dim=-1).max()) <= furthest:
+            shift[start:stop] = _placed(away, (upper + lower)[start:stop], limit[start:stop])
+            held[start:stop] = True
+            kept.append((start, stop))
+    _blend(shift, kept, blend)
+    return _Hold(shift, held, steps, joint, len(spans), len(spans) - len(kept))
+
+
+def _still(speeds: Tensor, start: int, stop: int) -> tuple[int, int]:
+    """Return a stand without the frames at its ends in which the foot still comes down or lifts already.
+
+    A contact is measured as long as a foot goes slower than 1 m/s. Held from then on, it would straighten the knee.
+
+    Args:
+        speeds: ``[T - 1]`` m/s of the joint that stands, from frame to frame.
+        start: First frame.
+        stop: Last frame + 1.
+    """
+    own = speeds[start : stop - 1]
+    slow = (own <= (_FAST * own.median()).clamp_min(_SLOW)).nonzero() if len(own) else own
+    return (start + int(slow[0]), start + int(slow[-1]) + 2) if len(slow) else (start, stop)
+
+
+def _placed(shift: Tensor, away: Tensor, limit: Tensor) -> Tensor:
+    """Return corrections ``[T, 3]`` to another place, along the ground, that the leg reaches all the time if it can.
+
+    The places that are reached in a frame are a disc; the place goes towards the disc that it misses most, by ever
+    smaller steps, so that it ends between those that do not meet (subgradient method on the largest miss).
+
+    Args:
+        shift: ``[T, 3]`` corrections to the mean place.
+        away: ``[T, 3]`` from hip to ankle.
+        limit: ``[T]`` how far the ankle may be from the hip.
+    """
+    wanted = away + shift
+    radius = (limit.square() - wanted[:, 1].square()).clamp_min(0.0).sqrt()
+    change = torch.zeros_like(wanted[0, ::2])
+    for step in range(_ROUNDS):
+        flat = wanted[:, ::2] + change
+        distance = flat.norm(dim=-1)
+        miss, worst = (distance - radius).max(0)
+        if float(miss) <= _NEAR:
+            break
+        change = change - flat[worst] / distance[worst] * miss / (1 + step / 10)
+    moved = shift.clone()
+    moved[:, ::2] += change
+    return moved
+
+
+def _limit(upper: Tensor, lower: Tensor) -> Tensor:
+    """Return how far ``[T]`` an ankle may be from its hip, for bones ``[T, 3]``."""
+    return torch.maximum((upper + lower).norm(dim=-1), _STRETCH * (upper.norm(dim=-1) + lower.norm(dim=-1)))
+
+
+def _spans(stands: Tensor, pause: int) -> list[tuple[int, int]]:
+    """Return first and last frame + 1 of each stand ``[T]``; pauses shorter than `pause` frames belong to one."""
+    spans: list[tuple[int, int]] = []
+    for frame in stands.nonzero()[:, 0].tolist():
+        if spans and frame - spans[-1][1] < pause:
+            spans[-1] = (spans[-1][0], frame + 1)
+        else:
+            spans.append((frame, frame + 1))
+    return spans
+
+
+def _standing_joint(stands: Tensor, leg: _Leg) -> Tensor:
+    """Return the joint that stands in each step ``[T - 1]``: the last of the foot that stands before and after."""
+    both = stands[1:] & stands[:-1]
+    joint, last = [], leg.foot[-1]
+    for step, before in zip(both.tolist(), stands[:-1].tolist(), strict=True):
+        # A step that no joint stands through is that of the joint that stood before it.
+        for there in (step, before):
+            if any(there):
+                last = max((place, one) for place, (one, on) in enumerate(zip(leg.foot, there, strict=True)) if on)[1]
+                break
+        joint.append(last)
+    return torch.tensor(joint, dtype=torch.long)
+
+
+def _blend(shift: Tensor, spans: list[tuple[int, int]], frames: int) -> None:
+    """Let corrections come within some frames before a stand and go after it; two that meet become one another."""
+    total = len(shift)
+    for place, (start, stop) in enumerate(spans):
+        before = start - (spans[place - 1][1] if place else -frames)
+        after = (spans[place + 1][0] if place + 1 < len(spans) else total + frames) - stop
+        for sign, edge, room in ((-1, start, before), (1, stop - 1, after)):
+            span = min(frames, room + 1)
+            for step in range(1, span):
+                at = edge + sign * step
+                if 0 <= at < total:
+                    part = 1 - step / span
+                    shift[at] += part * part * (3 - 2 * part) * shift[edge]
+
+
+def _reachable(positions: Tensor, leg: _Leg, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the ankle goes ``[T, 3]``, along its shift as far as the leg is long, and that part ``[T]``."""
+    upper, lower = leg.bones(positions)
+    away = upper + lower
+    limit = _limit(upper, lower)
+    # |away + part shift| = limit
+    a, b, c = shift.square().sum(-1), (away * shift).sum(-1), away.square().sum(-1) - limit.square()
+    root = (b.square() - a * c).clamp_min(0.0).sqrt()
+    part = torch.where(a > 0, (root - b) / a.clamp_min(1e-30), torch.ones_like(a)).clamp(0.0, 1.0)
+    return positions[:, leg.ankle] + part[:, None] * shift, part
+
+
+def _turned(
+    motion: Motion, world: Tensor, positions: Tensor, leg: _Leg, target: Tensor, hinge: Tensor
+) -> dict[int, Tensor]:
+    """Return the rotations ``[T, 3, 3]`` of hip, knee and ankle that bring the ankle to its target."""
+    hip, knee, ankle = (positions[:, joint] for joint in (leg.hip, leg.knee, leg.ankle))
+    thigh, shank = two_bones(hip, knee, ankle, target, hinge)
+    above = motion.parents[leg.hip]
+    base = world[:, above] if above >= 0 else torch.eye(3).to(world).expand_as(thigh)
+    return {
+        leg.hip: base.mT @ thigh @ world[:, leg.hip],
+        leg.knee: (thigh @ world[:, motion.parents[leg.knee]]).mT @ shank @ world[:, leg.knee],
+        leg.ankle: (shank @ world[:, motion.parents[leg.ankle]]).mT @ world[:, leg.ankle],
+    }
+
+
+def _hinge(thigh: Tensor, positions: Tensor, leg: _Leg, across: Tensor) -> Tensor:
+    """Return the axis ``[T, 3]`` about which the knee bends; where it is straight, that of the clip's other frames.
+
+    Args:
+        thigh: ``[T, 3, 3]`` rotations of the hip joint in the world.
+        positions: ``[T, J, 3]``.
+        leg: The leg.
+        across: ``[T, 3]`` from the right hip to the left one, for a leg that never bends.
+    """
+    upper, lower = (torch.nn.functional.normalize(bone, dim=-1) for bone in leg.bones(positions))
+    bend = torch.linalg.cross(upper, lower, dim=-1)
+    usual = (thigh.mT @ bend[..., None]).mean(0)  # in the frame of the thigh
+    if float(usual.norm()) < _NEVER_BENT:
+        usual = (thigh.mT @ across[..., None]).mean(0)
+    known = (thigh @ torch.nn.functional.normalize(usual, dim=0))[..., 0]
+    # A knee that is bent the wrong way by a little bends the right way when it bends more.
+    side = torch.where((bend * known).sum(-1, keepdim=True) < 0, -1.0, 1.0)
+    hinge: Tensor = side * bend + _STRAIGHT * known
+    return hinge
+
+
+def _slide(positions: Tensor, feet: list[_Hold], fps: float) -> float:
+    """Return m/s along the ground of joints that stand, NaN where none does."""
+    speed = fps * positions[..., ::2].diff(dim=0).norm(dim=-1)  # [T - 1, J]
+    found = [speed.gather(1, stand.joint[:, None])[stand.steps, 0] for stand in feet]
+    return float(torch.cat(found).mean())
