@@ -303,15 +303,48 @@ def test_ways_of_windows_that_end_early_hold_their_last_frame(clips: ClipSet) ->
     assert torch.allclose(shot.way_std, slow.way_std, rtol=1e-4, atol=1e-5)
 
 
-def test_shots_follow_each_other(clips: ClipSet) -> None:
-    one = made(clips, SMALL.model_copy(update={"head": "one-shot", "shot": 0.2, "cosines": 4}))
+def told_from(made: Tensor, path: Tensor) -> Tensor:
+    """Return the path ``[N, F, 3]`` for one who made steps ``[N, M, 3]``: its first step leads back to the path."""
+    (place, yaw), (there, facing) = follow(made), follow(path)
+    count = made.shape[1]
+    away, cos, sin = there[:, count] - place[:, -1], yaw[:, -1].cos(), yaw[:, -1].sin()
+    back = torch.stack([
+        away[:, 0] * cos - away[:, 1] * sin, away[:, 1] * cos + away[:, 0] * sin, facing[:, count] - yaw[:, -1]
+    ], dim=-1)  # fmt: skip
+    return torch.cat([back[:, None], path[:, count + 1 :]], dim=1)
+
+
+def test_a_course_leads_on_from_wherever_one_went(clips: ClipSet) -> None:
     known, truth = windows(clips, 8, 16)
-    path = truth.steps
-    first = one.predict(known, 6, command=path)
-    rest = one.predict(known.then(first), 6)
-    assert same(one.predict(known, 6, command=path), one.predict(known, 12, command=path).part(0, 6))
-    assert same(one.predict(known, 12).part(6), one.predict(known.then(one.predict(known, 6)), 6))
-    assert not same(rest, one.predict(known, 12, command=path).part(6), 1e-6)
+    course = Course(truth.steps, [2, 5]).after(known.steps[:, :3]).after(known.steps[:, 3:5])
+    fresh = Course(told_from(known.steps[:, :5], truth.steps), [2, 5])
+    place, yaw = torch.randn(3, 4, 2), torch.randn(3, 4)
+    wanted = fresh.at(place, yaw, torch.arange(4))
+    assert torch.allclose(course.at(place, yaw, torch.arange(4)), wanted, atol=1e-5)
+    assert torch.allclose(course.at(place[:, 2], yaw[:, 2], 2), wanted[:, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["one-shot", "both"])
+@pytest.mark.parametrize("told", [False, True])
+def test_after_the_first_shot_the_heads_go_on_from_the_joined_motion(clips: ClipSet, head: Head, told: bool) -> None:
+    """By a slow loop: each piece is a prediction of its own, along what is left of the path from the joined root."""
+    one = made(clips, SMALL.model_copy(update={"head": head, "shot": 0.2, "cosines": 4}))
+    known, truth = windows(clips, 8, 26)
+    path = truth.steps + 0.02 * torch.randn(1, 26, 3)  # no path that it would take by itself
+    state = known
+    for count in (6, 3, 3, 2):
+        steps = state.steps[:, 8:]
+        left = path if not steps.shape[1] else told_from(steps, path)
+        state = state.then(one.predict(state, count, command=left if told else None))
+    assert same(one.predict(known, 14, command=path if told else None), state.part(8))
+    # An end is only an end: what was predicted before it is the same.
+    assert same(one.predict(known, 14).part(0, 10), one.predict(known, 10), 0.0)
+
+
+def test_the_delta_head_alone_has_no_pieces(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 16)
+    wanted = roll_out(delta_of(predictor), known, 12, course=Course(truth.steps, delta_of(predictor).ahead)).state
+    assert same(predictor.predict(known, 12, command=truth.steps), wanted, 0.0)
 
 
 def test_both_heads_are_a_mean_of_each(clips: ClipSet) -> None:
@@ -337,6 +370,7 @@ def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Hea
     for path in (None, truth.steps):
         wanted = predictor.predict(known, 13, command=path)
         found = plain.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
+        assert found[0].dtype == "float32", "in float64 it would take five times as long"
         for one, other in zip(found, tensors(wanted), strict=True):
             torch.testing.assert_close(torch.from_numpy(one).float(), other[0], atol=2e-5, rtol=0)
 
@@ -346,4 +380,4 @@ def test_the_runtime_needs_numpy_alone() -> None:
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "math", "collections", "pathlib", "typing", "numpy"}
+    assert imported == {"__future__", "json", "math", "collections", "copy", "pathlib", "typing", "numpy"}

@@ -14,6 +14,8 @@ import torch
 
 from motionkit.datasets.motions import ClipSet, starter_clip_set
 from motionkit.errors import MotionkitError
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
+from motionkit.motion.prediction import follow
 from motionkit.policies.mpl import PredictorSettings
 from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
 from motionkit.policies.mpl._features import pack
@@ -95,6 +97,46 @@ def test_onnx_gives_the_same_frames(saved: tuple[MplPredictor, Path], clips: Cli
         for row, state in enumerate(states):
             wanted = pack(head.predict(state, frames), 30.0)[0]
             torch.testing.assert_close(torch.from_numpy(following[row]), wanted, atol=2e-4, rtol=1e-4)
+
+
+def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path
+) -> None:
+    """Along a path, by a program that has the files alone."""
+    predictor, folder = saved
+    file, _ = export_onnx(str(folder), tmp_path / "out")
+    described = json.loads((file.parent / "onnx.json").read_text())
+    run = {name: onnxruntime.InferenceSession(file.parent / f"{name}.onnx") for name in ("delta", "one-shot")}
+    joined = described["joined"]
+    assert joined == {"share": 0.75, "first": 6, "again": 3, "ahead": [6, 15]}
+    whole = clips.clips[0].state.part(0, 30).map(lambda values: values[None].float())
+    path = whole.part(6).steps + 0.02
+    rows, six = pack(whole.part(0, 6), 30.0), 6 * len(clips.names)
+    place, yaw = (torch.cat([torch.zeros_like(part[:, :1]), part], dim=1)[0] for part in follow(path))
+
+    def condition(made: torch.Tensor) -> torch.Tensor:
+        at, facing = (part[0, -1] for part in follow(torch.cat([torch.zeros(1, 1, 3), made], dim=1)))
+        told = []
+        for ahead in joined["ahead"]:
+            away, turn = place[made.shape[1] + ahead] - at, yaw[made.shape[1] + ahead] - facing
+            told += [away[0] * facing.cos() - away[1] * facing.sin(), away[1] * facing.cos() + away[0] * facing.sin()]
+            told += [turn.sin(), turn.cos()]
+        return torch.tensor([[*told, 1.0]])
+
+    while (done := rows.shape[1] - 6) < 9:
+        known, count = rows[:, -6:], joined["again"] if done else joined["first"]
+        made = rows[:, 6:, six : six + 3] / 30.0
+        following = run["one-shot"].run(None, {"frames": known.numpy(), "condition": condition(made).numpy()})[0]
+        shot, own = torch.from_numpy(following[:, :count]), known
+        for _ in range(count):
+            steps = torch.cat([made, own[:, 6:, six : six + 3] / 30.0], dim=1)
+            read = {"frames": own[:, -6:].numpy(), "condition": condition(steps).numpy()}
+            own = torch.cat([own, torch.from_numpy(run["delta"].run(None, read)[0])], dim=1)
+        mixed = torch.lerp(own[:, 6:], shot, joined["share"])
+        whole_again = matrix_to_6d(matrix_from_6d(mixed[..., :six].unflatten(-1, (-1, 6)))).flatten(-2)
+        rows = torch.cat([rows, torch.cat([whole_again, mixed[..., six:]], dim=-1)], dim=1)
+    wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path), 30.0)
+    torch.testing.assert_close(rows[:, 6:], wanted, atol=2e-4, rtol=1e-3)
 
 
 def _only(network: PredictorNetwork, head: str) -> PredictorNetwork:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ class Course:
         command: ``[N, F, 3]`` steps as in `MotionState`; after its end the path goes on as its last step.
         ahead: Frames ahead of the K points that are read.
         given: ``[N]`` bool: samples that are told the path; None for all.
+
+    A course begins where the path does; `after` gives the course of a roll-out that begins later, and elsewhere.
     """
 
     def __init__(self, command: Tensor, ahead: Sequence[int], given: Tensor | None = None) -> None:
@@ -31,16 +34,26 @@ class Course:
         self._place, self._yaw = torch.cat([start, place], dim=1), torch.cat([start[..., 0], yaw], dim=1)
         self._ahead = torch.tensor(list(ahead), device=command.device)
         self._given = None if given is None else given[:, None]
+        self._start = start[:, 0], start[:, 0, 0], 0
+
+    def after(self, steps: Tensor) -> Course:
+        """Return the same path for a roll-out that begins after steps ``[N, F, 3]`` of the root, wherever they led."""
+        place, yaw = follow(steps)
+        later = copy(self)
+        later._start = *self._from_start(place[:, -1], yaw[:, -1]), self._start[2] + steps.shape[1]
+        return later
 
     def at(self, place: Tensor, yaw: Tensor, frame: int | Tensor) -> Tensor:
         """Return the condition ``[N, ..., 4 K + 1]``: x, z, sine and cosine of the K points, and 1 for a known path.
 
         Args:
-            place: ``[N, ..., 2]`` metres, where the root is.
+            place: ``[N, ..., 2]`` metres, where the root is, seen from where the roll-out began.
             yaw: ``[N, ...]`` radians, where it faces.
-            frame: Steps made so far; a tensor ``[F]`` where place has a dimension of frames.
+            frame: Steps made since then; a tensor ``[F]`` where place has a dimension of frames.
         """
-        rows = (torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead).clamp_max(self._yaw.shape[1] - 1)
+        place, yaw = self._from_start(place, yaw)
+        rows = self._start[2] + torch.as_tensor(frame, device=yaw.device)[..., None] + self._ahead
+        rows = rows.clamp_max(self._yaw.shape[1] - 1)
         there, facing = self._place[:, rows], self._yaw[:, rows]  # [N, (F,) K, ...]
         away = there - place[..., None, :]
         flat = torch.stack([away[..., 0], torch.zeros_like(facing), away[..., 1]], dim=-1)
@@ -52,3 +65,10 @@ class Course:
             return condition
         given = self._given.view(-1, *(1 for _ in condition.shape[1:]))
         return torch.where(given, condition, torch.zeros_like(condition))
+
+    def _from_start(self, place: Tensor, yaw: Tensor) -> tuple[Tensor, Tensor]:
+        """Return place and heading as the path has them, of those seen from where the roll-out began."""
+        one = (1,) * (yaw.ndim - 1)
+        start, facing = self._start[0].view(-1, *one, 2), self._start[1].view(-1, *one)
+        flat = torch.stack([place[..., 0], torch.zeros_like(yaw), place[..., 1]], dim=-1)
+        return start + rotate_yaw(flat, facing.expand_as(yaw))[..., ::2], facing + yaw

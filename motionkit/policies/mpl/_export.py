@@ -59,6 +59,9 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
 
     Input ``frames`` ``[N, P, D]``: the last P frames, each 6D rotations, steps per second, height and contacts; input
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
+    ``joined`` in onnx.json says how the heads make one motion: ``share`` of it is the one-shot head's; the first
+    ``first`` frames are of each head's own run, and from then on both go on from the joined motion after ``again``
+    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is.
 
     Raises:
         MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
@@ -73,8 +76,16 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
         network = predictor.network
         heads = {"delta": network.delta, "one-shot": network.shot}
         files = {name: _write_onnx(head, part / f"{name}.onnx") for name, head in heads.items() if head is not None}
+        name = next(iter(files))
+        if network.shot is not None:
+            files["joined"] = {
+                "share": network.settings.shot_share if network.delta is not None else 1.0,
+                "first": network.shot.frames,
+                "again": network.again,
+                "ahead": list(network.shot.ahead) if network.settings.command != "none" else [],
+            }
         (part / "onnx.json").write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
-        return f"{next(iter(files))}.onnx"
+        return f"{name}.onnx"
 
     return _export(checkpoint, folder, "onnx", write, overwrite=overwrite)
 
