@@ -20,6 +20,7 @@ from motionkit.policies.mpl import MplOptions, runtime
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT, pack
+from motionkit.policies.mpl._network import CURVE, LONGER, MOST, NEARER
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.policies.mpl._roll_out import step_once
@@ -61,7 +62,9 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
     ``joined`` in onnx.json says how the heads make one motion: ``share`` of it is the one-shot head's; the first
     ``first`` frames are of each head's own run, and from then on both go on from the joined motion after ``again``
-    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is.
+    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. Along a path each step of
+    the root is brought nearer to it: by the share ``nearer`` a second of what it is off, at most by the share
+    ``longer`` of the step and by ``most`` metres, and by ``curve`` radians for each metre of the step.
 
     Raises:
         MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
@@ -75,17 +78,15 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     def write(predictor: MplPredictor, part: Path) -> str:
         network = predictor.network
         heads = {"delta": network.delta, "one-shot": network.shot}
-        files = {name: _write_onnx(head, part / f"{name}.onnx") for name, head in heads.items() if head is not None}
-        name = next(iter(files))
-        if network.shot is not None:
-            files["joined"] = {
-                "share": network.settings.shot_share if network.delta is not None else 1.0,
-                "first": network.shot.frames,
-                "again": network.again,
-                "ahead": list(network.shot.ahead) if network.settings.command != "none" else [],
-            }
+        written = {key: head for key, head in heads.items() if head is not None}
+        files: dict[str, object] = {key: _write_onnx(head, part / f"{key}.onnx") for key, head in written.items()}
+        joined: dict[str, object] = {"share": network.share, "first": network.first, "again": network.again}
+        if network.settings.command != "none":
+            joined["ahead"] = list(network.settings.ahead_frames(network.fps))
+            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "most": MOST, "curve": CURVE}
+        files["joined"] = joined
         (part / "onnx.json").write_text(json.dumps(files, indent=2) + "\n", encoding="utf-8")
-        return f"{name}.onnx"
+        return f"{next(iter(written))}.onnx"
 
     return _export(checkpoint, folder, "onnx", write, overwrite=overwrite)
 

@@ -28,6 +28,10 @@ _ROOT, _FEET, _SPEED = 4, 2, 8.0
 _AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion, once the first shot is over."""
 
+_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.15, 0.3, 0.02
+"""How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
+share of its step and by so many metres, and by at most so many radians for each metre of its step."""
+
 
 class Predictor:
     """Predicts the frames that follow, for one motion at a time.
@@ -89,27 +93,27 @@ class Predictor:
         rows = _pack(rotations, steps, heights, contacts, self.fps)
         rotation = rotations[-1].astype(np.float32)  # in float64 each product would copy its weights to float64 first
         course = None if path is None or self._ahead is None else _Course(path, self._ahead)
-        if self._shot is None:
-            assert self._delta is not None
-            return self._delta.run(rows, rotation, frames, course)
         again, made = max(1, round(_AGAIN * self.fps)), 0
+        first = again if self._shot is None else self._shot.frames
         parts: list[Motion] = []
         while made < frames:
-            count = min(again if made else self._shot.frames, frames - made)
-            part = self._joined(self._shot, rows, rotation, count, course)
-            made += count
+            part = self._joined(rows, rotation, min(again if made else first, frames - made), course)
+            if course is not None:
+                part = (part[0], _steered(part[1], course, self.fps), *part[2:])
+                course = course.after(part[1])
+            made += len(part[0])
             rows, rotation = np.concatenate([rows, _pack(*part, self.fps)])[-self._reach :], part[0][-1]
-            course = None if course is None else course.after(part[1])
             parts.append(part)
         return cast(Motion, tuple(np.concatenate(values) for values in zip(*parts, strict=True)))
 
-    def _joined(self, head: _Shot, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
-        shot = head.run(rows, rotation, frames, course)
-        if self._delta is None:
-            return shot
-        turned, *rest = self._delta.run(rows, rotation, frames, course)
-        six = (turned + self._share * (shot[0] - turned))[..., :2]
-        others = [one + self._share * (other - one) for one, other in zip(rest, shot[1:], strict=True)]
+    def _joined(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        heads = [head for head in (self._delta, self._shot) if head is not None]
+        found = [head.run(rows, rotation, frames, course) for head in heads]
+        if len(found) == 1:
+            return found[0]
+        (turned, *rest), (shot, *others) = found
+        six = (turned + self._share * (shot - turned))[..., :2]
+        others = [one + self._share * (other - one) for one, other in zip(rest, others, strict=True)]
         return cast(Motion, (_orthonormal(six[..., 0], six[..., 1]), *others))
 
 
@@ -132,13 +136,20 @@ class _Course:
         return later
 
     def at(self, place: Array, yaw: float, frame: int) -> Array:
-        place, yaw = self._from_start(place, yaw)
-        rows = np.minimum(self._start[2] + frame + self._ahead, len(self._yaw) - 1)
-        x, z = (self._place[rows] - place).T
-        cos, sin = np.cos(yaw), np.sin(yaw)
-        turn = self._yaw[rows] - yaw
-        points = np.stack([x * cos - z * sin, z * cos + x * sin, np.sin(turn), np.cos(turn)], axis=-1)
+        x, z, turn = self._seen(place, yaw, frame + self._ahead)
+        points = np.stack([x, z, np.sin(turn), np.cos(turn)], axis=-1)
         return np.append(points.ravel(), 1.0).astype(np.float32)
+
+    def missed(self, place: Array, yaw: float, frame: int) -> Array:
+        """Return the step ``[3]`` from a root to where the path is after `frame` steps."""
+        return np.concatenate(self._seen(place, yaw, np.array([frame])))
+
+    def _seen(self, place: Array, yaw: float, frames: Array) -> tuple[Array, Array, Array]:
+        place, yaw = self._from_start(place, yaw)
+        rows = np.minimum(self._start[2] + frames, len(self._yaw) - 1)
+        x, z = (self._place[rows] - place).T
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        return x * cos - z * sin, z * cos + x * sin, self._yaw[rows] - yaw
 
     def _from_start(self, place: Array, yaw: float) -> tuple[Array, float]:
         start, facing, _ = self._start
@@ -280,17 +291,35 @@ class _Delta(_Head):
 class _Shot(_Head):
     """All frames at once."""
 
+    def __init__(self, tensors: Mapping[str, Array], encoder: _Encoder | None, *common: Any) -> None:
+        super().__init__(tensors, encoder, *common)
+        self._few: dict[int, tuple[Array, Array]] = {}
+
     @property
     def frames(self) -> int:
         """Frames of a shot."""
         return len(self._t["basis"])
 
+    def _head(self, frames: int) -> tuple[Array, Array]:
+        """Return the head and the cosines of a few frames in one, ``[F D, width]`` and ``[F D]``; made once."""
+        if frames not in self._few:
+            scale, basis = self._t["way_std"], self._t["basis"][:frames]
+            weight = self._t["head.weight"].reshape(*scale.shape, -1) * scale[..., None]
+            bias = self._t["head.bias"].reshape(scale.shape) * scale + self._t["way_mean"]
+            whole = np.tensordot(basis, weight, 1).reshape(-1, weight.shape[-1])
+            self._few[frames] = whole, (basis @ bias).ravel()
+        return self._few[frames]
+
     def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
         condition = None if course is None else course.at(np.zeros(2), 0.0, 0)
         hidden = self.features(rows, self.keys(rows[-self._window :]), condition)
         scale, now = self._t["way_std"], rows[-1]
-        said = self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"]
-        way = self._t["basis"][:frames] @ said
+        if frames < len(scale):  # fewer than there are cosines
+            weight, bias = self._head(frames)
+            way = (weight @ hidden + bias).reshape(frames, -1)
+        else:
+            said = self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"]
+            way = self._t["basis"][:frames] @ said
         six = _six(rotation) + way[:, : self._six]
         six = six.reshape(len(way), -1, 6)
         root = now[self._six : self._six + _ROOT] + way[:, self._six : self._six + _ROOT]
@@ -350,6 +379,20 @@ def _follow(steps: Array) -> tuple[Array, Array]:
     cos, sin = np.cos(before), np.sin(before)
     x, z = steps[:, 0] * cos + steps[:, 1] * sin, steps[:, 1] * cos - steps[:, 0] * sin
     return np.stack([x, z], axis=-1).cumsum(0), yaw
+
+
+def _steered(steps: Array, course: _Course, fps: float) -> Array:
+    """Return steps ``[T, 3]`` of a root that comes a little nearer to the path with each; see `_NEARER`."""
+    place, yaw, found = np.zeros(2), 0.0, []
+    for frame, step in enumerate(steps.astype(np.float64), 1):
+        missed = _NEARER / fps * (course.missed(place, yaw, frame) - step)
+        far = math.hypot(step[0], step[1])
+        most = min(_LONGER * far, _MOST)
+        way = missed[:2] * min(1.0, most / max(1e-9, math.hypot(missed[0], missed[1])))
+        step = step + np.append(way, min(max(missed[2], -_CURVE * far), _CURVE * far))
+        place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
+        found.append(step)
+    return np.array(found, np.float32)
 
 
 def _turned(way: Array, yaw: float) -> Array:
