@@ -91,6 +91,23 @@ def test_short_clips_are_filled_up_masked_and_named() -> None:
         cut_windows(clips.clips[2:3], past=25, future=30, stride=5)
 
 
+def test_what_follows_a_window_goes_on_to_the_end_of_its_clip_and_leads_on() -> None:
+    motions = {"long": 70, "short": 40}
+    clips = clip_set("set", [(key, Clip(starter_motion().cut(0, count))) for key, count in motions.items()], 30.0)
+    windows = cut_windows(clips.clips, past=25, future=30, stride=5)
+    assert windows.spans.tolist() == [[0, 70], [70, 110]]
+    ways = windows.last_ways(10)
+    assert torch.allclose(ways[1], clips.clips[1].state.steps[30:40].mean(0))
+    state, real = windows.onward(torch.tensor([1, 4]), 50, ways)  # windows from frames 5 and 0
+    assert real.tolist() == [40, 15]
+    for row, (clip, first) in enumerate([(0, 30), (1, 25)]):
+        own, count = clips.clips[clip].state, int(real[row])
+        assert torch.equal(state.steps[row, :count], own.steps[first:])
+        assert torch.equal(state.rotations[row, :count], own.rotations[first:])
+        assert torch.equal(state.steps[row, count:], ways[clip].expand(50 - count, 3))
+        assert torch.equal(state.rotations[row, count:], own.rotations[-1:].expand(50 - count, -1, -1, -1))
+
+
 def test_mixed_skeletons_and_clips_without_rotations_are_refused() -> None:
     motion = starter_motion()
     other = replace(motion, names=("hips", *motion.names[1:]))

@@ -17,6 +17,7 @@ from motionkit.nn import Film, WindowAttention
 from motionkit.policies import base
 from motionkit.policies.mpl import MplOptions, PredictorSettings, runtime
 from motionkit.policies.mpl._features import reading, reading_width
+from motionkit.policies.mpl._network import _steered
 from motionkit.policies.mpl._one_shot import cosines
 from motionkit.policies.mpl._settings import Head
 from motionkit.policies.mpl.api import (
@@ -103,6 +104,14 @@ def test_a_free_run_is_teacher_forcing_on_its_own_frames(clips: ClipSet, predict
     assert same(free.state, teach(delta_of(predictor), known, free.state).state)
 
 
+def test_a_free_run_along_a_path_sees_it_from_where_its_own_root_is(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, truth = windows(clips, 8, 14)
+    course = Course(truth.steps + 0.02, delta_of(predictor).ahead)
+    free = roll_out(delta_of(predictor), known, 7, course=course)
+    assert same(free.state, teach(delta_of(predictor), known, free.state, course=course).state)
+    assert not same(free.state, teach(delta_of(predictor), known, truth.part(0, 7), course=course).state, 1e-3)
+
+
 def test_one_frame_at_a_time_is_the_same_as_many(clips: ClipSet, predictor: MplPredictor) -> None:
     known, _ = windows(clips, 8, 3)
     whole = predictor.predict(known, 3)
@@ -147,6 +156,16 @@ def test_a_command_is_followed_from_where_it_stands() -> None:
 def test_a_path_goes_on_after_its_end() -> None:
     course = Course(torch.tensor([[[0.0, 0.1, 0.0]]]), [3])
     assert course.at(torch.zeros(1, 2), torch.zeros(1), 0)[0, 1] == pytest.approx(0.3)
+
+
+def test_a_path_that_begins_elsewhere_comes_back_evenly() -> None:
+    """Straight on at 10 cm a frame; the command begins 40 cm to the left and 0.2 rad off, back after 4 frames."""
+    path = torch.tensor([0.0, 0.1, 0.0]).expand(1, 8, 3)
+    course = Course(path, [1, 3, 5]).off(torch.tensor([[0.4, 0.0, 0.2]]), 4)
+    seen = course.at(torch.zeros(1, 2), torch.zeros(1), 0)[0, :-1].view(3, 4)
+    assert torch.allclose(seen[:, 0], torch.tensor([0.3, 0.1, 0.0]), atol=1e-6)
+    assert torch.allclose(seen[:, 1], torch.tensor([0.1, 0.3, 0.5]), atol=1e-6)
+    assert torch.allclose(seen[:, 2], torch.tensor([0.15, 0.05, 0.0]).sin(), atol=1e-6)
 
 
 def test_on_the_path_the_condition_is_the_path_itself(clips: ClipSet) -> None:
@@ -303,15 +322,79 @@ def test_ways_of_windows_that_end_early_hold_their_last_frame(clips: ClipSet) ->
     assert torch.allclose(shot.way_std, slow.way_std, rtol=1e-4, atol=1e-5)
 
 
-def test_shots_follow_each_other(clips: ClipSet) -> None:
-    one = made(clips, SMALL.model_copy(update={"head": "one-shot", "shot": 0.2, "cosines": 4}))
+def told_from(made: Tensor, path: Tensor) -> Tensor:
+    """Return the path ``[N, F, 3]`` for one who made steps ``[N, M, 3]``: its first step leads back to the path."""
+    (place, yaw), (there, facing) = follow(made), follow(path)
+    count = made.shape[1]
+    away, cos, sin = there[:, count] - place[:, -1], yaw[:, -1].cos(), yaw[:, -1].sin()
+    back = torch.stack([
+        away[:, 0] * cos - away[:, 1] * sin, away[:, 1] * cos + away[:, 0] * sin, facing[:, count] - yaw[:, -1]
+    ], dim=-1)  # fmt: skip
+    return torch.cat([back[:, None], path[:, count + 1 :]], dim=1)
+
+
+def test_a_course_leads_on_from_wherever_one_went(clips: ClipSet) -> None:
     known, truth = windows(clips, 8, 16)
-    path = truth.steps
-    first = one.predict(known, 6, command=path)
-    rest = one.predict(known.then(first), 6)
-    assert same(one.predict(known, 6, command=path), one.predict(known, 12, command=path).part(0, 6))
-    assert same(one.predict(known, 12).part(6), one.predict(known.then(one.predict(known, 6)), 6))
-    assert not same(rest, one.predict(known, 12, command=path).part(6), 1e-6)
+    course = Course(truth.steps, [2, 5]).after(known.steps[:, :3]).after(known.steps[:, 3:5])
+    fresh = Course(told_from(known.steps[:, :5], truth.steps), [2, 5])
+    place, yaw = torch.randn(3, 4, 2), torch.randn(3, 4)
+    wanted = fresh.at(place, yaw, torch.arange(4))
+    assert torch.allclose(course.at(place, yaw, torch.arange(4)), wanted, atol=1e-5)
+    assert torch.allclose(course.at(place[:, 2], yaw[:, 2], 2), wanted[:, 2], atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["one-shot", "both"])
+@pytest.mark.parametrize("told", [False, True])
+def test_after_the_first_shot_the_heads_go_on_from_the_joined_motion(clips: ClipSet, head: Head, told: bool) -> None:
+    """By a slow loop: each piece is a prediction of its own, along what is left of the path from the joined root."""
+    one = made(clips, SMALL.model_copy(update={"head": head, "shot": 0.2, "cosines": 4}))
+    known, truth = windows(clips, 8, 26)
+    path = truth.steps + 0.02 * torch.randn(1, 26, 3)  # no path that it would take by itself
+    state = known
+    for count in (6, 3, 3, 2):
+        steps = state.steps[:, 8:]
+        left = path if not steps.shape[1] else told_from(steps, path)
+        state = state.then(one.predict(state, count, command=left if told else None))
+    assert same(one.predict(known, 14, command=path if told else None), state.part(8))
+    # An end is only an end: what was predicted before it is the same.
+    assert same(one.predict(known, 14).part(0, 10), one.predict(known, 10), 0.0)
+
+
+def test_the_delta_head_alone_goes_from_frame_to_frame(clips: ClipSet, predictor: MplPredictor) -> None:
+    known, _ = windows(clips, 8, 16)
+    assert same(predictor.predict(known, 12), roll_out(delta_of(predictor), known, 12).state)
+
+
+def going(*steps: list[float]) -> MotionState:
+    count = len(steps)
+    still = torch.eye(3).expand(1, count, 2, 3, 3)
+    return MotionState(still, torch.tensor([steps]), torch.ones(1, count), torch.zeros(1, count, 2))
+
+
+def test_a_root_comes_nearer_to_its_path_by_a_tenth_a_frame() -> None:
+    """A path one centimetre to the left of one who goes ahead at 3 m/s: what is missing is 0.9 to the power of n."""
+    state = going(*[[0.0, 0.1, 0.0]] * 20)
+    path = torch.tensor([[0.01, 0.1, 0.0]] + [[0.0, 0.1, 0.0]] * 19)[None]
+    place, yaw = follow(_steered(state, Course(path, [1]), 30.0).steps)
+    left = 0.01 - place[0, :, 0]
+    assert torch.allclose(left, 0.01 * 0.9 ** torch.arange(1, 21), atol=1e-6)
+    assert torch.allclose(place[0, :, 1], 0.1 * torch.arange(1, 21), atol=1e-6)
+    assert float(yaw.abs().max()) == 0.0
+
+
+def test_a_root_is_moved_by_no_more_than_its_limits() -> None:
+    """A path far off and turned: 15 % of a step but at most 2 cm, 0.3 rad for a metre; what stands stays."""
+    state = going([0.0, 0.1, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0])
+    path = torch.tensor([[9.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[None]
+    moved = _steered(state, Course(path, [1]), 30.0).steps - state.steps
+    assert moved[0, :, :2].norm(dim=-1).tolist() == pytest.approx([0.015, 0.02, 0.0], abs=1e-6)
+    assert moved[0, :, 2].tolist() == pytest.approx([0.03, 0.09, 0.0], abs=1e-6)
+
+
+def test_a_path_leads_a_root_only_where_there_is_one(clips: ClipSet) -> None:
+    one = made(clips, SMALL.model_copy(update={"head": "both", "shot": 0.2, "cosines": 4, "command": "none"}))
+    known, truth = windows(clips, 8, 16)
+    assert same(one.predict(known, 9), one.predict(known, 9, command=truth.steps + 0.1), 0.0)
 
 
 def test_both_heads_are_a_mean_of_each(clips: ClipSet) -> None:
@@ -337,6 +420,7 @@ def test_numpy_alone_predicts_the_same(clips: ClipSet, tmp_path: Path, head: Hea
     for path in (None, truth.steps):
         wanted = predictor.predict(known, 13, command=path)
         found = plain.predict(*arrays, frames=13, path=None if path is None else path[0].numpy())
+        assert found[0].dtype == "float32", "in float64 it would take five times as long"
         for one, other in zip(found, tensors(wanted), strict=True):
             torch.testing.assert_close(torch.from_numpy(one).float(), other[0], atol=2e-5, rtol=0)
 
@@ -346,4 +430,4 @@ def test_the_runtime_needs_numpy_alone() -> None:
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "math", "collections", "pathlib", "typing", "numpy"}
+    assert imported == {"__future__", "json", "math", "collections", "copy", "pathlib", "typing", "numpy"}

@@ -16,6 +16,7 @@ import torch
 from motionkit.datasets.motions import ClipSet, open_clip_set, starter_clip_set
 from motionkit.errors import MotionkitError
 from motionkit.formats.bvh import write_bvh
+from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import follow
 from motionkit.policies.mpl import PredictorSettings
@@ -240,6 +241,59 @@ def test_a_predictor_of_one_head_without_a_path(clips: ClipSet, tmp_path: Path) 
     vector = json.loads((tmp_path / "out" / "test_vector.json").read_text())
     assert set(vector["arrays"]["output"]) == {"free"}
     assert np.isfinite(np.array(vector["arrays"]["output"]["free"]["rotations"])).all()
+
+
+def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, tmp_path: Path
+) -> None:
+    """Along a path, by a program that has the files alone."""
+    predictor, folder = saved
+    file, _ = export_onnx(str(folder), tmp_path / "out")
+    described = json.loads((file.parent / "onnx.json").read_text())
+    run = {name: onnxruntime.InferenceSession(file.parent / f"{name}.onnx") for name in ("delta", "one-shot")}
+    joined = described["joined"]
+    steer = joined["steer"]
+    assert joined == {"share": 0.75, "first": 6, "again": 3, "ahead": [6, 15], "steer": steer}
+    assert steer == {"nearer": 3.0, "longer": 0.15, "most": 0.02, "curve": 0.3}
+    whole = clips.clips[0].state.part(0, 30).map(lambda values: values[None].float())
+    path = whole.part(6).steps + 0.02
+    rows, six = pack(whole.part(0, 6), 30.0), 6 * len(clips.names)
+    place, yaw = (torch.cat([torch.zeros_like(part[:, :1]), part], dim=1)[0] for part in follow(path))
+
+    def seen(made: torch.Tensor, ahead: int) -> torch.Tensor:
+        at, facing = (part[0, -1] for part in follow(torch.cat([torch.zeros(1, 1, 3), made], dim=1)))
+        away, turn = place[made.shape[1] + ahead] - at, yaw[made.shape[1] + ahead] - facing
+        x, z = away[0] * facing.cos() - away[1] * facing.sin(), away[1] * facing.cos() + away[0] * facing.sin()
+        return torch.stack([x, z, turn])
+
+    def condition(made: torch.Tensor) -> torch.Tensor:
+        points = [seen(made, ahead) for ahead in joined["ahead"]]
+        told = [value for x, z, turn in points for value in (x, z, turn.sin(), turn.cos())]
+        return torch.tensor([[*told, 1.0]])
+
+    def steered(made: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        missed, far = steer["nearer"] / 30.0 * (seen(made, 1) - step), step[:2].norm()
+        most = min(steer["longer"] * float(far), steer["most"])
+        way = missed[:2] * min(1.0, most / float(missed[:2].norm()))
+        return step + torch.cat([way, missed[2:].clamp(-steer["curve"] * far, steer["curve"] * far)])
+
+    while (done := rows.shape[1] - 6) < 9:
+        known, count = rows[:, -6:], joined["again"] if done else joined["first"]
+        made = rows[:, 6:, six : six + 3] / 30.0
+        following = run["one-shot"].run(None, {"frames": known.numpy(), "condition": condition(made).numpy()})[0]
+        shot, own = torch.from_numpy(following[:, :count]), known
+        for _ in range(count):
+            steps = torch.cat([made, own[:, 6:, six : six + 3] / 30.0], dim=1)
+            read = {"frames": own[:, -6:].numpy(), "condition": condition(steps).numpy()}
+            own = torch.cat([own, torch.from_numpy(run["delta"].run(None, read)[0])], dim=1)
+        mixed = torch.lerp(own[:, 6:], shot, joined["share"])
+        whole_again = matrix_to_6d(matrix_from_6d(mixed[..., :six].unflatten(-1, (-1, 6)))).flatten(-2)
+        for frame in range(count):
+            row = torch.cat([whole_again[:, frame], mixed[:, frame, six:]], dim=-1)[0]
+            row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, row[six : six + 3] / 30.0)
+            rows = torch.cat([rows, row[None, None]], dim=1)
+    wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path), 30.0)
+    torch.testing.assert_close(rows[:, 6:], wanted, atol=2e-4, rtol=1e-3)
 
 
 def _only(network: PredictorNetwork, head: str) -> PredictorNetwork:

@@ -30,6 +30,7 @@ class Windows:
         valid: ``[N]`` int64, frames of the future that are real.
         past: Known frames P.
         future: Frames F to predict.
+        spans: ``[C, 2]`` int64, the first real frame of each clip and the one after its last.
         short: Ids of the clips that were filled up.
         left_out: Ids of the clips of a single frame, which give no window.
     """
@@ -43,6 +44,7 @@ class Windows:
     valid: Tensor
     past: int
     future: int
+    spans: Tensor
     short: tuple[str, ...]
     left_out: tuple[str, ...]
 
@@ -52,6 +54,31 @@ class Windows:
     def known(self, index: Tensor, *, shift: int = 0) -> MotionState:
         """Return the known frames of windows `index`, ``[N, P, ...]``; with `shift`, of windows so much later."""
         return self._gather(index, shift, self.past)
+
+    def last_ways(self, frames: int) -> Tensor:
+        """Return the mean step of the last `frames` of each clip, ``[C, 3]``."""
+        spans = [(max(first, end - frames), end) for first, end in self.spans.tolist()]
+        return torch.stack([self.frames.steps[first:end].mean(0) for first, end in spans])
+
+    def onward(self, index: Tensor, frames: int, ways: Tensor) -> tuple[MotionState, Tensor]:
+        """Return what follows the known frames of windows, beyond the window too, and how much of it is real.
+
+        Where a clip ends its last pose stays, and its root goes on: so a path that is read ahead of the end leads on.
+
+        Args:
+            index: ``[N]`` int64 windows.
+            frames: Frames F'.
+            ways: ``[C, 3]`` the step of each clip's root after its end.
+
+        Returns:
+            ``[N, F', ...]``, and ``[N]`` int64 real frames of them, at least 1.
+        """
+        rows = self.starts[index, None] + self.past + torch.arange(frames)
+        end = self.spans[self.clip[index], 1]
+        state = self.frames.map(lambda values: values[rows.minimum(end[:, None] - 1)])
+        steps = torch.where((rows < end[:, None])[..., None], state.steps, ways[self.clip[index], None])
+        real = (end - self.starts[index] - self.past).clamp(1, frames)
+        return MotionState(state.rotations, steps, state.heights, state.contacts), real
 
     def last(self, index: Tensor) -> MotionState:
         """Return the last known frame of windows `index`, ``[N, 1, ...]``."""
@@ -85,6 +112,7 @@ def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: i
     states: list[MotionState] = []
     starts, owners, valid = [], [], []
     short, left_out = [], []
+    spans: list[tuple[int, int]] = []
     used: list[StateClip] = []
     begin = 0
     for clip in clips:
@@ -92,14 +120,16 @@ def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: i
         if real < 2:
             left_out.append(clip.key)
             continue
-        missing = past + future - real
+        missing, before = past + future - real, 0
         if missing > 0:
             short.append(clip.key)
-            state = _filled(state, before=max(0, past - real + 1), total=past + future)
+            before = max(0, past - real + 1)
+            state = _filled(state, before=before, total=past + future)
         first = torch.arange(0, state.frames - past - future + 1, stride)
         starts.append(begin + first)
         owners.append(torch.full_like(first, len(used)))
         valid.append(torch.full_like(first, future if missing <= 0 else max(1, real - past)))
+        spans.append((begin + before, begin + before + real))
         states.append(state)
         used.append(clip)
         begin += state.frames
@@ -108,7 +138,7 @@ def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: i
     return Windows(
         _joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
         torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
-        past, future, tuple(short), tuple(left_out),
+        past, future, torch.tensor(spans), tuple(short), tuple(left_out),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT
 from motionkit.policies.mpl._legend import RowsHead, example, legend, reach_of
+from motionkit.policies.mpl._network import CURVE, LONGER, MOST, NEARER
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.policies.mpl._trunk import POINT
@@ -58,6 +59,11 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
 
     Input ``frames`` ``[N, P, D]``: the last P frames, each 6D rotations, steps per second, height and contacts; input
     ``condition`` ``[N, 4 K + 1]``, if the predictor reads a path; output ``following`` ``[N, F, D]`` in the same units.
+    ``joined`` in onnx.json says how the heads make one motion: ``share`` of it is the one-shot head's; the first
+    ``first`` frames are of each head's own run, and from then on both go on from the joined motion after ``again``
+    frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. Along a path each step of
+    the root is brought nearer to it: by the share ``nearer`` a second of what it is off, at most by the share
+    ``longer`` of the step and by ``most`` metres, and by ``curve`` radians for each metre of the step.
 
     Raises:
         MotionkitError: As `export_weights`, or the packages of the extra ``onnx`` are missing.
@@ -71,10 +77,15 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     def write(predictor: MplPredictor, part: Path) -> str:
         network = predictor.network
         heads = {"delta": network.delta, "one-shot": network.shot}
-        files = {name: _write_onnx(head, part / f"{name}.onnx") for name, head in heads.items() if head is not None}
-        _write_json(part / "onnx.json", files)
-        _write_legend(predictor, part, list(files))
-        return f"{next(iter(files))}.onnx"
+        written = {key: head for key, head in heads.items() if head is not None}
+        files: dict[str, object] = {key: _write_onnx(head, part / f"{key}.onnx") for key, head in written.items()}
+        joined: dict[str, object] = {"share": network.share, "first": network.first, "again": network.again}
+        if network.settings.command != "none":
+            joined["ahead"] = list(network.settings.ahead_frames(network.fps))
+            joined["steer"] = {"nearer": NEARER, "longer": LONGER, "most": MOST, "curve": CURVE}
+        _write_json(part / "onnx.json", {**files, "joined": joined})
+        _write_legend(predictor, part, list(written))
+        return f"{next(iter(written))}.onnx"
 
     return _export(checkpoint, folder, "onnx", write, overwrite=overwrite)
 

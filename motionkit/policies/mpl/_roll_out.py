@@ -61,7 +61,7 @@ def roll_out(
             if running is not None:
                 running.add(state)
             if course is not None:
-                place, yaw = _stepped(place, yaw, state.steps[:, 0])
+                place, yaw = stepped(place, yaw, state.steps[:, 0])
             row = pack(state, network.fps)
             rows.append(row[:, 0])
             memory = _longer(memory, network.remember(row), network.settings.window)
@@ -132,7 +132,7 @@ def _tensors(state: MotionState) -> tuple[Tensor, ...]:
     return state.rotations, state.steps, state.heights, state.contacts
 
 
-def _stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+def stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """Add one step ``[N, 3]``, seen in the heading before it, to a place ``[N, 2]`` and a heading ``[N]``."""
     cos, sin = yaw.cos(), yaw.sin()
     x, z = step[:, 0] * cos + step[:, 1] * sin, step[:, 1] * cos - step[:, 0] * sin

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,12 @@ Motion = tuple[Array, Array, Array, Array]
 """Rotations ``[T, J, 3, 3]``, steps ``[T, 3]``, heights ``[T]`` and contacts ``[T, 2]``."""
 
 _ROOT, _FEET, _SPEED = 4, 2, 8.0
+_AGAIN = 0.1
+"""Seconds after which the heads go on from their joined motion, once the first shot is over."""
+
+_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.15, 0.3, 0.02
+"""How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
+share of its step and by so many metres, and by at most so many radians for each metre of its step."""
 
 
 class Predictor:
@@ -53,6 +60,7 @@ class Predictor:
         self._delta = _Delta(parts["delta"], encoder, *common) if parts["delta"] else None
         self._shot = _Shot(parts["shot"], encoder, *common) if parts["shot"] else None
         self.past = max(self.past, 0 if encoder is None else max(2, encoder.history) + 1)
+        self._reach = max(self.past, int(settings["window"]))
 
     @classmethod
     def open(cls, folder: str | Path) -> Predictor:
@@ -83,8 +91,24 @@ class Predictor:
             path: ``[F, 3]`` steps of the path that the root is asked to follow.
         """
         rows = _pack(rotations, steps, heights, contacts, self.fps)
+        rotation = rotations[-1].astype(np.float32)  # in float64 each product would copy its weights to float64 first
         course = None if path is None or self._ahead is None else _Course(path, self._ahead)
-        found = [one.run(rows, rotations[-1], frames, course) for one in (self._delta, self._shot) if one is not None]
+        again, made = max(1, round(_AGAIN * self.fps)), 0
+        first = again if self._shot is None else self._shot.frames
+        parts: list[Motion] = []
+        while made < frames:
+            part = self._joined(rows, rotation, min(again if made else first, frames - made), course)
+            if course is not None:
+                part = (part[0], _steered(part[1], course, self.fps), *part[2:])
+                course = course.after(part[1])
+            made += len(part[0])
+            rows, rotation = np.concatenate([rows, _pack(*part, self.fps)])[-self._reach :], part[0][-1]
+            parts.append(part)
+        return cast(Motion, tuple(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+    def _joined(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
+        heads = [head for head in (self._delta, self._shot) if head is not None]
+        found = [head.run(rows, rotation, frames, course) for head in heads]
         if len(found) == 1:
             return found[0]
         (turned, *rest), (shot, *others) = found
@@ -101,14 +125,35 @@ class _Course:
         place, yaw = _follow(steps)
         self._place, self._yaw = np.concatenate([np.zeros((1, 2)), place]), np.concatenate([np.zeros(1), yaw])
         self._ahead = ahead
+        self._start: tuple[Array, float, int] = np.zeros(2), 0.0, 0
+
+    def after(self, steps: Array) -> _Course:
+        """Return the same path for a run that begins after steps of the root, wherever they led."""
+        ways, turns = _follow(steps)
+        place, yaw = self._from_start(ways[-1], float(turns[-1]))
+        later = copy(self)
+        later._start = place, yaw, self._start[2] + len(steps)
+        return later
 
     def at(self, place: Array, yaw: float, frame: int) -> Array:
-        rows = np.minimum(frame + self._ahead, len(self._yaw) - 1)
-        x, z = (self._place[rows] - place).T
-        cos, sin = np.cos(yaw), np.sin(yaw)
-        turn = self._yaw[rows] - yaw
-        points = np.stack([x * cos - z * sin, z * cos + x * sin, np.sin(turn), np.cos(turn)], axis=-1)
+        x, z, turn = self._seen(place, yaw, frame + self._ahead)
+        points = np.stack([x, z, np.sin(turn), np.cos(turn)], axis=-1)
         return np.append(points.ravel(), 1.0).astype(np.float32)
+
+    def missed(self, place: Array, yaw: float, frame: int) -> Array:
+        """Return the step ``[3]`` from a root to where the path is after `frame` steps."""
+        return np.concatenate(self._seen(place, yaw, np.array([frame])))
+
+    def _seen(self, place: Array, yaw: float, frames: Array) -> tuple[Array, Array, Array]:
+        place, yaw = self._from_start(place, yaw)
+        rows = np.minimum(self._start[2] + frames, len(self._yaw) - 1)
+        x, z = (self._place[rows] - place).T
+        cos, sin = math.cos(yaw), math.sin(yaw)
+        return x * cos - z * sin, z * cos + x * sin, self._yaw[rows] - yaw
+
+    def _from_start(self, place: Array, yaw: float) -> tuple[Array, float]:
+        start, facing, _ = self._start
+        return start + _turned(place, facing), facing + yaw
 
 
 class _Encoder:
@@ -220,9 +265,7 @@ class _Delta(_Head):
             rotation, row = self._next(rows, rotation, memory, condition)
             step = row[self._six : self._six + 3] / self._fps
             made.append((rotation, step, row[self._six + 3], row[-_FEET:]))
-            cos, sin = np.cos(yaw), np.sin(yaw)
-            place = place + np.array([step[0] * cos + step[1] * sin, step[1] * cos - step[0] * sin])
-            yaw = yaw + float(step[2])
+            place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
             rows = np.concatenate([rows[1:], row[None]])
             if memory is not None and (new := self.keys(row[None])) is not None:
                 memory = self._kept(memory[0], new[0]), self._kept(memory[1], new[1])
@@ -246,26 +289,37 @@ class _Delta(_Head):
 
 
 class _Shot(_Head):
-    """All frames at once, shot after shot."""
+    """All frames at once."""
+
+    def __init__(self, tensors: Mapping[str, Array], encoder: _Encoder | None, *common: Any) -> None:
+        super().__init__(tensors, encoder, *common)
+        self._few: dict[int, tuple[Array, Array]] = {}
+
+    @property
+    def frames(self) -> int:
+        """Frames of a shot."""
+        return len(self._t["basis"])
+
+    def _head(self, frames: int) -> tuple[Array, Array]:
+        """Return the head and the cosines of a few frames in one, ``[F D, width]`` and ``[F D]``; made once."""
+        if frames not in self._few:
+            scale, basis = self._t["way_std"], self._t["basis"][:frames]
+            weight = self._t["head.weight"].reshape(*scale.shape, -1) * scale[..., None]
+            bias = self._t["head.bias"].reshape(scale.shape) * scale + self._t["way_mean"]
+            whole = np.tensordot(basis, weight, 1).reshape(-1, weight.shape[-1])
+            self._few[frames] = whole, (basis @ bias).ravel()
+        return self._few[frames]
 
     def run(self, rows: Array, rotation: Array, frames: int, course: _Course | None) -> Motion:
-        made: list[Motion] = []
-        place, yaw, count = np.zeros(2), 0.0, 0
-        while count < frames:
-            condition = None if course is None else course.at(place, yaw, count)
-            motion = self._once(rows, rotation, condition)
-            made.append(motion)
-            ways, turns = _follow(motion[1])
-            cos, sin = np.cos(yaw), np.sin(yaw)
-            place = place + np.array([ways[-1, 0] * cos + ways[-1, 1] * sin, ways[-1, 1] * cos - ways[-1, 0] * sin])
-            yaw, count = yaw + float(turns[-1]), count + len(motion[0])
-            rows, rotation = np.concatenate([rows, _pack(*motion, self._fps)]), motion[0][-1]
-        return cast(Motion, tuple(np.concatenate(parts)[:frames] for parts in zip(*made, strict=True)))
-
-    def _once(self, rows: Array, rotation: Array, condition: Array | None) -> Motion:
+        condition = None if course is None else course.at(np.zeros(2), 0.0, 0)
         hidden = self.features(rows, self.keys(rows[-self._window :]), condition)
         scale, now = self._t["way_std"], rows[-1]
-        way = self._t["basis"] @ (self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"])
+        if frames < len(scale):  # fewer than there are cosines
+            weight, bias = self._head(frames)
+            way = (weight @ hidden + bias).reshape(frames, -1)
+        else:
+            said = self._linear(hidden, "head").reshape(scale.shape) * scale + self._t["way_mean"]
+            way = self._t["basis"][:frames] @ said
         six = _six(rotation) + way[:, : self._six]
         six = six.reshape(len(way), -1, 6)
         root = now[self._six : self._six + _ROOT] + way[:, self._six : self._six + _ROOT]
@@ -325,6 +379,26 @@ def _follow(steps: Array) -> tuple[Array, Array]:
     cos, sin = np.cos(before), np.sin(before)
     x, z = steps[:, 0] * cos + steps[:, 1] * sin, steps[:, 1] * cos - steps[:, 0] * sin
     return np.stack([x, z], axis=-1).cumsum(0), yaw
+
+
+def _steered(steps: Array, course: _Course, fps: float) -> Array:
+    """Return steps ``[T, 3]`` of a root that comes a little nearer to the path with each; see `_NEARER`."""
+    place, yaw, found = np.zeros(2), 0.0, []
+    for frame, step in enumerate(steps.astype(np.float64), 1):
+        missed = _NEARER / fps * (course.missed(place, yaw, frame) - step)
+        far = math.hypot(step[0], step[1])
+        most = min(_LONGER * far, _MOST)
+        way = missed[:2] * min(1.0, most / max(1e-9, math.hypot(missed[0], missed[1])))
+        step = step + np.append(way, min(max(missed[2], -_CURVE * far), _CURVE * far))
+        place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
+        found.append(step)
+    return np.array(found, np.float32)
+
+
+def _turned(way: Array, yaw: float) -> Array:
+    """Return a way ``[2]`` of a root that faces `yaw`, as x and z."""
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return np.array([way[0] * cos + way[1] * sin, way[1] * cos - way[0] * sin])
 
 
 def _after(before: Array, said: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Changes of training windows: left and right swapped, other speeds, a heading that is a little off."""
+"""Changes of training windows: left and right swapped, other speeds and curves, a heading that is off."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from motionkit.geometry import rotate_yaw, yaw_matrix
+from motionkit.geometry import matrix_from_6d, matrix_to_6d, rotate_yaw, yaw_matrix
 from motionkit.motion.prediction import MotionState
 from motionkit.rigs import mirror_order
 from motionkit.trainers.train_mpl._batches import WindowBatch
 from motionkit.trainers.train_mpl._settings import AugmentationSettings
+
+_WAVE = 6.0
+"""Seconds in which a bent path swings from side to side: nearly a circle over the second that is read ahead."""
 
 
 class Augmentation:
@@ -21,10 +24,11 @@ class Augmentation:
     Args:
         settings: How much of what.
         names: Joint names, which say which joints are partners.
+        fps: Frames per second.
     """
 
-    def __init__(self, settings: AugmentationSettings, names: Sequence[str]) -> None:
-        self._settings = settings
+    def __init__(self, settings: AugmentationSettings, names: Sequence[str], fps: float = 30.0) -> None:
+        self._settings, self._fps = settings, fps
         self._order = torch.tensor(mirror_order(names))
         self._slowest, self._fastest = settings.speed_scale_range
 
@@ -39,10 +43,13 @@ class Augmentation:
         device = batch.valid.device
         drawn = torch.rand(3, count, generator=generator).to(device)
         turned = torch.randn(count, generator=generator).to(device)
+        curve = torch.randn(2, count, generator=generator).to(device)
         if self._slowest < self._fastest:
             batch = resampled(batch, self._slowest + (self._fastest - self._slowest) * drawn[0])
         if self._settings.mirror and self.mirrors:
             batch = _chosen(batch, mirrored(batch, self._order.to(device)), drawn[1] < self._settings.mirror)
+        if self._settings.bend:
+            batch = bent(batch, self._settings.bend * curve, round(_WAVE * self._fps))
         if self._settings.yaw:
             batch = off_heading(batch, turned * torch.pi / 180 * self._settings.yaw)
         return batch
@@ -50,27 +57,24 @@ class Augmentation:
 
 def mirrored(batch: WindowBatch, order: Tensor) -> WindowBatch:
     """Return windows of the same movement by the other side of the body: x becomes -x, and partners change places."""
-    flip = torch.diag(torch.tensor([-1.0, 1.0, 1.0])).to(batch.offsets)
+    flip = batch.offsets.new_tensor([-1.0, 1.0, 1.0])
 
     def change(state: MotionState) -> MotionState:
         steps = state.steps * state.steps.new_tensor([-1.0, 1.0, -1.0])
-        return MotionState(
-            (flip @ state.rotations @ flip)[..., order, :, :], steps, state.heights, state.contacts.flip(-1)
-        )
+        rotations = state.rotations[..., order, :, :] * (flip[:, None] * flip)
+        return MotionState(rotations, steps, state.heights, state.contacts.flip(-1))
 
     return replace(
-        batch, known=change(batch.known), truth=change(batch.truth), offsets=(batch.offsets @ flip)[:, order]
+        batch, known=change(batch.known), truth=change(batch.truth), offsets=(batch.offsets * flip)[:, order]
     )
 
 
 def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     """Return windows at other speeds, ``[N]`` times theirs, around the last known frame.
 
-    Rotations are interpolated on the shortest way, steps so that the path stays where it was. What a slower window
-    would need of frames before its first one stands still there; a faster one ends earlier.
+    Rotations are interpolated in 6D and made orthonormal again, steps so that the path stays where it was. What a
+    faster window would need of frames before its first one stands still there; it ends earlier.
     """
-    import roma
-
     whole, past = batch.known.then(batch.truth), batch.known.frames
     frames = whole.frames
     now = past - 1
@@ -79,25 +83,43 @@ def resampled(batch: WindowBatch, speed: Tensor) -> WindowBatch:
     low = inside.floor().long().clamp_max(frames - 2)
     part = inside - low
     rows = torch.arange(len(speed), device=speed.device)[:, None]
-    first, second = _at(whole, low), _at(whole, low + 1)
-    way = roma.rotmat_to_rotvec(first.rotations.mT @ second.rotations) * part[..., None, None]
+    poses = matrix_to_6d(whole.rotations).flatten(2)
+    poses = torch.cat([poses, whole.heights[..., None], whole.contacts], dim=-1).flatten(0, 1)
+    at = (rows * frames + low).flatten()
+    mixed = torch.lerp(poses.index_select(0, at), poses.index_select(0, at + 1), part.flatten()[:, None])
+    six, heights, contacts = mixed.view(*low.shape, -1).split([poses.shape[1] - 3, 1, 2], dim=-1)
     # Steps up to any place: the whole ones, and a part of the next.
     before = torch.cat([torch.zeros_like(whole.steps[:, :1]), whole.steps.cumsum(1)], dim=1)
-    reached = before[rows, low + 1] + part[..., None] * second.steps
+    reached = before[rows, low + 1] + part[..., None] * whole.steps[rows, low + 1]
     steps = torch.cat([reached[:, :1] - before[:, :1], reached.diff(dim=1)], dim=1)
     steps[:, 0] = steps[:, 1]
-    heights = torch.lerp(first.heights, second.heights, part)
-    contacts = torch.lerp(first.contacts, second.contacts, part[..., None])
-    changed = MotionState(first.rotations @ roma.rotvec_to_rotmat(way), steps, heights, contacts)
+    rotations = matrix_from_6d(six.unflatten(-1, (-1, 6)))
+    changed = MotionState(rotations, steps, heights[..., 0], contacts)
     # The last real frame, in new frames after the last known one.
     valid = torch.div(batch.valid, speed).floor().long().clamp(1, frames - past)
     return replace(batch, known=changed.part(0, past), truth=changed.part(past), valid=valid)
 
 
-def _at(state: MotionState, places: Tensor) -> MotionState:
-    """Return frames ``[N, T]`` of ``[N, ...]`` states."""
-    rows = torch.arange(len(places), device=places.device)[:, None]
-    return state.map(lambda values: values[rows, places])
+def bent(batch: WindowBatch, curvature: Tensor, period: int) -> WindowBatch:
+    """Return windows along other curves: the heading turns more the further the root goes.
+
+    Nothing changes but the turn of the heading with each step, so that pose, speed and contacts stay what they are.
+    What stands still is not turned.
+
+    Args:
+        batch: The windows.
+        curvature: ``[2, N]`` radians per metre, of a cosine and of a sine over time around the last known frame.
+        period: Their period in frames.
+    """
+    past = batch.known.frames
+    time = torch.arange(1 - past, batch.truth.frames + 1, device=curvature.device) * (2 * torch.pi / period)
+    curve = curvature[0, :, None] * time.cos() + curvature[1, :, None] * time.sin()
+    whole = batch.known.then(batch.truth)
+    turn = curve * whole.steps[..., :2].norm(dim=-1)
+    steps = torch.cat([whole.steps[..., :2], whole.steps[..., 2:] + turn[..., None]], dim=-1)
+    return replace(
+        batch, known=replace(batch.known, steps=steps[:, :past]), truth=replace(batch.truth, steps=steps[:, past:])
+    )
 
 
 def off_heading(batch: WindowBatch, turn: Tensor) -> WindowBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,10 +18,11 @@ class WindowBatch:
 
     Attributes:
         known: ``[N, P, ...]``.
-        truth: ``[N, F, ...]`` what follows.
+        truth: ``[N, F', ...]`` what follows, beyond the window too: where its path leads.
         valid: ``[N]`` int64 frames of the truth that are real.
         offsets: ``[N, J, 3]``.
         contacts_known: ``[N]`` bool.
+        future: Frames F of the window.
     """
 
     known: MotionState
@@ -29,6 +30,7 @@ class WindowBatch:
     valid: Tensor
     offsets: Tensor
     contacts_known: Tensor
+    future: int
 
     def later(self, shift: Tensor, frames: int) -> WindowBatch:
         """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
@@ -39,13 +41,13 @@ class WindowBatch:
         moved = whole.map(lambda values: values[rows, places])
         return WindowBatch(
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
-            self.contacts_known,
+            self.contacts_known, frames,
         )  # fmt: skip
 
     def steps_from(self, shift: Tensor, frames: int) -> Tensor:
         """Return the steps ``[N, frames, 3]`` after the known frames of windows that begin `shift` later.
 
-        After the end of the window the path goes on as its last step.
+        After the end of the truth the path goes on as its last step.
         """
         rows = shift[:, None] + torch.arange(frames, device=shift.device)
         return self.truth.steps[
@@ -67,10 +69,24 @@ class WindowBatches:
         accumulate: Batches per update.
         seed: Fixes everything.
         device: Where batches go.
+        further: Frames beyond the windows that are gathered.
+        last: Frames at the end of a clip whose mean step leads on after it.
     """
 
-    def __init__(self, windows: Windows, *, batch_size: int, accumulate: int, seed: int, device: torch.device) -> None:
-        self._windows, self._seed, self._device = windows, seed, device
+    def __init__(
+        self,
+        windows: Windows,
+        *,
+        batch_size: int,
+        accumulate: int,
+        seed: int,
+        device: torch.device,
+        further: int = 0,
+        last: int = 1,
+    ) -> None:
+        self._windows = replace(windows, frames=windows.frames.map(Tensor.float))
+        self._seed, self._device = seed, device
+        self._frames, self._ways = windows.future + further, self._windows.last_ways(last)
         self._size, self._accumulate = min(batch_size, len(windows)), accumulate
         self._epoch: tuple[int, Tensor] = (-1, torch.empty(0))
 
@@ -106,8 +122,8 @@ class WindowBatches:
         def placed(values: Tensor) -> Tensor:
             return values.to(self._device, torch.float32)
 
+        truth, valid = windows.onward(index, self._frames, self._ways)
         return WindowBatch(
-            windows.known(index).map(placed), windows.following(index).map(placed),
-            windows.valid[index].to(self._device), placed(windows.offsets[clip]),
-            windows.contacts_known[clip].to(self._device),
+            windows.known(index).map(placed), truth.map(placed), valid.to(self._device),
+            placed(windows.offsets[clip]), windows.contacts_known[clip].to(self._device), windows.future,
         )  # fmt: skip

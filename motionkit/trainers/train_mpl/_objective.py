@@ -197,8 +197,11 @@ class Objective:
         if command == "none":
             return None
         given = torch.rand(len(start), generator=generator).to(start.device) < self._settings.train.path_share
+        away = torch.randn(len(start), 3, generator=generator).to(start.device)
         path = batch.steps_from(start, frames + max(ahead))
-        return Course(path, ahead, given=given if command == "both" else None)
+        course = Course(path, ahead, given=given if command == "both" else None)
+        scale = self._settings.train.path_off
+        return course if not scale else course.off(scale * away, max(ahead))
 
 
 def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> list[str]:
@@ -213,7 +216,7 @@ def _weighted_terms(settings: TrainMplSettings, network: PredictorNetwork) -> li
 def _part(batch: WindowBatch, frames: int, generator: torch.Generator) -> tuple[Tensor, WindowBatch]:
     """Choose where in each window to predict `frames`, at most all; return the beginnings and the windows there."""
     frames = min(frames, batch.truth.frames)
-    latest = (batch.valid - frames).clamp_min(0)
+    latest = (batch.valid.clamp_max(batch.future) - frames).clamp_min(0)
     drawn = torch.rand(len(latest), generator=generator).to(latest.device)
     start = (drawn * (latest + 1)).long().clamp_max(batch.truth.frames - frames)
     return start, batch.later(start, frames)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from motionkit.trainers.base import LOSS, Figure
 from motionkit.trainers.train_mpl._augment import Augmentation
 from motionkit.trainers.train_mpl._batches import WindowBatches
 from motionkit.trainers.train_mpl._checklist import DataFacts, as_lines, checklist
-from motionkit.trainers.train_mpl._data import open_data
+from motionkit.trainers.train_mpl._data import TrainingData, open_data
 from motionkit.trainers.train_mpl._facts import data_facts
 from motionkit.trainers.train_mpl._metrics_files import cut_back, write_epoch
 from motionkit.trainers.train_mpl._model import find_encoder, model_inputs, new_predictor
@@ -86,14 +87,15 @@ class TrainMpl:
         )  # fmt: skip
         self.batches = WindowBatches(
             self.data.train, batch_size=settings.train.batch_size, accumulate=settings.train.accumulation_steps,
-            seed=settings.seed, device=self.device,
+            seed=settings.seed, device=self.device, further=_further(settings, self.data),
+            last=max(1, round(self.data.clips.fps)),
         )  # fmt: skip
         epochs = settings.epochs(self.batches.per_epoch)
         steps = settings.run.num_steps or epochs * self.batches.per_epoch
         lasts = {"epochs": epochs, "num_steps": steps}
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
-        self._augment = Augmentation(settings.augmentation, clips.names)
+        self._augment = Augmentation(settings.augmentation, clips.names, clips.fps)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
         self.predictor, said = new_predictor(self.settings, self.data, encoder)
@@ -289,6 +291,13 @@ class TrainMpl:
             "verdict": found["closing"][-1],
             "best_step": best.step,
         }
+
+
+def _further(settings: TrainMplSettings, data: TrainingData) -> int:
+    """Return the frames beyond a window that its path needs, and a faster window."""
+    ahead = max(settings.model.ahead_frames(data.clips.fps)) if settings.model.command != "none" else 0
+    fastest = max(1.0, settings.augmentation.speed_scale_range[1])
+    return math.ceil((data.train.future + ahead) * fastest) - data.train.future
 
 
 def _require_shareable(settings: TrainMplSettings, world: World) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
 from motionkit.datasets.motions import ClipSet, cut_windows, starter_clip_set
 from motionkit.motion.prediction import MotionState, follow, state_positions
 from motionkit.rigs import mirror_order
-from motionkit.trainers.train_mpl._augment import Augmentation, mirrored, off_heading, resampled
+from motionkit.trainers.train_mpl._augment import Augmentation, bent, mirrored, off_heading, resampled
 from motionkit.trainers.train_mpl._batches import WindowBatch, WindowBatches
 from motionkit.trainers.train_mpl._settings import AugmentationSettings
 
@@ -86,3 +89,46 @@ def test_none_by_default_but_the_mirror(clips: ClipSet, batch: WindowBatch) -> N
     off = Augmentation(AugmentationSettings(mirror=0.0), clips.names)(batch, torch.Generator().manual_seed(0))
     assert off.truth is batch.truth
     assert not Augmentation(AugmentationSettings(), ("a", "b")).mirrors
+
+
+def test_a_bent_path_by_a_slow_loop(batch: WindowBatch) -> None:
+    """Each step turns by the curvature at its frame times its length, and is otherwise what it was."""
+    curvature = torch.stack([torch.linspace(-0.5, 0.5, len(batch.valid)), torch.full((len(batch.valid),), 0.2)])
+    other = bent(batch, curvature, 50)
+    one, two = whole(batch), whole(other)
+    for row in (0, 3, 15):
+        for frame in range(one.frames):
+            angle = 2 * math.pi * (frame - 9) / 50  # frame 9 is the last known one
+            curve = float(curvature[0, row]) * math.cos(angle) + float(curvature[1, row]) * math.sin(angle)
+            turn = curve * math.hypot(*one.steps[row, frame, :2].tolist())
+            assert float(two.steps[row, frame, 2] - one.steps[row, frame, 2]) == pytest.approx(turn, abs=1e-6)
+    assert torch.equal(one.steps[..., :2], two.steps[..., :2])
+    for name in ("rotations", "heights", "contacts"):
+        assert getattr(one, name) is getattr(two, name) or torch.equal(getattr(one, name), getattr(two, name))
+
+
+def test_a_straight_walk_that_is_bent_is_a_circle(batch: WindowBatch) -> None:
+    """With a period much longer than the window the curvature is constant: half a radian per metre is 2 m radius."""
+    ahead = torch.tensor([0.0, 0.02, 0.0]).expand(len(batch.valid), batch.truth.frames, 3)
+    straight = replace(batch, truth=replace(batch.truth, steps=ahead))
+    curvature = torch.stack([torch.full((len(batch.valid),), 0.5), torch.zeros(len(batch.valid))])
+    place, yaw = follow(bent(straight, curvature, 10**6).truth.steps)
+    centre = torch.tensor([2.0, 0.0])
+    assert torch.allclose((place - centre).norm(dim=-1), torch.tensor(2.0), atol=0.01)
+    assert torch.allclose(yaw[:, -1], torch.tensor(0.5 * 0.02 * batch.truth.frames), atol=1e-5)
+
+
+def test_what_is_mirrored_after_it_was_bent_is_bent_the_other_way(clips: ClipSet, batch: WindowBatch) -> None:
+    order = torch.tensor(mirror_order(clips.names))
+    curvature = torch.randn(2, len(batch.valid), generator=torch.Generator().manual_seed(0))
+    one, two = mirrored(bent(batch, curvature, 90), order), bent(mirrored(batch, order), -curvature, 90)
+    assert torch.allclose(one.truth.steps, two.truth.steps, atol=1e-6)
+
+
+def test_all_changes_keep_steps_beyond_the_window(clips: ClipSet) -> None:
+    windows = cut_windows(clips.clips[:12], past=10, future=20, stride=7)
+    batches = WindowBatches(windows, batch_size=16, accumulate=1, seed=0, device=torch.device("cpu"), further=15)
+    settings = AugmentationSettings(mirror=0.5, speed_scale_range=(0.8, 1.2), bend=0.3, yaw=3.0)
+    changed = Augmentation(settings, clips.names)(batches(1)[0], torch.Generator().manual_seed(0))
+    assert changed.truth.frames == 35
+    assert changed.future == 20

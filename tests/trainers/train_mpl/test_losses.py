@@ -117,6 +117,16 @@ def test_root_contacts_and_feet() -> None:
     assert float(found["contacts"]) == float(found["skate"]) == 0.0
 
 
+def test_a_place_that_is_missed_counts_in_all_frames_after() -> None:
+    """A step 3 cm to the left and 4 cm ahead too far in frame 2 of 6; then a turn of 0.2 rad in the last one."""
+    last, truth = truth_of()
+    truth = replace(truth, steps=torch.zeros_like(truth.steps))
+    steps = truth.steps.clone()
+    steps[:, 1, 0], steps[:, 1, 1], steps[:, 5, 2] = 0.03, 0.04, 0.2
+    found = joint()(frames_of(replace(truth, steps=steps), last, truth), EVERY)
+    assert float(found["place"]) == pytest.approx((5 * 0.05 + 0.5 * 0.2) / 6)
+
+
 def test_attention_to_the_oldest_frame_costs_one() -> None:
     last, truth = truth_of()
     frames = frames_of(truth, last, truth)

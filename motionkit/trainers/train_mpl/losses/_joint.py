@@ -33,6 +33,7 @@ class JointLoss:
             "rot_ortho": _rotations.rot_ortho,
             "fk_pos": _motion.fk_pos,
             "root": _motion.root,
+            "place": _motion.place,
             "contacts": _motion.contacts,
             "attn_reg": _rotations.attn_reg,
             "rot_delta_root": _rotations.rot_delta_root,

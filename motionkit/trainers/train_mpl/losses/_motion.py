@@ -7,8 +7,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from motionkit.metrics import CONTACT
-from motionkit.motion.prediction import state_positions
+from motionkit.motion.prediction import follow, state_positions
 from motionkit.trainers.train_mpl.losses._frames import Frames, Skeleton
+
+_METRES = 0.5
+"""Metres that a radian of heading counts as: what a body half a metre wide is off by."""
+
+_TINY = 1e-14
 
 _JERK = 3
 """Frames before a frame that its jerk needs."""
@@ -28,6 +33,18 @@ def root(frames: Frames, skeleton: Skeleton) -> Tensor:
     state, truth = frames.predicted.state, frames.truth
     steps = ((state.steps - truth.steps) * skeleton.fps / skeleton.root_std[:3]).abs().mean(-1)
     return steps + ((state.heights - truth.heights) / skeleton.root_std[3]).abs()
+
+
+def place(frames: Frames, skeleton: Skeleton) -> Tensor:
+    """Metres between the root and where the true one is, plus half a metre per radian between their headings.
+
+    Seen from the last known frame: what was missed in a step counts in all frames after it.
+    """
+    (where, yaw), (there, facing) = (follow(state.steps) for state in (frames.predicted.state, frames.truth))
+    squared = (where - there).square().sum(-1)
+    apart = squared > _TINY  # between equal places the gradient is 0
+    away = torch.where(apart, torch.where(apart, squared, 1.0).sqrt(), 0.0)
+    return away + _METRES * (yaw - facing).abs()
 
 
 def contacts(frames: Frames, skeleton: Skeleton) -> Tensor:
