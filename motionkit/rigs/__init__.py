@@ -9,6 +9,7 @@ from motionkit.rigs._gait import GAITS, leg_length, soft_gait
 from motionkit.rigs._kit import body_to_kit, kit_bones
 from motionkit.rigs._period import soft_period
 from motionkit.rigs._rest import RestRig, rest_rig
+from motionkit.rigs._retarget import Retarget
 from motionkit.rigs._sides import Side, head_joint, mirror_order, sides
 from motionkit.rigs._solve import Solved, solve
 from motionkit.rigs._solve_bones import fit_rig
@@ -20,6 +21,7 @@ __all__ = [
     "ContactSpec",
     "FixedFeet",
     "RestRig",
+    "Retarget",
     "Side",
     "Solved",
     "body_height",

@@ -7,7 +7,7 @@ from typing import Any
 
 from motionkit.cli._stop import working
 from motionkit.cli.commands._eval_settings import MplSettings
-from motionkit.cli.commands._own_data import clips_of
+from motionkit.cli.commands._own_data import clips_of, retarget_of
 from motionkit.cli.commands._test_split import tell_test_split
 from motionkit.datasets.motions import set_fingerprint
 from motionkit.errors import MotionkitError
@@ -59,6 +59,7 @@ def run_mpl(settings: MplSettings, model: str) -> Mapping[str, Any]:
         train_stride=settings.train_stride,
         joints=() if predictor is None else predictor.names,
         trained=None if predictor is None else trained_on(typed if found is None else found.path),
+        retarget=retarget_of(model, settings.data),
     )
     if found is not None:
         tell_test_split(settings.split, [found.run])

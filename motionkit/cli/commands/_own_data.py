@@ -40,6 +40,12 @@ def clips_of(model: str, given: Sequence[str], *, flag: str) -> tuple[str, ...]:
     return tuple(map(str, data))
 
 
+def retarget_of(model: str, given: Sequence[str]) -> str:
+    """Return ``--retarget`` for the clips of `clips_of`: that of the run; empty where clips were given."""
+    run = made_by(model) if model and not given else None
+    return str(run.config.get("retarget") or "") if run is not None else ""
+
+
 def dataset_of(model: str) -> Chosen | None:
     """Return the dataset of the run that made a model; None where no run did, or it has none.
 

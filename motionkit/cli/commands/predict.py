@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import Field
 
-from motionkit.cli.commands._own_data import clips_of
+from motionkit.cli.commands._own_data import clips_of, retarget_of
 from motionkit.cli.output import say, warn
 from motionkit.cli.settings import settings_command
 from motionkit.config import Cli, Settings
@@ -84,7 +84,10 @@ def register(app: typer.Typer) -> None:
         predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
         assert predictor is not None
         start = _start(settings, model)
-        clips, clip = _open(start, settings.clip, predictor.fps, predictor.names)
+        clips, clip = _open(
+            start, settings.clip, predictor.fps, predictor.names,
+            retarget_of(model, (settings.start,) if settings.start else ()),
+        )  # fmt: skip
         path = None
         if settings.path and settings.path != _OWN:
             path = read_path(Path(settings.path), predictor.fps)
@@ -151,11 +154,11 @@ def _start(settings: PredictSettings, model: str) -> tuple[str, ...]:
     return clips_of(model, (settings.start,) if settings.start else (), flag="--start")
 
 
-def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...]) -> Any:
+def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], retarget: str) -> Any:
     """Return the set of clips and the clip that is continued."""
     from motionkit.datasets.motions import open_clip_set
 
-    clips = open_clip_set(start, fps, ("val",)).in_order(names)
+    clips = open_clip_set(start, fps, ("val",), retarget=retarget).in_order(names)
     if key:
         chosen = [clip for clip in clips.clips if clip.key == key]
         if not chosen:

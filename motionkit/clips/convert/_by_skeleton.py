@@ -39,5 +39,5 @@ def separate(folder: Path, pieces: Sequence[Piece], out: Path) -> str:
     first = out / next(iter(names.values()))
     return (
         f"the clips have {len(names)} skeletons, and a predictor is trained on one: each has its own folder in {out}: "
-        f"{parts}. Train on one of them, such as {first}."
+        f"{parts}. Train on one of them, such as {first}, or on several with --retarget first."
     )

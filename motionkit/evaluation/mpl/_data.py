@@ -44,6 +44,7 @@ def open_eval_data(
     train_stride: int,
     joints: Sequence[str] = (),
     trained: TrainedOn | None = None,
+    retarget: str = "",
 ) -> EvalData:
     """Read clips and cut them into windows.
 
@@ -57,11 +58,13 @@ def open_eval_data(
         train_stride: Frames between windows that baselines are fitted to.
         joints: Joint names of the predictor, in its order.
         trained: What the predictor was trained on, which is left out of the split.
+        retarget: Which of the names has the skeleton that the others are brought to; see `read_clip_set`.
 
     Raises:
         MotionkitError: As `open_clip_set`; the split has no clip, or none that the predictor was not trained on.
     """
-    clips = open_clip_set(names, fps, ("train", split) if split != "train" else ("train",)).in_order(joints)
+    splits: tuple[Split, ...] = ("train", split) if split != "train" else ("train",)
+    clips = open_clip_set(names, fps, splits, retarget=retarget).in_order(joints)
     said = ""
     if trained is not None:
         clips, kept = leave_out(clips, split, trained)

@@ -42,7 +42,13 @@ class TrainingData:
 
 
 def open_data(
-    names: Sequence[str], fps: float, windows: WindowSettings, model: PredictorSettings, *, furthest: float
+    names: Sequence[str],
+    fps: float,
+    windows: WindowSettings,
+    model: PredictorSettings,
+    *,
+    furthest: float,
+    retarget: str = "",
 ) -> TrainingData:
     """Read clips and cut them into windows.
 
@@ -52,11 +58,12 @@ def open_data(
         windows: Sizes. Where the network looks further back than the known frames, more are known.
         model: The network's settings.
         furthest: Seconds that validation looks ahead.
+        retarget: Which of the names has the skeleton that the others are brought to, or ``first``.
 
     Raises:
         MotionkitError: A path is missing or unreadable, the clips are not of one skeleton, or none is for training.
     """
-    clips = open_clip_set(names, fps, ("train", "val"))
+    clips = open_clip_set(names, fps, ("train", "val"), retarget=retarget)
     notes = [*clips.notes]
     items, inputs = TrainedOn(), {}
     if STARTER not in names:

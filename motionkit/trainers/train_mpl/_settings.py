@@ -202,6 +202,11 @@ class TrainMplSettings(TrainerSettings):
     fps: Annotated[float, Cli("--fps")] = Field(
         30.0, ge=0, le=1000, description="Frames per second of the model; 0: the clips' own."
     )
+    retarget: Annotated[str, Cli("--retarget")] = Field(
+        "",
+        description="Which of --data has the skeleton that clips of other skeletons are brought to, or first; "
+        "default: several skeletons are refused.",
+    )
     encoder: Annotated[str, Cli("--encoder")] = Field(
         "auto", description="Run or folder of pretrain mpl-encoder; auto: the newest finished run, if it fits; none."
     )
@@ -235,6 +240,8 @@ class TrainMplSettings(TrainerSettings):
         found = {**super().idle(), "precision": "the predictor is trained in float32"}
         if not self.weighs("limb_geo"):
             found |= dict.fromkeys(("loss.limb_margin", "loss.limb_topk"), "the weight of limb_geo is 0")
+        if self.data == ("starter",):
+            found["retarget"] = "--data is starter"
         if self.encoder == "none":
             found |= dict.fromkeys(("loss.latent_consistency", "loss.latent_cosine"), "--encoder is none")
         elif not self.weighs("latent_consistency"):

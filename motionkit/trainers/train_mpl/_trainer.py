@@ -78,7 +78,12 @@ class TrainMpl:
             _require_shareable(settings, self.world)
         self.device = set_up(settings)
         self.data = open_data(
-            settings.data, settings.fps, settings.train, settings.model, furthest=MILLISECONDS[-1] / 1000
+            settings.data,
+            settings.fps,
+            settings.train,
+            settings.model,
+            furthest=MILLISECONDS[-1] / 1000,
+            retarget=settings.retarget,
         )
         _logger.info(
             "%d clips at %g fps: %s windows of %d frames to train on, %s to validate on",

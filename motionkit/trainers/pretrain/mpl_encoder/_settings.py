@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -81,7 +82,16 @@ class PretrainEncoderSettings(TrainerSettings):
     fps: Annotated[float, Cli("--fps")] = Field(
         30.0, ge=0, le=1000, description="Frames per second of the encoder; 0: the clips' own."
     )
+    retarget: Annotated[str, Cli("--retarget")] = Field(
+        "",
+        description="Which of --data has the skeleton that clips of other skeletons are brought to, or first; "
+        "default: several skeletons are refused.",
+    )
     model: EncoderModelSettings = EncoderModelSettings()
     train: EncoderTrainSettings = EncoderTrainSettings()
     loss: EncoderLossSettings = EncoderLossSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=30)
+
+    def idle(self) -> Mapping[str, str]:
+        """Return the options that have no effect; see `Group.idle`."""
+        return {**super().idle(), **({"retarget": "--data is starter"} if self.data == ("starter",) else {})}

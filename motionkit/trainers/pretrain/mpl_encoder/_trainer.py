@@ -77,7 +77,7 @@ class PretrainEncoder:
         """
         settings = self.settings
         self.device = set_up(settings)
-        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"))
+        self.clips = clips = open_clip_set(settings.data, settings.fps, ("train", "val"), retarget=settings.retarget)
         chosen = clips.split("train")
         self.notes = [*clips.notes]
         self.inputs: dict[str, str] = {}

@@ -1,0 +1,162 @@
+"""Clips of several skeletons, brought to one of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from motionkit.clips._bodies import skeleton_mark
+from motionkit.errors import MotionkitError
+from motionkit.motion import Clip, Motion
+from motionkit.motion.corpus._ids import SPLITS
+from motionkit.rigs import Retarget
+
+FIRST = "first"
+"""Value of ``--retarget`` for the skeleton of the first of ``--data``."""
+
+_LEARNT_FROM = 40
+"""Clips of the skeleton that is learned, evenly from all of them."""
+
+
+@dataclass(frozen=True)
+class ReadClip:
+    """A clip with the file that it came from."""
+
+    key: str
+    clip: Clip
+    file: Path
+
+    @property
+    def skeleton(self) -> str:
+        """Return what tells its skeleton apart; see `skeleton_mark`."""
+        motion = self.clip.motion
+        return skeleton_mark(motion.names, motion.parents) + (
+            "" if isinstance(motion, Motion) else " without rotations"
+        )
+
+
+def on_one_skeleton(
+    clips: Sequence[ReadClip], paths: Sequence[Path], retarget: str, fps: float
+) -> tuple[list[tuple[str, Clip]], list[str]]:
+    """Bring clips to the skeleton that most clips of a folder have.
+
+    Clips of rigs that cannot be brought to it are left out. Copies of one recording, which have one group or files of
+    one name, get one split: the last that any of them has, so that nothing held out is trained on.
+
+    Args:
+        clips: What was read of `paths`.
+        paths: Files and folders.
+        retarget: One of them, or `FIRST`.
+        fps: Frames per second of the result; 0 keeps those of each clip.
+
+    Returns:
+        Ids and clips, and what a person should know, a sentence each.
+
+    Raises:
+        MotionkitError: `retarget` is none of the paths, it holds no clip with rotations, or its skeleton has no body.
+    """
+    folder = _chosen(paths, retarget)
+    own = Counter(one.skeleton for one in clips if _is_inside(one.file, folder) and isinstance(one.clip.motion, Motion))
+    if not own:
+        raise MotionkitError(f"{folder} has no clip with rotations to take the skeleton of.", fix="--retarget FOLDER")
+    mark = own.most_common(1)[0][0]
+    if all(one.skeleton == mark for one in clips):
+        return [(one.key, one.clip) for one in clips], []
+    target = _learned([one.clip.motion for one in clips if one.skeleton == mark], fps, folder)
+    found: list[ReadClip] = []
+    brought: dict[str, list[str]] = {}
+    failed: dict[str, tuple[MotionkitError, list[str]]] = {}
+    for one in clips:
+        if one.skeleton == mark:
+            found.append(one)
+            continue
+        try:
+            motion = target.motion(one.clip.motion.resample(fps or one.clip.motion.fps))
+        except MotionkitError as error:
+            failed.setdefault(one.skeleton, (error, []))[1].append(one.key)
+            continue
+        found.append(replace(one, clip=replace(one.clip, motion=motion, features=None)))
+        brought.setdefault(one.skeleton, []).append(one.key)
+    notes = [
+        f"{_clips(keys)} of {skeleton.partition(' ')[0]} joints {_were(keys)} brought to the skeleton of {folder}, "
+        f"which has {mark.partition(' ')[0]}."
+        for skeleton, keys in brought.items()
+    ]
+    notes += [f"{_clips(keys)} {_were(keys)} left out: {error.message}" for error, keys in failed.values()]
+    splits, moved = _splits(found)
+    if moved:
+        notes.append(
+            f"{_clips(moved)} {_were(moved)} moved to the later split (train, val, test) of a copy of the recording."
+        )
+    groups = _recordings(found)
+    return [
+        (one.key, replace(one.clip, split=splits[one.key], group=groups[one.key], splits=())) for one in found
+    ], notes
+
+
+def _chosen(paths: Sequence[Path], retarget: str) -> Path:
+    if retarget == FIRST:
+        return paths[0]
+    for path in paths:
+        if os.path.realpath(path) == os.path.realpath(retarget):
+            return path
+    raise MotionkitError(
+        f"--retarget {retarget} is none of --data.",
+        why=f"the skeleton is that of its clips; --data is {', '.join(map(str, paths))}.",
+        fix=f"--retarget {paths[0]}, or --retarget {FIRST}.",
+    )
+
+
+def _is_inside(file: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+
+
+def _learned(motions: Sequence[object], fps: float, folder: Path) -> Retarget:
+    own = [motion for motion in motions if isinstance(motion, Motion) and motion.frames]
+    some = own[:: max(1, len(own) // _LEARNT_FROM)]
+    try:
+        return Retarget.of([motion.resample(fps or motion.fps) for motion in some])
+    except MotionkitError as error:
+        raise MotionkitError(
+            f"no clips can be brought to the skeleton of {folder}: {error.message}", why=error.why,
+            fix="--retarget another of --data.",
+        ) from error  # fmt: skip
+
+
+def _recordings(clips: Sequence[ReadClip]) -> dict[str, str]:
+    """Return the recording of each clip, named after its first one: clips of one group or of one file name share it."""
+    leader: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            name = leader[name]
+        return name
+
+    for one in clips:
+        for name in (f"file {one.file.stem}", *([f"group {one.clip.group}"] if one.clip.group else [])):
+            leader[first(f"clip {one.key}")] = first(name)
+    names: dict[str, str] = {}
+    return {one.key: names.setdefault(first(f"clip {one.key}"), one.clip.group or one.key) for one in clips}
+
+
+def _splits(clips: Sequence[ReadClip]) -> tuple[Mapping[str, str], list[str]]:
+    """Return the split of each clip, empty where no copy has any, and the clips whose own was another."""
+    recordings = _recordings(clips)
+    last: dict[str, str] = {}
+    for one in clips:
+        if split := one.clip.split:
+            known = last.get(recordings[one.key], split)
+            last[recordings[one.key]] = max(split, known, key=SPLITS.index)
+    splits = {one.key: last.get(recordings[one.key], "") for one in clips}
+    return splits, [one.key for one in clips if one.clip.split and one.clip.split != splits[one.key]]
+
+
+def _were(keys: Sequence[str]) -> str:
+    return "were" if len(keys) > 1 else "was"
+
+
+def _clips(keys: Sequence[str]) -> str:
+    return f"{len(keys)} clips ({keys[0]}, ...)" if len(keys) > 1 else f"clip {keys[0]}"
