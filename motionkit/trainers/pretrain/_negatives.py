@@ -167,7 +167,8 @@ class Negatives:
             notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
         if foreign := sum(not is_english(text) for text in captions):
             notes.append(
-                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read."
+                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read, "
+                "in Chinese; clips with captions in other languages are not mirrored."
             )
         if self.unreadable:
             notes.append(
