@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -379,6 +380,9 @@ def test_a_page_names_each_change_first_and_keeps_the_names_of_rewards(data: Nam
     assert '<td>mean-pose</td><td data-label="kind">stillness</td>' in page
     assert ">known cannot read a caption<" in page
     assert ">No judge<" in page
+    times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
+    assert len(times) == page.count("<motionkit-player ") > 0
+    assert min(times) > 0.5, "players begin in mid-action"
     assert "told alone" not in page, "no change has that figure here"
 
 
