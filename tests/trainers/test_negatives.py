@@ -434,7 +434,10 @@ def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     clips = list(starter.clips("train"))[:20]
     with pytest.raises(MotionkitError, match="names 'mean-poses', which is no kind of change") as caught:
         negatives(clips, "mean-poses")
-    assert "mean-pose" in caught.value.fix
+    assert caught.value.fix.startswith("did you mean mean-pose? available: stillness, order, ")
+    with pytest.raises(MotionkitError) as caught:
+        negatives(clips, "stilness")
+    assert caught.value.fix.startswith("did you mean stillness?")
     with pytest.raises(MotionkitError, match="names 'turned', which leaves every caption true"):
         negatives(clips, "turned")
     alike = [replace(clip, captions=("a person moves.",)) for clip in clips]
