@@ -111,7 +111,7 @@ def test_the_policy_stores_in_how_many_steps_it_is_sampled(asked: int | None, st
 
 
 def test_more_steps_than_the_schedule_has_are_refused() -> None:
-    with pytest.raises(MotionkitError, match=r"train.sampling_steps is 11, and model.diffusion_steps is 10: use 0 to 10"):
+    with pytest.raises(MotionkitError, match=r"is 11, and model.diffusion_steps is 10: use 0 to 10"):
         _settings(train={"batch_size": 8, "sampling_steps": 11})
 
 
