@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -213,6 +213,8 @@ def type_name(annotation: Any) -> str:
             names.append(",".join(type_name(item) for item in inner) + more)
         elif origin is Literal:
             names.append("|".join(str(word) for word in arguments))
+        elif origin is Annotated:  # limits of an item
+            names.append(type_name(arguments[0]))
         else:
             plain = {"str": "TEXT", "dict": "JSON"}
             name = getattr(origin or kind, "__name__", "VALUE")

@@ -165,7 +165,7 @@ table:not(.plain),:not(.plain)>tbody,:not(.plain)>*>tr,:not(.plain)>*>*>td{displ
 .reasons>*>tr{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px}
 .reasons td:nth-child(3){flex-basis:100%;color:var(--soft)}
 dl.defs{grid-template-columns:1fr;gap:0}dl.defs dd{margin-bottom:8px}}
-@media(max-width:560px){motionkit-player{height:560px}main{padding:20px 14px 48px}}
+@media(max-width:560px){motionkit-player{height:610px}main{padding:20px 14px 48px}}
 @media print{body{background:#fff}.card,figure,.tiles div{break-inside:avoid}details[open] pre{max-height:none}}
 """
 """Light and dark by the reader's setting; below 700 pixels tables become lists; nothing is loaded from anywhere."""

@@ -121,7 +121,7 @@ def sensitivity(source: Source) -> str:
         "an unrelated caption costs, with its 95 % interval; a reward that reads no text: in standard deviations over "
         "real clips. * trained against this change. motionkit eval sensitivity measures all changes."
     )
-    said = "".join(f"<p>{escape(_capital(text))}.</p>" for text in sentences)
+    said = "".join(f"<p>{escape(text)}.</p>" for text in sentences)  # each begins with the name of a reward
     return f"<h2>What the reward does not see</h2>{said}{details('Figures', shown + note(words))}"
 
 

@@ -116,10 +116,10 @@ def _player(one: _Prompt, label: str) -> str:
 
 def _fragment(one: _Prompt) -> str:
     """Return a player that begins in mid-action."""
-    return player_fragment(one.tracks, assets=False, attributes=(f'time="{_mid_action(one.tracks[-1]):.2f}"',))
+    return player_fragment(one.tracks, assets=False, attributes=(f'time="{mid_action(one.tracks[-1]):.2f}"',))
 
 
-def _mid_action(track: PlayerTrack) -> float:
+def mid_action(track: PlayerTrack) -> float:
     """Return the second at which a figure is farthest from its mean pose, in the middle half of its first segment."""
     end = track.segments[0][2] if track.segments else track.duration
     frames = min(max(1, round(end * track.fps)), track.frames)

@@ -27,6 +27,7 @@ from motionkit.evaluation.sensitivity import (
 from motionkit.motion import JointMotion, features_to_joints
 from motionkit.page import definitions, details, html_page, note, table
 from motionkit.player import PlayerTrack, player_assets, player_fragment, track_of
+from motionkit.report._motions import mid_action
 from motionkit.runs import disk_errors, write_bytes_atomic
 
 _PAGE = "sensitivity.html"
@@ -171,10 +172,11 @@ def _player(found: Audit, clips: Clips, name: str, row: Measured, place: int) ->
         ]
     except MotionkitError:  # no finite frame: the table still has its figures
         return ""
+    start = f'time="{mid_action(tracks[0]):.2f}"'
     figures = f"{scores[0]:.2f} → {scores[1]:.2f}, {row.row.name}: {row.row.meaning}"
     return (
         f'<h3>{escape(figures)} <span class="prompt">{escape(example.caption)}</span></h3>'
-        f"{player_fragment(tracks, assets=False)}"
+        f"{player_fragment(tracks, assets=False, attributes=(start,))}"
     )
 
 

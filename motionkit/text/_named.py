@@ -127,6 +127,7 @@ def _any_of(words: Sequence[str]) -> str:
     return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
+_HAN = re.compile("[\u4e00-\u9fff]")
 _TEMPO_WORDS = tuple((which, _words(pattern), other) for which, pattern, other in _TEMPO)
 _DIRECTION_WORDS = _words(f"{_TO_AND_FRO}|{_any_of(tuple(_DIRECTIONS))}")
 _FIXED = _words(_TO_AND_FRO)
@@ -149,6 +150,16 @@ def is_english(text: str) -> bool:
     """
     words = re.findall(r"[^\W\d_]+", text.lower())
     return bool(words) and all(word.isascii() for word in words) and not _FOREIGN.intersection(words)
+
+
+def reads_sides(text: str) -> bool:
+    """Whether a side would be found in a caption if it named one: it is English or Chinese.
+
+    Example:
+        >>> reads_sides("a person waves"), reads_sides("eine Person winkt mit der linken Hand"), reads_sides("挥左手")
+        (True, False, True)
+    """
+    return is_english(text) or bool(_HAN.search(text))
 
 
 def tempo_of(text: str) -> Tempo:

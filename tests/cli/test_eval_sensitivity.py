@@ -48,7 +48,7 @@ def test_a_reward_its_judge_and_physics(kept, tmp_path: Path, cli: Cli) -> None:
     assert rows["shuffled-frames"]["meaning"] == "all frames in any order"
     assert "text-order" in document["missing"] or "text-order" in rows
     page = Path(document["page"]).read_text()
-    assert page.count("<motionkit-player>") >= 1
+    assert page.count("<motionkit-player ") >= 1
     assert "What is not seen" in page
     assert rewards["tmr-dense"]["sentence"][:20] in page
     record = json.loads((out / "evaluation.json").read_text())
@@ -60,7 +60,10 @@ def test_a_reward_its_judge_and_physics(kept, tmp_path: Path, cli: Cli) -> None:
     again = cli(*words)
     assert again.exit_code == 2
     assert "--overwrite" in again.stderr
-    shown = cli(*words, "--overwrite", "--split", "test", "--clips", 2)
+    few = cli(*words, "--overwrite", "--clips", 2)
+    assert few.exit_code == 0, few.stderr
+    assert "tmr-dense was asked too little: fewer than 5 clips a change" in few.stderr
+    shown = cli(*words, "--overwrite", "--split", "test")
     assert shown.exit_code == 0, shown.stderr
     assert "shuffled-pieces" in shown.stdout
     assert "noted in" in shown.stderr

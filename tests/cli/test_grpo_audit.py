@@ -39,6 +39,7 @@ def test_a_run_says_stores_and_shows_what_its_reward_does_not_see(kept, tmp_path
     page = (run / "report.html").read_text()
     assert "What the reward does not see" in page
     assert "mean-pose" in page
+    assert "<p>tmr-dense " in page, "the name of a reward has no capital"
 
     record["sensitivity"] = {"rewards": [1], "table": {"columns": 3}}
     (run / "run.json").write_text(json.dumps(record))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from motionkit.config import Given, Resolved, SettingsError, resolve
 from motionkit.config._tree import from_text, type_name
@@ -152,6 +154,7 @@ def test_items_of_a_repeated_flag() -> None:
     assert type_name(tuple[Path, ...]) == "PATH"
     assert from_text(tuple[Path, ...], ["a,b", "c"]) == ["a,b", "c"]
     assert type_name(tuple[float, ...]) == "FLOAT,..."
+    assert type_name(tuple[Annotated[float, Field(ge=1)], ...]) == "FLOAT,..."
     assert from_text(tuple[float, ...], ["0.1, 0.2", "3"]) == ["0.1", "0.2", "3"]
     assert type_name(tuple[float, float]) == "FLOAT,FLOAT"
 

@@ -61,11 +61,28 @@ def test_headings_of_the_file_win(tmp_path: Path) -> None:
         ("seconds,x,z\n0,0,0\n", "lasts 0 seconds"),
         ("seconds,x,z\n0,0,0\n1,0,1\n1.1,3,1\n2,3,2\n", "path.csv: the path jumps before row 3"),
         ("seconds,x,z\n0.1,3,0\n", "path.csv: the path jumps before row 1"),
+        ("seconds,x,z,yaw\n0,0,0,0\n1,0,1,0\n1.1,0,1.1,3600\n", "path.csv: the path jumps before row 3"),
+        ("seconds,x,z,yaw\n0.05,0,0,150\n", "path.csv: the path jumps before row 1"),
     ],
 )
 def test_what_is_no_path_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(MotionkitError, match=said):
         read_path(written(tmp_path, text), 30.0)
+
+
+def test_a_file_begins_where_the_body_stands(tmp_path: Path) -> None:
+    text = "seconds,x,z\n0,{0},{0}\n1,{0},{1}\n"
+    place, _ = follow(read_path(written(tmp_path, text.format(1000, 1001)), 30.0))
+    assert place[-1].tolist() == pytest.approx([0.0, 1.0])
+
+
+def test_a_jump_says_in_what(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError) as caught:
+        read_path(written(tmp_path, "seconds,x,z,yaw\n0,0,0,0\n0.1,0,0,360\n"), 30.0)
+    assert caught.value.why == "it turns by 360 degrees in 0.1 s, 3.6e+03 degrees/s; up to 2160 is possible."
+    with pytest.raises(MotionkitError, match="lasts 0 seconds") as caught:
+        read_path(written(tmp_path, "seconds,x,z\n0,0,0\n"), 30.0)
+    assert "a point for a later second" in caught.value.fix
 
 
 def test_ten_metres_a_second_and_one_point_are_paths(tmp_path: Path) -> None:

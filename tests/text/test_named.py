@@ -12,6 +12,7 @@ from motionkit.text import (
     kinds_of,
     mirror_text,
     names_side,
+    reads_sides,
     swap_count,
     swap_direction,
     swap_order,
@@ -139,6 +140,7 @@ def test_english(text: str) -> None:
 )
 def test_not_english(text: str) -> None:
     assert not is_english(text)
+    assert reads_sides(text) == (text == "一个人走路")
     assert all(change.make(text) == text for change in CAPTION_CHANGES.values())
 
 

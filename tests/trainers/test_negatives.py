@@ -297,6 +297,23 @@ def test_the_starter_has_them_by_itself_and_another_dataset_has_not(tmp_path) ->
     assert toy.negatives is None
 
 
+def test_a_clip_whose_side_cannot_be_read_is_not_mirrored(tmp_path) -> None:
+    """Its caption would stay as it is: a hand that is the other one in the mirror would count as the caption's."""
+    root = tmp_path / "toy"
+    root.mkdir()
+    write_toy(root, train=16, val=16)
+    german, chinese = "jemand winkt mit der linken Hand", "一个人挥左手"
+    for n, file in enumerate(sorted((root / "texts").glob("*.txt"))):
+        file.write_text(f"{(german, chinese)[n % 2]}#x/X#0.0#0.0\n")
+    known = [german, chinese, mirror_text(chinese)]
+    write_table(root / "table.safetensors", known, torch.randn(len(known), 384), encoder="toy")
+    trainer = prepared(toy_settings(root, train={"batch_size": 8, "mirror": 1.0, "negatives": "mirrored,mean-pose"}))
+    assert trainer.unmirrored == {german}
+    captions = [text for step in (1, 2) for text in trainer.batches()(step).captions]
+    assert set(captions) == {german, mirror_text(chinese)}
+    assert any("in other languages are not mirrored" in note for note in trainer.notes)
+
+
 def test_the_loss_is_that_of_the_copies() -> None:
     """The trainer's parts against the formula on latents that are encoded one at a time."""
     trainer = prepared(settings())
@@ -417,7 +434,10 @@ def test_what_cannot_be_changed_is_refused_or_said(starter: Starter) -> None:
     clips = list(starter.clips("train"))[:20]
     with pytest.raises(MotionkitError, match="names 'mean-poses', which is no kind of change") as caught:
         negatives(clips, "mean-poses")
-    assert "mean-pose" in caught.value.fix
+    assert caught.value.fix.startswith("did you mean mean-pose? available: stillness, order, ")
+    with pytest.raises(MotionkitError) as caught:
+        negatives(clips, "stilness")
+    assert caught.value.fix.startswith("did you mean stillness?")
     with pytest.raises(MotionkitError, match="names 'turned', which leaves every caption true"):
         negatives(clips, "turned")
     alike = [replace(clip, captions=("a person moves.",)) for clip in clips]

@@ -103,6 +103,18 @@ def _settings(dataset: Any = None, **changes: Any) -> PretrainMDMSettings:
     return PretrainMDMSettings.model_validate(values | changes)
 
 
+@pytest.mark.parametrize(("asked", "stored"), [(None, None), (0, None), (4, 4), (10, None)])
+def test_the_policy_stores_in_how_many_steps_it_is_sampled(asked: int | None, stored: int | None) -> None:
+    trainer = PretrainMDM(_settings(train={"batch_size": 8, "sampling_steps": asked}))
+    trainer.prepare()
+    assert trainer.policy.sampling_steps == stored
+
+
+def test_more_steps_than_the_schedule_has_are_refused() -> None:
+    with pytest.raises(MotionkitError, match=r"is 11, and model.diffusion_steps is 10: use 0 to 10"):
+        _settings(train={"batch_size": 8, "sampling_steps": 11})
+
+
 @pytest.fixture(autouse=True)
 def _no_text_model(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in: Callable[..., CachedEncoder] = lambda *a, **k: CachedEncoder(HashEncoder())  # noqa: E731

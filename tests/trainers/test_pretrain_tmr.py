@@ -294,6 +294,7 @@ def test_it_goes_on_from_the_published_layout(data, tmp_path, shared):
     [
         ({"model": {"layers": 2}}, "the layers of this TMR is 1, not 2"),
         ({"model": {}, "loss": {"recons": 1.0}, "init": "nowhere"}, "nowhere does not exist"),
+        ({"model": {}, "init": "starter:evaluator"}, "is not a TMR encoder"),
     ],
 )
 def test_another_shape_than_the_given_one_is_refused(finished, data, changes, message):
@@ -301,3 +302,4 @@ def test_another_shape_than_the_given_one_is_refused(finished, data, changes, me
     with pytest.raises(MotionkitError, match=message) as caught:
         PretrainTMR(settings(data, **{"init": str(out), **changes})).prepare()
     assert "--reward" not in caught.value.fix
+    assert "leave --init" not in caught.value.fix, "its default is no TMR"

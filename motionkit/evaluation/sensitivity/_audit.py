@@ -57,6 +57,7 @@ class Audit:
         kinds: By reward, the changes that it was trained against.
         reads_text: By reward, whether captions matter to it.
         constant: Rewards that return the same for everything.
+        dead: Rewards that give no clip a finite score.
         unread: By reward, why captions could not be scored, by caption.
         notes: What a reader should know.
     """
@@ -68,6 +69,7 @@ class Audit:
     kinds: Mapping[str, frozenset[str]]
     reads_text: Mapping[str, bool]
     constant: frozenset[str]
+    dead: frozenset[str] = frozenset()
     unread: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     _figures: dict[tuple[str, str, str], Figure] = field(default_factory=dict, repr=False, compare=False)
@@ -152,10 +154,14 @@ def audit(
             progress(1)
     reads = {name: any(_differ(real[name], away[name]) for _, _, (real, _, away) in found) for name in bench.names}
     spread = {name: _std([scores[0][name] for _, _, scores in found]) for name in bench.names}
+    dead = {
+        name for name in bench.names if found and not any(np.isfinite(real[name]).any() for _, _, (real, _, _) in found)
+    }
     same = {
         name
         for name in bench.names
         if not reads[name]
+        and name not in dead
         and not any(_differ(real[name], changed[name]) for _, _, (real, changed, _) in found)
         and not spread[name] > 0
     }
@@ -177,6 +183,7 @@ def audit(
         kinds,
         reads,
         frozenset(same),
+        frozenset(dead),
         {name: own for name, own in bench.unread.items() if own},
         tuple(_notes(clips, bench)),
     )
@@ -252,4 +259,6 @@ def _notes(clips: Clips, bench: Bench) -> list[str]:
             text, reason = next(iter(why.items()))
             told = reason if repr(text) in reason else f"{text!r}: {reason}"
             notes.append(f"{name} cannot read {len(why)} captions, which it is not asked: {told}")
+    for name, lost in bench.not_finite.items():
+        notes.append(f"{name} gave no finite score {lost} times; what it did not score is left out")
     return notes

@@ -66,6 +66,8 @@ class Bench:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     unread: dict[str, dict[str, str]] = field(default_factory=dict)
     """Why a text could not be scored, by reward and text."""
+    not_finite: dict[str, int] = field(default_factory=dict)
+    """Number of scores that were NaN or infinite though the reward applied, by reward."""
 
     @property
     def names(self) -> list[str]:
@@ -111,7 +113,7 @@ class Bench:
         unread = self.unread.setdefault(one.name, {})
         known = [place for place, prompt in enumerate(prompts) if prompt.text not in unread]
         try:
-            return _scattered(one.reward, motions, prompts, known)
+            return self._scores(one, motions, prompts, known)
         except MotionkitError as error:
             if len(known) < 2:
                 unread.update({prompts[place].text: error.message for place in known})
@@ -120,31 +122,33 @@ class Bench:
         found = np.full(len(prompts), np.nan)
         for place in known:
             try:
-                found[place] = _scattered(one.reward, motions, prompts, [place])[place]
+                found[place] = self._scores(one, motions, prompts, [place])[place]
             except MotionkitError as error:
                 unread[prompts[place].text] = error.message
         if len(known) == sum(prompts[place].text in unread for place in known) and len(unread) == len(known):
             # Not one text of the first batch could be scored: the reward is at fault, and says why.
-            _scattered(one.reward, motions, prompts, known)
+            self._scores(one, motions, prompts, known)
         return found
 
-
-def _scattered(reward: Reward, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
-    """Return the scores of `places`, NaN elsewhere and where the reward does not apply."""
-    found = np.full(len(prompts), np.nan)
-    if not places:
+    def _scores(self, one: Audited, motions: MotionBatch, prompts: Sequence[Prompt], places: Sequence[int]) -> Scores:
+        """Return the scores of `places`, NaN elsewhere, where the reward does not apply and where it is not finite."""
+        found = np.full(len(prompts), np.nan)
+        if not places:
+            return found
+        part = motions
+        if len(places) < len(prompts):
+            index = torch.tensor(places, device=motions.device)
+            lengths = motions.lengths[index]
+            part = MotionBatch(
+                motions.features[index, : int(lengths.max())], lengths, skeleton=motions.skeleton, fps=motions.fps
+            )
+        scores = ask(one.reward, part, [prompts[place] for place in places])
+        finite = scores.total.isfinite()
+        if lost := int((scores.applying & ~finite).sum()):
+            self.not_finite[one.name] = self.not_finite.get(one.name, 0) + lost
+        total = torch.where(scores.applying & finite, scores.total, torch.nan)
+        found[list(places)] = total.double().cpu().numpy()
         return found
-    part = motions
-    if len(places) < len(prompts):
-        index = torch.tensor(places, device=motions.device)
-        lengths = motions.lengths[index]
-        part = MotionBatch(
-            motions.features[index, : int(lengths.max())], lengths, skeleton=motions.skeleton, fps=motions.fps
-        )
-    scores = ask(reward, part, [prompts[place] for place in places])
-    total = torch.where(scores.applying, scores.total, torch.nan)
-    found[list(places)] = total.double().cpu().numpy()
-    return found
 
 
 def kinds_of_reward(name: str, options: object) -> frozenset[str]:

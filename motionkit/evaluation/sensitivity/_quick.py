@@ -16,6 +16,7 @@ from motionkit.evaluation.sensitivity._bench import Audited, Bench
 from motionkit.evaluation.sensitivity._clips import Clips
 from motionkit.evaluation.sensitivity._rows import QUICK
 from motionkit.evaluation.sensitivity._words import document, main_table, verdict
+from motionkit.plugins import in_words
 from motionkit.text import Prompt
 
 _CLIPS, _FEW = 64, 8
@@ -65,12 +66,18 @@ def quick_audit(
             found = audit(clips, audited, device=device, limit=limit, rows=QUICK)
     except MotionkitError as error:
         return error.message
+    except Exception as error:  # whatever a reward of somebody else raises: what is asked here is no part of training
+        if all(one.own for one in audited):
+            raise
+        return f"a reward raised {in_words(error)}"
     if not found.rows:
         return "no clip of the split can be changed"
     verdicts = {name: verdict(found, name) for name in found.names}
     trained = verdicts[found.names[-1]]
     alarms = []
-    if not trained.reads_text and not trained.constant:
+    if trained.dead:
+        alarms.append(trained.sentence)
+    elif not trained.reads_text and not trained.constant:
         alarms.append(f"the reward {trained.name} reads no text: it cannot know what captions ask for")
     elif trained.sees_nothing:
         asked = ", ".join(trained.topics("unseen"))

@@ -64,7 +64,9 @@ class Verdict:
         levels: By topic of `ASKED` and `PHYSICS`, the figure of the row that is seen least: `Figure.seen`, or
             `Figure.fall` for a reward that reads no text.
         disturbed: Rows that should not matter and cost more than `DISTURBED`, with that cost.
-        unrelated: Whether unrelated captions score less than own ones, by two standard errors.
+        unrelated: Whether unrelated captions score less than own ones, by two standard errors; True where fewer than
+            `FEWEST` clips say so.
+        dead: Whether it gives no clip a finite score.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Verdict:
     levels: Mapping[str, float]
     disturbed: Mapping[str, float]
     unrelated: bool = True
+    dead: bool = False
 
     def topics(self, level: str) -> list[str]:
         """Return the topics that are ``unseen``, seen in ``part``, or ``seen``."""
@@ -84,11 +87,18 @@ class Verdict:
     def sees_nothing(self) -> bool:
         """Whether it sees nothing of what captions ask for: no gain in it says that a caption is met better."""
         asked = [name for name in self.levels if name in ASKED]
-        return self.constant or not self.unrelated or (bool(asked) and set(asked) <= set(self.topics("unseen")))
+        return (
+            self.dead
+            or self.constant
+            or not self.unrelated
+            or (bool(asked) and set(asked) <= set(self.topics("unseen")))
+        )
 
     @property
     def sentence(self) -> str:
         """Return the verdict in a sentence or two."""
+        if self.dead:
+            return f"{self.name} gives no clip a finite score: nothing can be said of what it sees"
         if self.constant:
             return f"{self.name} returns the same for every clip, changed or not, and every text: it sees nothing"
         if self.reads_text and not self.unrelated:
@@ -99,7 +109,7 @@ class Verdict:
         unseen, part, seen = (", ".join(self.topics(level)) for level in ("unseen", "part", "seen"))
         parts = [f"does not see: {unseen}" if unseen else "", f"sees in part: {part}" if part else ""]
         parts.append(f"sees: {seen}" if seen else "")
-        said = "; ".join(part for part in parts if part) or f"was asked too little: no change fits {FEWEST} clips"
+        said = "; ".join(part for part in parts if part) or f"was asked too little: fewer than {FEWEST} clips a change"
         if self.disturbed:
             worst = ", ".join(f"{name} ({cost:.0%})" for name, cost in self.disturbed.items())
             said += f"; falls where nothing is wrong: {worst}"
@@ -125,8 +135,9 @@ def verdict(found: Audit, name: str) -> Verdict:
         if row.row.family == "harmless" and known and figure.seen > DISTURBED:
             disturbed[row.row.name] = figure.seen
     largest = max(found.rows, key=lambda row: row.n, default=None)
-    apart = largest is not None and largest.columns[name].tells_apart()
-    return Verdict(name, reads, name in found.constant, levels, disturbed, apart or not reads)
+    few = largest is None or found.figure(largest, name).n < FEWEST
+    apart = few or not reads or (largest is not None and largest.columns[name].tells_apart())
+    return Verdict(name, reads, name in found.constant, levels, disturbed, apart, name in found.dead)
 
 
 def _vague(figure: Figure) -> bool:
@@ -144,8 +155,8 @@ def tables(found: Audit, title: str, names: Sequence[str] = ()) -> list[dict[str
         names: Rewards that get the further tables; all that read texts by default.
     """
     detailed = [name for name in found.names if found.reads_text[name] and (not names or name in names)]
-    made = [main_table(found, title), *(kind_table(found, name) for name in detailed)]
-    return made + [table for name in detailed if (table := action_table(found, name))["rows"]]
+    further = [one(found, name) for one in (kind_table, action_table) for name in detailed]
+    return [main_table(found, title), *(table for table in further if table["rows"])]
 
 
 def main_table(found: Audit, title: str) -> dict[str, Any]:
@@ -224,6 +235,7 @@ def document(found: Audit) -> dict[str, Any]:
                 "sentence": one.sentence,
                 "reads_text": one.reads_text,
                 "constant": one.constant,
+                "dead": one.dead,
                 "sees_nothing": one.sees_nothing,
                 "does_not_see": one.topics("unseen"),
                 "sees_in_part": one.topics("part"),
@@ -260,15 +272,17 @@ def _row_document(found: Audit, row: Measured) -> dict[str, Any]:
 
 def _cell(found: Audit, row: Measured, name: str) -> str:
     figure = found.figure(row, name)
+    if name in found.dead:
+        return "no score"
     if name in found.constant:
         return "0"
     mark = " *" if row.row.name in found.kinds.get(name, ()) else ""
-    if not found.reads_text[name]:
-        if row.row.family == "text" or row.row.name == "other-wording":
-            return "reads no text"
-        return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
+    if not found.reads_text[name] and (row.row.family == "text" or row.row.name == "other-wording"):
+        return "reads no text"
     if figure.n < FEWEST:
         return "too few"
+    if not found.reads_text[name]:
+        return f"{figure.fall:+.2f} std{mark}" if np.isfinite(figure.fall) else "n/a"
     if not np.isfinite(figure.seen):
         return "n/a"
     low, high = figure.ci95

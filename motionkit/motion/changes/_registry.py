@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.motion._skeleton import Skeleton
 from motionkit.motion.changes import _place, _stillness, _time
 from motionkit.motion.changes._applies import LEAST_RANGE, goes_one_way, joint_ranges, moves, travels
-from motionkit.text import names_direction, names_side, names_travel, tempo_of
+from motionkit.text import names_direction, names_side, names_travel, reads_sides, tempo_of
 
 Family = Literal["stillness", "order", "tempo", "place", "side", "physics", "harmless"]
 
@@ -259,9 +259,9 @@ _CHANGES = (
         "mirrored-unsided",
         "harmless",
         "left and right exchanged",
-        "captions that name no side",
+        "captions, in English or Chinese, that name no side",
         lambda scene: _place.mirrored(scene.joints, scene.skeleton, scene.fps),
-        lambda scene: bool(scene.caption) and not names_side(scene.caption),
+        lambda scene: reads_sides(scene.caption) and not names_side(scene.caption),
     ),
     Change("turned", "harmless", "another heading at the start", "", _turned, _always),
     Change(

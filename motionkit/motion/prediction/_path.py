@@ -26,6 +26,9 @@ _FAR = 1e6
 _FASTEST = 15.0
 """m/s between two points above which a path jumps; a sprinter reaches 12.4."""
 
+_FASTEST_TURN = 2160.0
+"""Degrees per second between two headings above which a path jumps: six turns, as a figure skater does at best."""
+
 _BYTES = 64 << 20
 """Bytes of a file that are read; an hour at 100 points per second has 10 MB."""
 
@@ -37,14 +40,15 @@ _FIX = "columns seconds, x, z and, if wanted, yaw: metres to the left and ahead 
 def read_path(file: Path, fps: float) -> Tensor:
     """Read a CSV file of points and return steps ``[F, 3]`` as in `MotionState`, from time 0 to the last point.
 
-    Between the points the path is straight; without a column ``yaw`` it faces where it goes. A yaw turns the shorter
+    Between the points the path is straight; without a column ``yaw`` it faces where it goes. Second 0 is where the body
+    stands, wherever the file has it: a file that begins later begins at the origin. A yaw turns the shorter
     way to the next one, as 350 and 10 are 20 degrees apart; two that differ by 360 or more are turned through as they
     are written.
 
     Raises:
         MotionkitError: It is missing, is not CSV, has other columns, a value that is not a number within `_FAR` (the
             message names row and column; rows count from 1 below the names), times that do not rise, or a jump: two
-            points that no body gets between in their time.
+            points or two headings that no body gets between in their time.
     """
     found: dict[str, list[float]] = {}
     columns: Sequence[str] = ()
@@ -61,14 +65,19 @@ def read_path(file: Path, fps: float) -> Tensor:
     if (np.diff(times) <= 0).any() or times[0] < 0:
         raise MotionkitError(f"{file}: seconds must rise from 0.", fix=_FIX)
     if times[-1] * fps < 1 or times[-1] > 3600:
-        raise MotionkitError(f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.")
+        raise MotionkitError(
+            f"{file} lasts {times[-1]:g} seconds; one frame to an hour is possible.",
+            fix="give it a point for a later second, or fewer of them; points are in seconds.",
+        )
     added = len(times) - len(table["seconds"])  # the origin, where the file begins later
     points = np.stack([np.concatenate([[0.0] * added, table[name]]) for name in "xz"], axis=-1)
-    _refuse_jumps(file, times, points, first=1 - added)
+    _refuse_jumps(file, times, np.hypot(*np.diff(points, axis=0).T), "m", _FASTEST, first=1 - added)
     frames = np.arange(math.floor(times[-1] * fps) + 1) / fps
     place = np.stack([np.interp(frames, times, points[:, column]) for column in range(2)], axis=-1)
     if yaws is not None:
-        yaw = np.interp(frames, times, np.concatenate([[0.0] * added, yaws]))
+        turned = np.concatenate([[0.0] * added, yaws])
+        _refuse_jumps(file, times, np.abs(np.degrees(np.diff(turned))), "degrees", _FASTEST_TURN, first=1 - added)
+        yaw = np.interp(frames, times, turned)
     else:
         yaw = _headings(place, fps)
     return steps_of(torch.from_numpy(place), torch.from_numpy(yaw))
@@ -84,17 +93,18 @@ def _value(cell: str, where: str) -> float:
     return value
 
 
-def _refuse_jumps(file: Path, times: NDArray[np.float64], points: NDArray[np.float64], *, first: int) -> None:
-    """Refuse a path with two points too far apart; `first` is the row of the first point."""
-    far = np.hypot(*np.diff(points, axis=0).T)
+def _refuse_jumps(
+    file: Path, times: NDArray[np.float64], far: NDArray[np.float64], unit: str, fastest: float, *, first: int
+) -> None:
+    """Refuse a path whose points lie too far apart, `far` in `unit`; `first` is the row of the first point."""
     speeds = far / np.diff(times)
     place = int(speeds.argmax())
-    if speeds[place] > _FASTEST:
+    if speeds[place] > fastest:
         raise MotionkitError(
             f"{file}: the path jumps before row {place + 1 + first}.",
-            why=f"it goes {far[place]:.3g} m in {times[place + 1] - times[place]:.3g} s, {speeds[place]:.3g} m/s; "
-            f"up to {_FASTEST:g} m/s is possible.",
-            fix="points in metres, seconds in seconds, and none left out.",
+            why=f"it {'goes' if unit == 'm' else 'turns by'} {far[place]:.3g} {unit} in "
+            f"{times[place + 1] - times[place]:.3g} s, {speeds[place]:.3g} {unit}/s; up to {fastest:g} is possible.",
+            fix="points in metres, headings in degrees, seconds in seconds, and none left out.",
         )
 
 

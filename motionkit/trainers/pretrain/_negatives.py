@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from motionkit.datasets.base import TextClip
-from motionkit.errors import MotionkitError
+from motionkit.errors import MotionkitError, did_you_mean
 from motionkit.motion import Skeleton
 from motionkit.motion.changes import CHANGES, Scene, clip_features, clip_joints
 from motionkit.rl import stable_hash
@@ -167,7 +167,8 @@ class Negatives:
             notes.append(f"changes that apply to no clip of {label} are left out: {', '.join(absent)}.")
         if foreign := sum(not is_english(text) for text in captions):
             notes.append(
-                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read."
+                f"{foreign} of {len(captions)} captions are not in English: of what they name only the side is read, "
+                "in Chinese; clips with captions in other languages are not mirrored."
             )
         if self.unreadable:
             notes.append(
@@ -286,12 +287,13 @@ class Negatives:
 def _known(kinds: Mapping[str, float]) -> dict[str, float]:
     """Refuse kinds that are unknown or that make no caption untrue."""
     useful = {name for name, change in CHANGES.items() if change.family != "harmless"} | CAPTION_CHANGES.keys()
+    names = [*FAMILIES, *sorted(useful)]
     if odd := [name for name in kinds if name not in useful]:
         raise MotionkitError(
             f"--negatives names {odd[0]!r}, which "
             + ("leaves every caption true." if odd[0] in CHANGES else "is no kind of change."),
-            fix=f"one of: {', '.join(sorted(useful))}; or {', '.join(FAMILIES)}.",
-            choices=sorted(useful),
+            fix=f"{did_you_mean(odd[0], names)} available: {', '.join(names)}.".strip(),
+            choices=names,
         )
     return dict(kinds)
 

@@ -15,7 +15,7 @@ from motionkit.evaluation import trained_on
 from motionkit.motion import DataRecord
 from motionkit.rl import stable_hash
 from motionkit.runs import Run, fingerprint
-from motionkit.text import mirror_text
+from motionkit.text import mirror_text, reads_sides
 from motionkit.tracking import retrieval_table
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
@@ -184,7 +184,10 @@ class PairTrainer(ABC, Generic[Settings]):
         captions = list(dict.fromkeys(text for clip in self.train_clips for text in clip.captions))
         if self.mirror:
             there = readable([mirror_text(text) for text in captions])
-            self.unmirrored = frozenset(text for text in captions if mirror_text(text) not in there)
+            # Of a caption in another language nobody knows whether it is true of the mirror image.
+            self.unmirrored = frozenset(
+                text for text in captions if not reads_sides(text) or mirror_text(text) not in there
+            )
             captions = list(dict.fromkeys([*captions, *(mirror_text(text) for text in captions)]))
         if not kinds:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,6 +270,70 @@ def test_a_constant_reward_is_said_to_see_nothing(data: Named) -> None:
     json.dumps(document(found), allow_nan=False)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_reward_without_a_finite_score_is_not_called_constant(data: Named, value: float) -> None:
+    clips = Clips(data, "val")
+
+    class Lost:
+        name = "lost"
+
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            return RewardScores(torch.full((len(prompts),), value))
+
+    found = run(clips, Lost(), Known(clips), rows=("mean-pose", "text-side"))
+    told = verdict(found, "lost")
+    assert (told.dead, told.constant, told.sees_nothing) == (True, False, True)
+    assert told.sentence == "lost gives no clip a finite score: nothing can be said of what it sees"
+    assert main_table(found, "")["rows"][0][3] == "no score"
+    assert verdict(found, "lost + known").dead
+    assert not verdict(found, "known").dead
+    assert "lost gave no finite score" in " ".join(found.notes)
+    json.dumps(document(found), allow_nan=False)
+
+
+def test_scores_that_are_not_finite_are_counted(data: Named) -> None:
+    clips = Clips(data, "val")
+    first = clips.captions[0][0]
+
+    class Once(Known):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            scores = super().score(motions, prompts).total
+            lost = torch.tensor([prompt.text == first for prompt in prompts])
+            # What a reward does not apply to is no fault.
+            there = torch.tensor([prompt.text != clips.captions[-1][0] for prompt in prompts])
+            return RewardScores(torch.where(lost | ~there, torch.nan, scores), applies=there)
+
+    found = run(clips, Once(clips), rows=("mean-pose",))
+    asked = 2 + sum(clips.captions[other][0] == first for other in clips.others)
+    assert f"known gave no finite score {asked} times; what it did not score is left out" in found.notes
+
+
+def test_a_few_clips_say_nothing(data: Named) -> None:
+    few = Clips(Named(data.rows[:4]), "val")
+    blind = verdict(run(few, Known(few, apart=1.5), rows=("mean-pose",)), "known")
+    assert not blind.sees_nothing
+    assert "was asked too little" in blind.sentence
+
+    class Height:
+        name = "height"
+
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            return RewardScores(motions.joints[:, 0, 0, 1].clone())
+
+    assert main_table(run(few, Height(), rows=("above-floor",)), "")["rows"][0][-1] == "too few"
+    assert [table["title"] for table in tables(run(few, Known(few), rows=("mean-pose",)), "all")] == ["all"]
+
+
+def test_a_side_that_cannot_be_read_is_not_called_none(data: Named) -> None:
+    texts = ("eine Person winkt mit der linken Hand", "一个人挥左手", "一个人坐下", "a person sits down")
+    rows = [TextClip(row.key, row.features, (texts[n % 4],)) for n, row in enumerate(data.rows)]
+    clips = Clips(Data(rows), "val")
+    found = run(clips, Known(clips), rows=("mirrored", "mirrored-unsided"))
+    captions = {row.row.name: {one.caption for one in row.examples} for row in found.rows}
+    assert captions == {"mirrored": {texts[1]}, "mirrored-unsided": {texts[2], texts[3]}}
+
+
 def test_a_reward_that_does_not_know_captions_is_told(data: Named) -> None:
     clips = Clips(data, "val")
     found = run(clips, Known(clips, apart=1.5), rows=("mean-pose",))
@@ -315,6 +380,9 @@ def test_a_page_names_each_change_first_and_keeps_the_names_of_rewards(data: Nam
     assert '<td>mean-pose</td><td data-label="kind">stillness</td>' in page
     assert ">known cannot read a caption<" in page
     assert ">No judge<" in page
+    times = [float(time) for time in re.findall(r'<motionkit-player time="([\d.]+)">', page)]
+    assert len(times) == page.count("<motionkit-player ") > 0
+    assert min(times) > 0.5, "players begin in mid-action"
     assert "told alone" not in page, "no change has that figure here"
 
 
@@ -355,10 +423,10 @@ def test_texts_that_a_reward_cannot_read_are_left_out_and_said(data: Named) -> N
 def test_every_row_has_clips_or_says_why(data: Named) -> None:
     clips = Clips(data, "val")
     reward = Known(clips)
-    found = run(clips, reward, limit=4)
+    found = run(clips, reward, limit=8)
     assert {row.row.name for row in found.rows} | set(found.missing) == set(SOURCES)
     assert set(CHANGES) | set(CAPTION_CHANGES) < set(SOURCES)
-    assert all(0 < row.n <= 4 for row in found.rows)
+    assert all(0 < row.n <= 8 for row in found.rows)
     assert {test for tests in {**ASKED, **PHYSICS}.values() for test in tests} <= set(SOURCES)
     assert set(QUICK) <= set(SOURCES)
     assert all("no clip fits" in why for why in found.missing.values())

@@ -91,3 +91,33 @@ def test_a_run_goes_on_where_nothing_can_be_measured(data) -> None:
             raise MotionkitError("these texts are not in the folder.")
 
     assert quick_audit(data, "val", [Audited("unread", Unread())], device=CPU) == "these texts are not in the folder."
+
+    class Picky(Same):
+        """Knows the prompts of a run alone, as one that looks them up does."""
+
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            raise KeyError(prompts[0].text)
+
+    said = quick_audit(data, "val", [Audited("same", Same()), Audited("picky", Picky(), own=False)], device=CPU)
+    assert str(said).startswith("a reward raised KeyError")
+    with pytest.raises(KeyError):
+        quick_audit(data, "val", [Audited("picky", Picky())], device=CPU)
+
+
+def test_a_reward_without_a_finite_score_is_an_alarm(data) -> None:
+    class Lost(Same):
+        def score(self, motions: MotionBatch, prompts: Sequence[Prompt]) -> RewardScores:
+            return RewardScores(torch.full((len(prompts),), torch.nan))
+
+    found = quick_audit(data, "val", [Audited("lost", Lost())], device=CPU)
+    assert isinstance(found, Quick)
+    assert found.alarms == ("lost gives no clip a finite score: nothing can be said of what it sees",)
+
+
+def test_a_few_clips_are_no_alarm(data) -> None:
+    few = load_dataset("starter", clips=144, val_clips=144, max_frames=60)
+    few.clips = lambda split: list(data.clips(split))[:4]  # type: ignore[method-assign]
+    found = quick_audit(few, "val", [Audited("drawn", Drawn())], device=CPU)
+    assert isinstance(found, Quick)
+    assert not found.alarms
+    assert "was asked too little" in found.sentences[0]

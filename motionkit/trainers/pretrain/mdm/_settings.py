@@ -111,10 +111,11 @@ class MdmTrainSettings(Group):
         ge=0,
         description="Held-out captions sampled at the end, for FID in the judge's space and the page; 0 samples none.",
     )
-    sampling_steps: int = Field(
-        default=20,
+    sampling_steps: int | None = Field(
+        default=None,
         ge=0,
-        description="Steps, densest at the noisy end, in which motionkit generate samples the policy; 0 takes all.",
+        description="Steps, densest at the noisy end, in which motionkit generate samples the policy; 0 takes all. "
+        "Default: 20, or all of a shorter schedule.",
     )
 
 
@@ -133,3 +134,10 @@ class PretrainMDMSettings(TrainerSettings):
     text: MdmTextSettings = MdmTextSettings()
     train: MdmTrainSettings = MdmTrainSettings()
     optim: OptimSettings = OptimSettings(learning_rate=1e-3, weight_decay=0.01, warmup_steps=100)
+
+    @model_validator(mode="after")
+    def _there(self) -> Self:
+        steps, most = self.train.sampling_steps, self.model.diffusion_steps
+        if steps is not None and steps > most:
+            raise ValueError(f"train.sampling_steps is {steps}, and model.diffusion_steps is {most}: use 0 to {most}")
+        return self

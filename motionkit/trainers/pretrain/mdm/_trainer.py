@@ -39,6 +39,9 @@ _logger = logging.getLogger("motionkit.pretrain")
 _MAY_DIFFER = ("dropout", "cond_mask_prob", "noise_shift")
 """Settings in which a policy may differ from the one it starts from: no tensor depends on them."""
 
+_SAMPLING_STEPS = 20
+"""Steps in which a policy is sampled where nothing is said."""
+
 
 class PretrainMDM:
     """Trains an MDM from scratch; see `motionkit.trainers.base.Trainer`.
@@ -108,8 +111,10 @@ class PretrainMDM:
             self.inputs["text.model"] = mark
         self.policy = new_policy(shape, dataset=dataset, encoder=encoder, seed=settings.seed, device=self.device)
         _scale_text(self.policy, self._train_clips)
-        if 0 < settings.train.sampling_steps < len(self.policy.schedule):
-            self.policy.sampling_steps = settings.train.sampling_steps
+        steps = settings.train.sampling_steps
+        steps = _SAMPLING_STEPS if steps is None else steps
+        if 0 < steps < len(self.policy.schedule):
+            self.policy.sampling_steps = steps
         if settings.init:
             self._start_from(settings.init, dataset)
         self._weight = self.policy.schedule.snr.clamp(1.0, settings.train.max_weight)

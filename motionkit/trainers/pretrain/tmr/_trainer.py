@@ -120,7 +120,8 @@ class PretrainTMR(PairTrainer[PretrainTMRSettings]):
             tmr.check_width(self.train_clips[0].features)
         except MotionkitError as error:
             # The messages name the options of rewards.
-            fix = error.fix.replace("--reward.text-model", "--text.model").replace("--reward.weights", "--init")
+            fix = error.fix.rpartition("for a TMR ")[2].replace("leave --reward.weights at 'starter'", "'starter'")
+            fix = fix.replace("--reward.text-model", "--text.model").replace("--reward.weights", "--init")
             if "--reward.stats" in fix:
                 fix = "put TMR's own mean.pt and std.pt into the folder of the weights."
             raise MotionkitError(error.message, why=error.why, fix=fix) from error
