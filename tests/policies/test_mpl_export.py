@@ -205,17 +205,17 @@ def test_a_bvh_file_goes_through_the_exported_folder_without_torch(
     export_numpy(str(folder), tmp_path / "numpy")
     begin = "import sys; sys.modules['torch'] = sys.modules['motionkit'] = None\nimport numpy as np\n"
     script = begin + (
-        "from known_frames import Body\nfrom predictor import Predictor\n"
-        "known = Body.open('.').read_bvh('../walk.bvh')\n"
+        "from bvh_file import read_bvh\nfrom known_frames import Body\nfrom predictor import Predictor\n"
+        "known = Body.open('.').of_rig(*read_bvh('../walk.bvh'))\n"
         "np.save('found.npy', Predictor.open('.').predict(*known, frames=9)[0])\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "numpy", check=True)
     found = torch.from_numpy(np.load(tmp_path / "numpy" / "found.npy")).float()
     torch.testing.assert_close(found, predictor.predict(known, 9).rotations[0], atol=5e-5, rtol=0)
     script = begin + (
-        "import onnxruntime\nfrom known_frames import Body\n"
+        "import onnxruntime\nfrom bvh_file import read_bvh\nfrom known_frames import Body\n"
         "body = Body.open('.')\n"
-        f"rows = body.rows(*body.read_bvh({str(tmp_path / 'walk.bvh')!r}))\n"
+        f"rows = body.rows(*body.of_rig(*read_bvh({str(tmp_path / 'walk.bvh')!r})))\n"
         "delta = onnxruntime.InferenceSession('delta.onnx', providers=['CPUExecutionProvider'])\n"
         "told = np.zeros((1, delta.get_inputs()[1].shape[1]), np.float32)\n"
         "for _ in range(9):\n"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from motionkit.formats.mpl._conventions import UNREAL
 from motionkit.geometry import matrix_to_6d, matrix_to_quaternion
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import MotionState
-from motionkit.policies.mpl import PredictorSettings, known_frames
+from motionkit.policies.mpl import PredictorSettings, bvh_file, known_frames
 from motionkit.policies.mpl._features import pack
 from motionkit.policies.mpl._legend import legend
 from motionkit.policies.mpl.api import MplPredictor, PredictorNetwork, Statistics
-from motionkit.policies.mpl.known_frames import Body, Known, parse_bvh
+from motionkit.policies.mpl.bvh_file import parse_bvh, read_bvh
+from motionkit.policies.mpl.known_frames import Body, Known
 from motionkit.starter import OFFSETS, PARENTS, generate
 
 SHAPE = PredictorSettings(head="delta", width=16, heads=1, window=1, lags=(0.0333,))
@@ -61,7 +63,7 @@ def test_a_bvh_file_gives_what_the_toolkit_reads(action: str, fps: float, tmp_pa
     write_bvh(tmp_path / "clip.bvh", walk(fps, action))
     wanted = as_toolkit(tmp_path / "clip.bvh", STARTER.names)
     assert wanted.names == STARTER.names
-    same(STARTER.read_bvh(tmp_path / "clip.bvh"), wanted.clips[0].state)
+    same(STARTER.of_rig(*read_bvh(tmp_path / "clip.bvh")), wanted.clips[0].state)
 
 
 def test_units_and_the_vertical_axis(tmp_path: Path) -> None:
@@ -74,9 +76,9 @@ def test_units_and_the_vertical_axis(tmp_path: Path) -> None:
     write_bvh(tmp_path / "cm.bvh", motion, unit="cm")
     write_bvh(tmp_path / "m.bvh", lying, unit="m")
     wanted = as_toolkit(tmp_path / "m.bvh", STARTER.names).clips[0].state
-    same(STARTER.read_bvh(tmp_path / "m.bvh", axes="z-up"), wanted)
-    same(STARTER.read_bvh(tmp_path / "cm.bvh"), wanted, atol=1e-4)
-    same(STARTER.read_bvh(tmp_path / "cm.bvh", metres=0.01), wanted, atol=1e-4)
+    same(STARTER.of_rig(*read_bvh(tmp_path / "m.bvh"), axes="z-up"), wanted)
+    same(STARTER.of_rig(*read_bvh(tmp_path / "cm.bvh")), wanted, atol=1e-4)
+    same(STARTER.of_rig(*read_bvh(tmp_path / "cm.bvh"), metres=0.01), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["cs_walking_test_1", "cc_06_05", "ac_salsa_27"])
@@ -85,7 +87,7 @@ def test_captured_clips(shared: Path, name: str) -> None:
     clips = open_clip_set([str(file)], 30.0)
     clip = clips.clips[0]
     own = body(clips.names, clips.parents, clip.offsets)
-    same(own.read_bvh(file), clip.state)
+    same(own.of_rig(*read_bvh(file)), clip.state)
 
 
 def test_columns_and_end_sites_of_rigs_without_toes(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_columns_and_end_sites_of_rigs_without_toes(tmp_path: Path) -> None:
     clips = open_clip_set([str(tmp_path / "clip.bvh")], 30.0)
     assert "left_ankle End" not in clips.names
     own = body(clips.names, clips.parents, clips.clips[0].offsets)
-    same(own.read_bvh(tmp_path / "clip.bvh"), clips.clips[0].state)
+    same(own.of_rig(*read_bvh(tmp_path / "clip.bvh")), clips.clips[0].state)
 
 
 @pytest.mark.parametrize("write", [matrix_to_quaternion, matrix_to_6d, lambda rotations: rotations],
@@ -164,12 +166,13 @@ def test_rows_are_those_of_the_networks() -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_it_needs_numpy_alone() -> None:
-    source = Path(known_frames.__file__).read_text()
+@pytest.mark.parametrize("module", [known_frames, bvh_file], ids=["known_frames", "bvh_file"])
+def test_they_need_numpy_alone(module: ModuleType) -> None:
+    source = Path(str(module.__file__)).read_text()
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "math", "re", "collections", "pathlib", "typing", "numpy"}
+    assert imported <= {"__future__", "json", "math", "re", "collections", "pathlib", "typing", "numpy"}
 
 
 def test_what_cannot_be_is_said(tmp_path: Path) -> None:
@@ -197,7 +200,7 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
     text = (tmp_path / "clip.bvh").read_text()
     (tmp_path / "other.bvh").write_text(text.replace("left_knee", "gauche"))
     with pytest.raises(ValueError, match="joints are missing: left_knee"):
-        STARTER.read_bvh(tmp_path / "other.bvh")
+        STARTER.of_rig(*read_bvh(tmp_path / "other.bvh"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from motionkit.errors import MotionkitError
-from motionkit.policies.mpl import MplOptions, known_frames, runtime
+from motionkit.policies.mpl import MplOptions, bvh_file, known_frames, runtime
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT
@@ -25,7 +25,7 @@ from motionkit.policies.mpl._policy import MplPredictor
 from motionkit.policies.mpl._trunk import POINT
 from motionkit.runs import TENSORS, OutputFolder
 
-_RUNTIME, _KNOWN = "predictor.py", "known_frames.py"
+_RUNTIME = "predictor.py"
 _SAMPLES = 5  # an example of the free dimension; like no other size, which the exporter would take it for
 _ONNX_PARTS = ("onnx", "onnxscript")
 
@@ -104,11 +104,12 @@ def _export(
 
 
 def _write_legend(predictor: MplPredictor, part: Path, examples: Sequence[str]) -> None:
-    """Write legend.json, test_vector.json with the named examples, and known_frames.py, which reads the legend."""
+    """Write legend.json, test_vector.json with the named examples, and the modules that read poses."""
     _write_json(part / "legend.json", legend(predictor))
     found = example(predictor)
     (part / "test_vector.json").write_text(json.dumps({name: found[name] for name in examples}), encoding="utf-8")
-    (part / _KNOWN).write_text(inspect.getsource(known_frames), encoding="utf-8")
+    for module in (known_frames, bvh_file):
+        (part / Path(inspect.getfile(module)).name).write_text(inspect.getsource(module), encoding="utf-8")
 
 
 def _write_json(path: Path, document: object) -> None:

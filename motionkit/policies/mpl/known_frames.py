@@ -1,9 +1,9 @@
-"""Known frames for an exported motion predictor, of a BVH file or an engine's pose: numpy alone.
+"""Known frames for an exported motion predictor, of a moving rig or an engine's pose: numpy alone.
 
 `motionkit export --to numpy` and `--to onnx` copy this file beside ``legend.json``, which it reads.
 
     body = Body.open("folder")
-    known = body.read_bvh("walk.bvh")                                  # rotations, steps, heights, contacts
+    known = body.of_rig(*read_bvh("walk.bvh"))                         # of bvh_file.py beside it
     known = body.of_pose(rotations, root, fps=60, names=names, axes="unity")
     predicted = predictor.predict(*known, frames=60)                   # predictor.py, of --to numpy
     rows = body.rows(*known)                                           # what the networks of --to onnx read
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -37,13 +36,9 @@ AXES: Mapping[str, Array] = {
 up; both are left-handed."""
 
 _UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)
-"""Metres per unit of BVH files: m, dm, that of CMU's ASF files, inch, cm, mm."""
+"""Metres per unit of files: m, dm, that of CMU's ASF files, inch, cm, mm."""
 
 _PERSON_LEG = 0.82
-_LIMIT = 512 << 20
-_JOINTS = 1000
-_CHANNELS = {f"{axis}{kind}".lower(): f"{axis}{kind}" for axis in "XYZ" for kind in ("position", "rotation")}
-_END = " End"
 _FLAT = 1e-3
 """Horizontal length of the line across a body, below which it lies on its side and its root tells where it faces."""
 
@@ -122,18 +117,33 @@ class Body:
             raise ValueError(f"contacts of shape {told.shape} are not two in each of {len(values)} frames")
         return self._known(self.names, self.parents, local, translations, fps, told)
 
-    def read_bvh(self, path: str | Path, *, axes: str = "y-up", metres: float | None = None) -> Known:
-        """Return known frames of a BVH file, one of the predictor's own skeleton.
+    def of_rig(
+        self,
+        names: Sequence[str],
+        parents: Sequence[int],
+        offsets: Array,
+        rotations: Array,
+        translations: Array,
+        fps: float,
+        *,
+        axes: str = "y-up",
+        metres: float | None = None,
+    ) -> Known:
+        """Return known frames of a moving rig, such as `read_bvh` returns; its joints are the predictor's, and others.
 
         Args:
-            path: The file.
+            names: The N joints, with end sites called ``<parent> End``.
+            parents: Parent of each joint, -1 for the root; a parent comes before its children.
+            offsets: ``[N, 3]`` from the parent at rest.
+            rotations: ``[T, N, 3, 3]`` relative to the parent, the root's to the world.
+            translations: ``[T, N, 3]`` from the parent, the root's from the origin.
+            fps: Frames per second.
             axes: A key of `AXES`.
             metres: Metres per unit; None: the unit in which the legs are nearest to a person's.
 
         Raises:
-            ValueError: It is no BVH file, or its joints are not the predictor's.
+            ValueError: Its joints are not the predictor's, or a value is not finite.
         """
-        names, parents, offsets, rotations, translations, fps = parse_bvh(_text(Path(path)))
         order, turn = self._order(names), _axes(axes)
         for joint, parent in zip(order, self.parents, strict=True):
             above = "" if parents[joint] < 0 else names[parents[joint]]
@@ -235,90 +245,10 @@ class Body:
         return found
 
 
-def parse_bvh(text: str) -> tuple[list[str], list[int], Array, Array, Array, float]:
-    """Return names, parents, offsets ``[N, 3]``, local rotations ``[T, N, 3, 3]``, translations ``[T, N, 3]`` and fps.
-
-    Units and axes are the file's. An end site is called ``<parent> End``.
-
-    Raises:
-        ValueError: It is no BVH file, cut short, or has a value that is no number.
-    """
-    head, motion, rest = text.partition("MOTION")
-    found = re.match(r"\s*Frames:\s*(\d+)\s+Frame\s+Time:\s*(\S+)(.*)", rest, re.DOTALL | re.IGNORECASE)
-    if not motion or found is None or not head.split() or head.split()[0].upper() != "HIERARCHY":
-        raise ValueError("it is not a BVH file")
-    names, parents, offsets, channels = _tree(head)
-    frames, seconds = int(found[1]), float(found[2])
-    values = np.array(found[3].split(), float)
-    if not channels or not frames or values.size != frames * len(channels) or seconds <= 0:
-        raise ValueError(f"expected {frames} frames of {len(channels)} values, found {values.size} values")
-    if not (np.isfinite(values).all() and np.isfinite(offsets).all()):
-        raise ValueError("a value of the file is not finite")
-    values = values.reshape(frames, -1)
-    rotations = np.tile(np.eye(3), (frames, len(names), 1, 1))
-    translations = np.repeat(np.array(offsets, float)[None], frames, axis=0)
-    for column, (joint, channel) in enumerate(channels):
-        axis = "XYZ".index(channel[0])
-        if channel.endswith("position"):
-            translations[:, joint, axis] = values[:, column]
-        else:
-            rotations[:, joint] = rotations[:, joint] @ _turns(axis, np.radians(values[:, column]))
-    rate = 1 / seconds
-    fps = round(rate) if abs(rate - round(rate)) < 1e-3 * rate else rate
-    return names, parents, np.array(offsets, float), rotations, translations, float(fps)
-
-
-def _tree(text: str) -> tuple[list[str], list[int], list[list[float]], list[tuple[int, str]]]:
-    """Return names, parents and offsets of joints, and joint and name of each channel."""
-    names: list[str] = []
-    parents: list[int] = []
-    offsets: list[list[float]] = []
-    channels: list[tuple[int, str]] = []
-    above: list[int] = []
-    for line in text.replace("{", "\n{\n").replace("}", "\n}\n").splitlines():
-        words = line.split()
-        word = words[0].upper() if words else ""
-        try:
-            if word in ("ROOT", "JOINT", "END"):
-                parent = above[-1] if word != "ROOT" else -1
-                names.append(names[parent] + _END if word == "END" else " ".join(words[1:]))
-                parents.append(parent)
-                offsets.append([0.0, 0.0, 0.0])
-            elif word == "{":
-                above.append(len(names) - 1)
-            elif word == "}":
-                above.pop()
-            elif word == "OFFSET":
-                offsets[above[-1]] = [float(words[place]) for place in (1, 2, 3)]
-            elif word == "CHANNELS":
-                channels += [(above[-1], _CHANNELS[words[2 + place].lower()]) for place in range(int(words[1]))]
-            elif word not in ("", "HIERARCHY"):
-                raise ValueError
-        except (IndexError, KeyError, ValueError) as error:
-            raise ValueError(f"a line of the joints cannot be read: {line.strip()[:60]!r}") from error
-    if above or parents.count(-1) != 1 or len(names) > _JOINTS:
-        raise ValueError("the joints are not one tree: a brace or the ROOT is missing, or there are too many")
-    return names, parents, offsets, channels
-
-
-def _text(path: Path) -> str:
-    if path.stat().st_size > _LIMIT:
-        raise ValueError(f"{path} is larger than {_LIMIT >> 20} MB")
-    return path.read_text(encoding="utf-8-sig", errors="replace")
-
-
 def _axes(name: str) -> Array:
     if name not in AXES:
         raise ValueError(f"there are no axes {name!r}; known: {', '.join(AXES)}")
     return AXES[name]
-
-
-def _turns(axis: int, angle: Array) -> Array:
-    turn = np.tile(np.eye(3), (len(angle), 1, 1))
-    j, k = (axis + 1) % 3, (axis + 2) % 3
-    turn[:, j, j] = turn[:, k, k] = np.cos(angle)
-    turn[:, k, j], turn[:, j, k] = np.sin(angle), -np.sin(angle)
-    return turn
 
 
 def _matrices(values: Array) -> Array:
