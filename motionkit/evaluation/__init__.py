@@ -1,7 +1,6 @@
 """Sampling, scoring and judging of policies: held-out measurement, alarms, generated files."""
 
 from motionkit.evaluation._alarms import (
-    MIN_RATIO,
     PATIENCE,
     RewardAlarms,
     drift_alarms,
@@ -34,7 +33,6 @@ from motionkit.evaluation.mpl import FreeRunSettings, evaluate_freerun, evaluate
 from motionkit.policies.sampling import Samples, Walk, sample, segment_bounds
 
 __all__ = [
-    "MIN_RATIO",
     "PATIENCE",
     "RECORD",
     "Calibration",

@@ -7,6 +7,7 @@ from motionkit.tracking._metrics import METRICS, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
     HELDOUT_TABLES,
+    MIN_RATIO,
     Result,
     compared_rows,
     headline,
@@ -23,6 +24,7 @@ __all__ = [
     "FEWEST",
     "HELDOUT_TABLES",
     "METRICS",
+    "MIN_RATIO",
     "JsonlWriter",
     "Metric",
     "Result",

@@ -14,6 +14,9 @@ from motionkit.tracking._metrics import METRICS, definition
 FEWEST = 5
 """Prompts from which an interval says something."""
 
+MIN_RATIO = 0.6
+"""Judge's gain over the reward's below which a run is said to please the reward alone."""
+
 Tone = Literal["good", "bad", ""]
 
 _ORDER = ("reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path", "diversity")
@@ -237,7 +240,7 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
     """Return the result of a run in a sentence or two; empty where nothing was measured.
 
     Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
-    that is shown first.
+    that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that follows.
 
     Args:
         found: The main table, of ``heldout``.
@@ -259,8 +262,7 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
     said = f"{_moved(first)}{where}"
     names = list(dict.fromkeys(row.name for rows in tables.values() for row in rows if row.name != name))
     if name == "reward" and "judge" in names:
-        place, judge = _worst("judge", tables)
-        reward = next((row for row in tables[place.strip()] if row.name == "reward"), first)
+        place, judge, reward = _worst_judge(tables, first)
         said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
     named = ", ".join(f"{row.name} {_changed(row)}{_place(place, where)}" for place, row in worst if row.tone == "bad")
@@ -284,6 +286,20 @@ def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Resu
     return min(found, key=lambda one: _RANK.get(one[1].verdict, 1))
 
 
+def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple[str, Result, Result]:
+    """Return the judge's row as `_worst` does, with the reward's of the same table, else `first`."""
+    found = []
+    for where, rows in tables.items():
+        reward = next((row for row in rows if row.name == "reward"), first)
+        found += [(f" {where}" if where else "", row, reward) for row in rows if row.name == "judge"]
+    return min(found, key=lambda one: (_RANK.get(one[1].verdict, 1), not _lags(*one[1:])))
+
+
+def _lags(judge: Result, reward: Result) -> bool:
+    """Whether both are better, and the judge by less than `MIN_RATIO` of the reward's gain."""
+    return judge.verdict == reward.verdict == "better" and judge.delta < MIN_RATIO * reward.delta
+
+
 def _moved(row: Result) -> str:
     name = row._named if row._named[:1].isupper() else f"The {row._named}"
     unit = f" {row.unit}" if row.unit else ""
@@ -297,10 +313,12 @@ def _moved(row: Result) -> str:
     return f"{name} {how} {span} ({row.text(row.delta, sign=True)}{interval})"
 
 
-def _judged(judge: Result | None, reward: Result) -> str:
-    if judge is None or reward.verdict == "too few prompts":
+def _judged(judge: Result, reward: Result) -> str:
+    if reward.verdict == "too few prompts":
         return ""
     delta = judge.text(judge.delta, sign=True)
+    if _lags(judge, reward):
+        return f"the judge, which is never trained on, gained less than {MIN_RATIO} of that ({delta})"
     if judge.verdict == reward.verdict and judge.tone:
         return f"the judge, which is never trained on, agrees ({delta})"
     words = {"better": "rose", "worse": "fell", "no change": "shows no clear change"}.get(judge.verdict)

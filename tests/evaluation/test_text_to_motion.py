@@ -269,6 +269,13 @@ def test_every_figure_is_defined_and_shown() -> None:
     assert "passes" not in verdict(metrics, truth)
     assert "it passes real motion on R@3 and FID" in verdict(truth, metrics)
     assert verdict({}, {}) == "nothing could be measured."
+    still = {"movement": {"mean": 0.34}, "statues": {"mean": 0.25}}
+    assert verdict(still, {}) == (
+        "motions move 34% as much as real ones of the same actions, which is little (below 60%); "
+        "25.0% of them are statues, which are many (above 5%)."
+    )
+    moves = {"movement": {"mean": 0.9}, "statues": {"mean": 0.01}}
+    assert "which" not in verdict(moves, {})
 
 
 def test_figures_of_moving_are_those_of_their_columns() -> None:

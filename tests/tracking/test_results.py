@@ -58,8 +58,8 @@ def test_rows_have_one_order_whatever_the_document_has() -> None:
 
 
 def test_the_headline_names_the_judge_and_what_got_worse() -> None:
-    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
-    assert "the judge, which is never trained on, agrees (+0.050)" in headline(results(good))
+    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.57, 0.03, 0.11)}
+    assert "the judge, which is never trained on, agrees (+0.070)" in headline(results(good))
     gamed = {**good, "judge": block(0.5, 0.45, -0.09, -0.01), "skate": block(0.2, 0.3, 0.05, 0.15)}
     text = headline(results(gamed))
     assert "fell (-0.050)" in text
@@ -96,15 +96,24 @@ def test_what_was_trained_on_says_so() -> None:
     assert results({"skate": {**block_, "trained_on": "no"}})[0].label == "skate (m/s)"
 
 
+def test_a_judge_that_gains_little_does_not_agree() -> None:
+    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.57, 0.03, 0.11)}
+    lags = {**good, "judge": block(0.5, 0.55, 0.01, 0.09)}
+    text = headline(results(lags))
+    assert text.endswith("; the judge, which is never trained on, gained less than 0.6 of that (+0.050).")
+    text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": lags}))
+    assert text.endswith("gained less than 0.6 of that (+0.050) with all sampling steps.")
+
+
 def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
-    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.55, 0.01, 0.09)}
+    good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.57, 0.03, 0.11)}
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
     flat = {"reward": block(0.7, 0.71, -0.05, 0.07), "judge": block(0.5, 0.4, -0.15, -0.05)}
     worse = {**good, "movement": block(0.5, 0.4, -0.12, -0.08)}
     assert headline(results(flat), other_results({"heldout": good})) == headline(results(flat))
     text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": good}))
     assert text.startswith("The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150) as generate")
-    assert text.endswith("samples; the judge, which is never trained on, agrees (+0.050).")  # the table shown first
+    assert text.endswith("samples; the judge, which is never trained on, agrees (+0.070).")  # the table shown first
     text = headline(results(good), other_results({"heldout_generate": flat}))
     assert text.startswith("The reward shows no clear change: from 0.700 to 0.710")
     assert "as generate samples; the judge, which is never trained on, fell (-0.100)." in text
@@ -118,7 +127,7 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     )
     text = headline(results(good), other_results({"heldout_generate": worse}))
     assert text.endswith(
-        "as generate samples; the judge, which is never trained on, agrees (+0.050). Worse: movement -20 %."
+        "as generate samples; the judge, which is never trained on, agrees (+0.070). Worse: movement -20 %."
     )
     text = headline(results(worse), other_results({"heldout_generate": good}))
     assert text.endswith("Worse: movement -20 % with the run's own sampling steps.")

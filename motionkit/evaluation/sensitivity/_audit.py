@@ -18,7 +18,10 @@ from motionkit.rl import stable_hash
 from motionkit.text import KINDS, Prompt, is_english, kinds_of
 
 PLAIN = "none of these"
-"""The kind of captions that name nothing besides the action."""
+"""The kind of English captions that name nothing besides the action."""
+
+_UNKNOWN = frozenset({"not English"})
+"""What other captions name that name nothing which is read: nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Audit:
         return self._of_kind(row, name, "")
 
     def by_kind(self, row: Measured, name: str) -> dict[str, Figure]:
-        """Return a row's figures by what captions name; captions that name nothing are `PLAIN`."""
+        """Return a row's figures by what captions name; English ones that name nothing are `PLAIN`."""
         found = {kind: self._of_kind(row, name, kind) for kind in (*KINDS, PLAIN)}
         return {kind: figure for kind, figure in found.items() if figure.n}
 
@@ -94,7 +97,7 @@ class Audit:
 
     def _kinds_of(self, caption: str) -> frozenset[str]:
         if caption not in self._named:
-            self._named[caption] = kinds_of(caption)
+            self._named[caption] = kinds_of(caption) or (frozenset() if is_english(caption) else _UNKNOWN)
         return self._named[caption]
 
     def by_action(self, row: Measured, name: str) -> dict[str, tuple[float, int]]:

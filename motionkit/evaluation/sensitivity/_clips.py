@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motionkit.datasets.base import Split, TextClip, TextMotionDataset
+from motionkit.datasets.base import Split, TextMotionDataset
 from motionkit.errors import MotionkitError
 from motionkit.evaluation._real import single_clips
 from motionkit.motion import HasActions
@@ -29,7 +29,7 @@ class Clips:
         seed: Chooses the clips of another action.
 
     Raises:
-        MotionkitError: There are no clips, none has a caption, or all captions are the same.
+        MotionkitError: There are no clips, none has a caption, or all have the same first one.
     """
 
     def __init__(self, dataset: TextMotionDataset, split: Split, *, seed: int = 0) -> None:
@@ -49,13 +49,14 @@ class Clips:
                 fix="choose another dataset, or give its clips captions: motionkit convert --captions CSV",
             )
         self.captions = [tuple(text for text in clip.captions if text.strip()) for clip in self.clips]
-        if len({text for texts in self.captions for text in texts}) < 2:
+        if len({texts[0] for texts in self.captions}) < 2:
+            who = f"all clips of {name} have the same" if len(self.clips) > 1 else f"{name} has one clip with a"
             raise MotionkitError(
-                f"all clips of {name} have the same caption: {self.captions[0][0]!r}.",
+                f"{who} caption: {self.captions[0][0]!r}.",
                 why="what a reward sees is measured against an unrelated caption, and there is none.",
                 fix="choose a dataset with several captions.",
             )
-        self.actions = _actions(dataset, self.clips)
+        self.actions = _actions(dataset, self.captions)
         self.others = _others(self.captions, self.actions, np.random.default_rng(seed))
         self._joints: dict[int, Tensor] = {}
         self._features: dict[int, Tensor] = {}
@@ -118,10 +119,10 @@ class Clips:
         return next((text for other in [*same[start:], *same] if (text := self.captions[other][0]) != own[0]), "")
 
 
-def _actions(dataset: TextMotionDataset, clips: Sequence[TextClip]) -> list[str]:
+def _actions(dataset: TextMotionDataset, captions: Sequence[tuple[str, ...]]) -> list[str]:
     if not isinstance(dataset, HasActions):
-        return [""] * len(clips)
-    return [dataset.action(clip.captions[0]) for clip in clips]
+        return [""] * len(captions)
+    return [dataset.action(own[0]) for own in captions]
 
 
 def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np.random.Generator) -> list[int]:
@@ -136,9 +137,7 @@ def _others(captions: Sequence[tuple[str, ...]], actions: Sequence[str], rng: np
         drawn = [int(other) for other in rng.integers(count, size=_TRIES)]
         drawn = [other for other in drawn if captions[other][0] != captions[place][0]]
         if not drawn:
-            drawn = [other for other in range(count) if captions[other][0] != captions[place][0]] or [
-                (place + 1) % count
-            ]
+            drawn = [other for other in range(count) if captions[other][0] != captions[place][0]]
         own = actions[place].partition("/")[0]
         apart = [other for other in drawn if own and actions[other].partition("/")[0] not in ("", own)]
         found.append(apart[0] if apart else min(drawn, key=lambda other: _shared(words[place], words[other])))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from motionkit.evaluation._alarms import LEAST_MOVEMENT, MOST_STATUES
 from motionkit.evaluation.text_to_motion._figures import QUANTITIES, REWARD, Sheet
 from motionkit.metrics import interval
 from motionkit.tracking import definition
@@ -98,9 +99,11 @@ def verdict(metrics: Block, truth: Block) -> str:
         said.append(f"FID is {fid:.3g}" + (f" (real against real: {floor:.3g})" if floor is not None else ""))
     movement, statues = (metrics.get(name, {}).get("mean") for name in ("movement", "statues"))
     if movement is not None:
-        said.append(f"motions move {movement:.0%} as much as real ones of the same actions")
+        little = f", which is little (below {LEAST_MOVEMENT:.0%})" if movement < LEAST_MOVEMENT else ""
+        said.append(f"motions move {movement:.0%} as much as real ones of the same actions{little}")
     if statues:
-        said.append(f"{statues:.1%} of them are statues")
+        many = f", which are many (above {MOST_STATUES:.0%})" if statues > MOST_STATUES else ""
+        said.append(f"{statues:.1%} of them are statues{many}")
     for name, unit in (("skate", "m/s"), ("jerk", "m/s^3")):
         one, other = metrics.get(name, {}).get("mean"), truth.get(name, {}).get("mean")
         if one is not None and other is not None:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from motionkit.evaluation import (
-    MIN_RATIO,
     HeldOut,
     Measured,
     Paired,
@@ -21,7 +20,7 @@ from motionkit.evaluation import (
 )
 from motionkit.policies.base import DiffusionPolicy
 from motionkit.runs import Run, TrainedOn
-from motionkit.tracking import HELDOUT_TABLES, result_table, results
+from motionkit.tracking import HELDOUT_TABLES, MIN_RATIO, result_table, results
 from motionkit.trainers._state import Kept, Stateful
 from motionkit.trainers._world import OneProcess, World, of_main
 

@@ -332,6 +332,9 @@ def test_a_side_that_cannot_be_read_is_not_called_none(data: Named) -> None:
     found = run(clips, Known(clips), rows=("mirrored", "mirrored-unsided"))
     captions = {row.row.name: {one.caption for one in row.examples} for row in found.rows}
     assert captions == {"mirrored": {texts[1]}, "mirrored-unsided": {texts[2], texts[3]}}
+    (row,) = run(clips, Known(clips), rows=("mean-pose",)).rows
+    kinds = run(clips, Known(clips), rows=("mean-pose",)).by_kind(row, "known")
+    assert {kind: figure.n for kind, figure in kinds.items()} == {"side": 4, PLAIN: 4}, "one in English"
 
 
 def test_a_reward_that_does_not_know_captions_is_told(data: Named) -> None:
@@ -479,9 +482,13 @@ def test_data_without_captions_are_refused(data: Named) -> None:
         Clips(clips(lambda n: ("",)), "val")
     with pytest.raises(MotionkitError, match="have the same caption: 'a person walks"):
         Clips(clips(lambda n: ("a person walks.",)), "val")
+    with pytest.raises(MotionkitError, match="have the same caption: 'a person walks"):
+        Clips(clips(lambda n: ("a person walks.", f"a person does {n}.")), "val")  # the first is what is compared
+    with pytest.raises(MotionkitError, match="the val split of few has one clip with a caption: 'a person does 3"):
+        Clips(clips(lambda n: (f"a person does {n}.",) if n == 3 else ("",)), "val")
     with pytest.raises(MotionkitError, match="has no clips"):
         Clips(Data([]), "val")
-    some = Clips(clips(lambda n: (f"a person does {n}.",) if n % 2 else ("",)), "val")
+    some = Clips(clips(lambda n: ("", f"a person does {n}.") if n % 2 else ("",)), "val")
     assert len(some) == 8
     found = run(some, Known(some), rows=("mean-pose",))
     assert "8 clips without a caption, or of one frame, are left out" in found.notes
