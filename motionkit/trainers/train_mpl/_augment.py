@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -19,16 +19,20 @@ _WAVE = 6.0
 
 
 class Augmentation:
-    """Changes windows at random.
+    """Changes windows at random, and draws which of them are told their path.
+
+    Other speeds and curves are for those that are told: a path may ask for them. In free runs they are left out, where
+    the speed of the clips is what a motion comes back to; with them free walks on CMU went faster and faster.
 
     Args:
         settings: How much of what.
         names: Joint names, which say which joints are partners.
         fps: Frames per second.
+        told: Share of windows that are told their path.
     """
 
-    def __init__(self, settings: AugmentationSettings, names: Sequence[str], fps: float = 30.0) -> None:
-        self._settings, self._fps = settings, fps
+    def __init__(self, settings: AugmentationSettings, names: Sequence[str], *, fps: float, told: float) -> None:
+        self._settings, self._fps, self._told = settings, fps, told
         self._order = torch.tensor(mirror_order(names))
         self._slowest, self._fastest = settings.speed_scale_range
 
@@ -44,12 +48,15 @@ class Augmentation:
         drawn = torch.rand(3, count, generator=generator).to(device)
         turned = torch.randn(count, generator=generator).to(device)
         curve = torch.randn(2, count, generator=generator).to(device)
+        batch = replace(batch, told=drawn[2] < self._told)
         if self._slowest < self._fastest:
-            batch = resampled(batch, self._slowest + (self._fastest - self._slowest) * drawn[0])
+            speed = self._slowest + (self._fastest - self._slowest) * drawn[0]
+            batch = _where(batch.told, batch, lambda part, rows: resampled(part, speed[rows]))
         if self._settings.mirror and self.mirrors:
-            batch = _chosen(batch, mirrored(batch, self._order.to(device)), drawn[1] < self._settings.mirror)
+            order = self._order.to(device)
+            batch = _where(drawn[1] < self._settings.mirror, batch, lambda part, rows: mirrored(part, order))
         if self._settings.bend:
-            batch = bent(batch, self._settings.bend * curve, round(_WAVE * self._fps))
+            batch = bent(batch, self._settings.bend * curve * batch.told, round(_WAVE * self._fps))
         if self._settings.yaw:
             batch = off_heading(batch, turned * torch.pi / 180 * self._settings.yaw)
         return batch
@@ -136,19 +143,10 @@ def off_heading(batch: WindowBatch, turn: Tensor) -> WindowBatch:
     return replace(batch, known=change(batch.known), truth=change(batch.truth))
 
 
-def _chosen(batch: WindowBatch, other: WindowBatch, take: Tensor) -> WindowBatch:
-    """Return `other` where `take` (``[N]`` bool), else `batch`."""
-
-    def pick(one: Tensor, two: Tensor) -> Tensor:
-        return torch.where(take.view(-1, *(1,) * (one.ndim - 1)), two, one)
-
-    def state(one: MotionState, two: MotionState) -> MotionState:
-        return MotionState(
-            pick(one.rotations, two.rotations), pick(one.steps, two.steps), pick(one.heights, two.heights),
-            pick(one.contacts, two.contacts),
-        )  # fmt: skip
-
-    return replace(
-        batch, known=state(batch.known, other.known), truth=state(batch.truth, other.truth),
-        offsets=pick(batch.offsets, other.offsets),
-    )  # fmt: skip
+def _where(chosen: Tensor, batch: WindowBatch, change: Callable[[WindowBatch, Tensor], WindowBatch]) -> WindowBatch:
+    """Return a batch with the windows changed where `chosen` (``[N]`` bool); `change` gets these and their numbers."""
+    rows = chosen.nonzero()[:, 0]
+    if not len(rows):
+        return batch
+    changed = change(batch.map(lambda values: values[rows]), rows)
+    return batch.map(lambda values, part: values.index_copy(0, rows, part), changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -22,6 +23,7 @@ class WindowBatch:
         valid: ``[N]`` int64 frames of the truth that are real.
         offsets: ``[N, J, 3]``.
         contacts_known: ``[N]`` bool.
+        told: ``[N]`` bool: windows that are told their path.
         future: Frames F of the window.
     """
 
@@ -30,7 +32,24 @@ class WindowBatch:
     valid: Tensor
     offsets: Tensor
     contacts_known: Tensor
+    told: Tensor
     future: int
+
+    def map(self, change: Callable[..., Tensor], *others: WindowBatch) -> WindowBatch:
+        """Return windows with each tensor changed; `change` also gets that of `others`."""
+        every = self, *others
+
+        def state(states: Sequence[MotionState]) -> MotionState:
+            return MotionState(
+                *(change(*(getattr(one, name) for one in states))
+                  for name in ("rotations", "steps", "heights", "contacts"))
+            )  # fmt: skip
+
+        known, truth = state([one.known for one in every]), state([one.truth for one in every])
+        valid, offsets, sure, told = (
+            change(*(getattr(one, name) for one in every)) for name in ("valid", "offsets", "contacts_known", "told")
+        )
+        return WindowBatch(known, truth, valid, offsets, sure, told, self.future)
 
     def later(self, shift: Tensor, frames: int) -> WindowBatch:
         """Return windows that begin `shift` (``[N]``) frames later and predict `frames`; P stays."""
@@ -41,7 +60,7 @@ class WindowBatch:
         moved = whole.map(lambda values: values[rows, places])
         return WindowBatch(
             moved.part(0, past), moved.part(past), (self.valid - shift).clamp(0, frames), self.offsets,
-            self.contacts_known, frames,
+            self.contacts_known, self.told, frames,
         )  # fmt: skip
 
     def steps_from(self, shift: Tensor, frames: int) -> Tensor:
@@ -125,5 +144,6 @@ class WindowBatches:
         truth, valid = windows.onward(index, self._frames, self._ways)
         return WindowBatch(
             windows.known(index).map(placed), truth.map(placed), valid.to(self._device),
-            placed(windows.offsets[clip]), windows.contacts_known[clip].to(self._device), windows.future,
+            placed(windows.offsets[clip]), windows.contacts_known[clip].to(self._device),
+            torch.ones(len(index), dtype=torch.bool, device=self._device), windows.future,
         )  # fmt: skip

@@ -193,13 +193,11 @@ class Objective:
     def _course(
         self, batch: WindowBatch, start: Tensor, ahead: Sequence[int], frames: int, generator: torch.Generator
     ) -> Course | None:
-        command = self._settings.model.command
-        if command == "none":
+        if self._settings.model.command == "none":
             return None
-        given = torch.rand(len(start), generator=generator).to(start.device) < self._settings.train.path_share
         away = torch.randn(len(start), 3, generator=generator).to(start.device)
         path = batch.steps_from(start, frames + max(ahead))
-        course = Course(path, ahead, given=given if command == "both" else None)
+        course = Course(path, ahead, given=batch.told)
         scale = self._settings.train.path_off
         return course if not scale else course.off(scale * away, max(ahead))
 

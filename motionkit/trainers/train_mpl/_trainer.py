@@ -100,7 +100,7 @@ class TrainMpl:
         lasts = {"epochs": epochs, "num_steps": steps}
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update=lasts)})
         clips = self.data.clips
-        self._augment = Augmentation(settings.augmentation, clips.names, clips.fps)
+        self._augment = Augmentation(settings.augmentation, clips.names, fps=clips.fps, told=settings.told)
         self._body = Body.of(clips.names, clips.parents, clips.fps)
         encoder, place, self._encoder_from = find_encoder(settings.encoder, clips)
         self.predictor, said = new_predictor(self.settings, self.data, encoder)
@@ -300,7 +300,9 @@ class TrainMpl:
 
 def _further(settings: TrainMplSettings, data: TrainingData) -> int:
     """Return the frames beyond a window that its path needs, and a faster window."""
-    ahead = max(settings.model.ahead_frames(data.clips.fps)) if settings.model.command != "none" else 0
+    if not settings.told:
+        return 0
+    ahead = max(settings.model.ahead_frames(data.clips.fps))
     fastest = max(1.0, settings.augmentation.speed_scale_range[1])
     return math.ceil((data.train.future + ahead) * fastest) - data.train.future
 
