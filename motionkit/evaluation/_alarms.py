@@ -7,15 +7,12 @@ from collections import deque
 from collections.abc import Mapping
 
 from motionkit.evaluation._paired import Paired
-from motionkit.tracking import MIN_RATIO
+from motionkit.tracking import LEAST_MOVEMENT, MIN_RATIO, MOST_STATUES
 
 PATIENCE = 20
 _TOLERANCE = 1e-6
 _STILL = 0.3  # share of its jerk that a motion keeps when all that is left of it is trembling
 _LOST = {"movement": 0.1, "diversity": 0.25, "speed": 0.25, "path": 0.25}  # largest relative loss without an alarm
-LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
-"""Share of the movement of real clips below which motions hardly move, and share of statues above which too many do
-not."""
 
 
 class RewardAlarms:

@@ -7,7 +7,9 @@ from motionkit.tracking._metrics import METRICS, definition, require_defined
 from motionkit.tracking._results import (
     FEWEST,
     HELDOUT_TABLES,
+    LEAST_MOVEMENT,
     MIN_RATIO,
+    MOST_STATUES,
     Result,
     compared_rows,
     headline,
@@ -23,8 +25,10 @@ from motionkit.tracking._series import binned, series, smoothed, sparkline
 __all__ = [
     "FEWEST",
     "HELDOUT_TABLES",
+    "LEAST_MOVEMENT",
     "METRICS",
     "MIN_RATIO",
+    "MOST_STATUES",
     "JsonlWriter",
     "Metric",
     "Result",

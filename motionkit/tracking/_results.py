@@ -17,6 +17,10 @@ FEWEST = 5
 MIN_RATIO = 0.6
 """Judge's gain over the reward's below which a run is said to please the reward alone."""
 
+LEAST_MOVEMENT, MOST_STATUES = 0.6, 0.05
+"""Share of the movement of real clips below which motions hardly move, and share of statues above which too many do
+not."""
+
 Tone = Literal["good", "bad", ""]
 
 _ORDER = ("reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path", "diversity")
@@ -241,6 +245,7 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
 
     Of a quantity that is in several tables, the one with the worst verdict is said; of several such, that of the table
     that is shown first. A judge that gains less than `MIN_RATIO` of the reward's gain is worse than one that follows.
+    Movement below `LEAST_MOVEMENT` of real clips is said even where it rose.
 
     Args:
         found: The main table, of ``heldout``.
@@ -266,7 +271,21 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
         said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
     named = ", ".join(f"{row.name} {_changed(row)}{_place(place, where)}" for place, row in worst if row.tone == "bad")
-    return f"{said}.{f' Worse: {named}.' if named else ''}"
+    return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
+
+
+def _hardly_moves(tables: Mapping[str, Sequence[Result]]) -> str:
+    """Return the sentence of the table whose motions move least; empty where all move as the alarm wants it."""
+    found = [
+        (row.after, row.text(row.after), where or HELDOUT_TABLES["heldout"])
+        for where, rows in tables.items()
+        for row in rows
+        if row.name == "movement" and row.n and row.after < LEAST_MOVEMENT
+    ]
+    if not found:
+        return ""
+    _, shown, where = min(found)
+    return f" The motions hardly move: {shown} of real ones {where}."
 
 
 def _place(table: str, first: str) -> str:

@@ -109,7 +109,7 @@ def test_the_headline_says_the_worst_verdict_of_all_tables() -> None:
     good = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.57, 0.03, 0.11)}
     same = {"reward": block(0.5, 0.6, 0.05, 0.15), "judge": block(0.5, 0.51, -0.09, 0.11)}
     flat = {"reward": block(0.7, 0.71, -0.05, 0.07), "judge": block(0.5, 0.4, -0.15, -0.05)}
-    worse = {**good, "movement": block(0.5, 0.4, -0.12, -0.08)}
+    worse = {**good, "movement": block(1.0, 0.8, -0.24, -0.16)}
     assert headline(results(flat), other_results({"heldout": good})) == headline(results(flat))
     text = headline(results(good), other_results({"heldout_generate": good, "heldout_all_steps": good}))
     assert text.startswith("The reward rose from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150) as generate")
@@ -157,3 +157,14 @@ def test_averages() -> None:
     assert sparkline([1.0, 1.0]) == "▁▁"
     assert sparkline([3.0, 2.0, 1.0])[0] == "█"
     assert math.isclose(smoothed(points, 1)[4][1], points[4][1])
+
+
+def test_the_headline_says_that_motions_hardly_move_even_where_they_move_more() -> None:
+    rows = {"reward": block(0.5, 0.6, 0.08, 0.12), "movement": block(0.2, 0.4, 0.15, 0.25)}
+    still = rows | {"movement": block(0.2, 0.3, 0.05, 0.15)}
+    text = headline(results(rows), other_results({"heldout_generate": still}))
+    assert text.endswith(" The motions hardly move: 0.300 of real ones as generate samples."), text
+    assert headline(results(rows)).endswith("0.400 of real ones with the run's own sampling steps.")
+    moving = rows | {"movement": block(0.5, 0.7, 0.15, 0.25)}
+    assert "hardly" not in headline(results(moving))
+    assert "hardly" not in headline(results(rows | {"movement": block(math.nan, math.nan, 0.0, 0.0, n=0)}))

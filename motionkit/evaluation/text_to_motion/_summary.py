@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from motionkit.evaluation._alarms import LEAST_MOVEMENT, MOST_STATUES
 from motionkit.evaluation.text_to_motion._figures import QUANTITIES, REWARD, Sheet
 from motionkit.metrics import interval
-from motionkit.tracking import definition
+from motionkit.tracking import LEAST_MOVEMENT, MOST_STATUES, definition
 
 TITLES = {
     "r_precision_1": "R@1", "r_precision_2": "R@2", "r_precision_3": "R@3", "mm_dist": "MM-Dist", "fid": "FID",

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from motionkit.evaluation._alarms import LEAST_MOVEMENT
 from motionkit.evaluation.mpl.long._figures import FEWEST, SPAN, RealLabel
 from motionkit.evaluation.mpl.long._measure import ALONG, END, FREE, MATCHING, MODEL, OWN, Figures, LongRuns
 from motionkit.evaluation.mpl.long._paths import DRAWN
+from motionkit.tracking import LEAST_MOVEMENT
 
 FIGURES = ("movement", "npss", "slide", "speed", "height", "path_mean", "path_end", "heading")
 """Figures of a document, in its order; `motionkit.tracking` defines each as ``mpl/long/NAME``."""
