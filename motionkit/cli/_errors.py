@@ -99,7 +99,8 @@ def _usage(error: typer.TyperException) -> MotionkitError:
     option = getattr(error, "option_name", "")
     message = error.message if option else error.format_message()
     if option and type(error).__name__ == "NoSuchOption":
-        if other := _of_another_choice(option, path.removeprefix("motionkit ")):
+        command = path.removeprefix("motionkit ")
+        if other := _of_another_choice(option, command) or _setting(option, command):
             return MotionkitError(f"{path}: no such option: {option}", why=other[0], fix=other[1])
         return _no_option(option, path, context, getattr(error, "others", ()))
     if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
@@ -131,6 +132,20 @@ def _no_option(option: str, path: str, context: Any, others: Sequence[str]) -> M
         why = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
     shown = [name for name in names if name not in hidden]
     return MotionkitError(f"{path}: no such option: {option}", why=f"{why}." if why else "", fix=fix, choices=shown)
+
+
+def _setting(option: str, command: str) -> tuple[str, str] | None:
+    """Return why `option` is missing and what to type, when it is called like a setting of the command."""
+    from motionkit.cli.settings import models
+    from motionkit.config import leaves
+
+    key = option.lstrip("-").replace("-", "_")
+    leaf = next((leaf for leaf in leaves(models[command]) if leaf.key == key), None) if command in models else None
+    if leaf is None or (leaf.cli is not None and leaf.cli.hidden):
+        return None
+    if leaf.cli is not None:
+        return f"the flag of {key} is {leaf.flag}.", leaf.flag
+    return f"{key} is a setting without a flag.", f"--set {key}=VALUE"
 
 
 def _of_another_choice(option: str, command: str) -> tuple[str, str] | None:

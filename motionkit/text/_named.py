@@ -113,7 +113,7 @@ _BEFORE_AFTER = re.compile(r"\b(before|after)(?= \w+ing\b| (?:he|she|they|it)\b)
 _FOREIGN_WORDS = """
 der das und mit eine einen einem eines dem den ist sich nach links rechts vorne geht une des avec vers et est le la les
 il elle el los las una con hacia que su un di lo gli della na para com uma em um os de en se och med ett som een het van
-met naar
+naar
 """
 _FOREIGN = frozenset(_FOREIGN_WORDS.split())
 """Frequent words of other European languages that are no English ones."""

@@ -138,3 +138,20 @@ def test_a_list_of_numbers_is_one_line_of_the_plan(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.splitlines() == [
         "plan: timesteps = 49,47", "plan: words = a b", "plan: words = c", "plan: empty = ",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "why", "fix"),
+    [
+        ("generate", "--sampler.spacing", "is a setting without a flag", "--set sampler.spacing=VALUE"),
+        ("pretrain mdm", "--train.sampling-steps", "is a setting without a flag", "--set train.sampling_steps=VALUE"),
+        ("grpo", "--optim.learning-rate", "the flag of optim.learning_rate is --learning-rate", "--learning-rate"),
+    ],
+)
+def test_an_option_that_is_called_like_a_setting_is_told_how_to_set_it(
+    cli: Cli, command: str, option: str, why: str, fix: str
+) -> None:
+    done = cli(*command.split(), option, "early")
+    assert done.exit_code == 2
+    assert why in " ".join(done.stderr.split())
+    assert f"fix  {fix}" in done.stderr

@@ -130,7 +130,7 @@ def test_swapping_sides_of_what_is_true_of_both() -> None:
     assert mirror_text("steps left or right") == "steps right or left"
 
 
-@pytest.mark.parametrize("text", ["a person walks", "walks", "someone's u-turn, then a jump!"])
+@pytest.mark.parametrize("text", ["a person walks", "walks", "someone's u-turn, then a jump!", "the hands met"])
 def test_english(text: str) -> None:
     assert is_english(text)
 

@@ -225,6 +225,17 @@ def test_what_does_not_fit_into_memory_is_made_anew(starter: Starter, monkeypatc
     assert torch.equal(one.motions(batch, slice(0, 16)).features, made.features)
 
 
+def test_a_clip_with_many_captions_does_not_undo_what_is_kept_of_all(starter: Starter) -> None:
+    clips = list(starter.clips("train"))[:16]
+    wordy = replace(clips[0], captions=tuple(f"{clips[0].captions[0]} {n}" for n in range(9)))
+    one = negatives([wordy, *clips[1:]], "mean-pose")
+    batch = batches([wordy, *clips[1:]], 16)(1)
+    first = one.motions(batch, slice(0, 16))
+    assert len(one._kept) == 16
+    assert torch.equal(one.motions(replace(batch, epoch=1), slice(0, 16)).features, first.features)
+    assert len(one._kept) == 16
+
+
 def test_batches_are_the_same_with_and_without(starter: Starter) -> None:
     clips = starter.clips("train")
     plain, varied = batches(clips, 32)(5), batches(clips, 32, mirror=0.5, resize=0.2, skeleton=HUMANML)(5)

@@ -22,6 +22,7 @@ from motionkit.motion.corpus._folder import finish_folder, write_clip
 from motionkit.motion.corpus._ids import SPLITS, complete_splits
 from motionkit.motion.corpus._tagger import tag_caption
 from motionkit.rigs import kit_bones, to_body
+from motionkit.text import reads_sides
 
 MIN_FRAMES = {"humanml": 40, "kit": 24}
 """Shortest clip in feature frames that HumanML3D's loaders take."""
@@ -47,7 +48,8 @@ class FeatureTarget:
 
     Attributes:
         body: ``humanml`` (22 joints, 20 fps) or ``kit`` (21 joints, 12.5 fps).
-        mirrored: Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does).
+        mirrored: Also write each clip's mirror image as ``M<id>``, its captions mirrored (as HumanML3D does). Captions
+            whose sides cannot be read (`motionkit.text.reads_sides`) are left out of it.
     """
 
     body: Literal["humanml", "kit"] = "humanml"
@@ -145,6 +147,8 @@ class FeatureTarget:
     def _captions(self, clip: Clip, *, mirrored: bool) -> tuple[Caption, ...]:
         out = []
         for caption in (*clip.captions, *clip.timed):
+            if mirrored and not reads_sides(caption.text):
+                continue  # it may name a side, which the mirror image would not show
             text = clean_caption(mirror_text(caption.text) if mirrored else caption.text)
             if text:
                 tokens = caption.tokens if caption.tokens and not mirrored else tag_caption(text)

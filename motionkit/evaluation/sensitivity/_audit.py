@@ -90,8 +90,10 @@ class Audit:
     def _of_kind(self, row: Measured, name: str, kind: str) -> Figure:
         key = row.row.name, name, kind
         if key not in self._figures:
-            named = [self._kinds_of(example.caption) for example in row.examples] if kind else []
-            keep = np.array([kind in own if kind != PLAIN else not own for own in named], dtype=bool) if kind else None
+            keep = None
+            if kind:
+                named = [self._kinds_of(example.caption) for example in row.examples]
+                keep = np.array([not own if kind == PLAIN else kind in own for own in named], dtype=bool)
             self._figures[key] = row.columns[name].figure(keep)
         return self._figures[key]
 

@@ -64,11 +64,6 @@ class Clips:
     def __len__(self) -> int:
         return len(self.clips)
 
-    @property
-    def known_actions(self) -> bool:
-        """Whether the dataset names the action of its clips."""
-        return any(self.actions)
-
     def joints(self, place: int) -> Tensor:
         """Return all frames of a clip, ``[T + 1, J, 3]``."""
         if place not in self._joints:
@@ -93,6 +88,7 @@ class Clips:
 
     def spread(self) -> Iterator[int]:
         """Yield all clips in an order whose every beginning is spread over the split."""
+        # Steps of the golden ratio; a step that shares no divisor with the count reaches every clip.
         count = len(self)
         step = max(1, round(0.618 * count))
         while np.gcd(step, count) != 1:

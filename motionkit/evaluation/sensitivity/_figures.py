@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -66,7 +66,7 @@ class Columns:
     real: Scores
     changed: Scores
     unrelated: Scores
-    std: float = field(default=float("nan"))
+    std: float = float("nan")
     reads_text: bool = True
 
     def figure(self, keep: NDArray[np.bool_] | None = None) -> Figure:

@@ -5,7 +5,7 @@ They are what a reward is audited with (``motionkit eval sensitivity``) and what
 heading and floor stay where they are not what is changed.
 """
 
-from motionkit.motion.changes._applies import LEAST_RANGE, LEAST_TRAVEL, goes_one_way, joint_ranges, moves, travels
+from motionkit.motion.changes._applies import goes_one_way, joint_ranges, moves, travels
 from motionkit.motion.changes._features import clip_features, clip_joints
 from motionkit.motion.changes._place import (
     later_start,
@@ -17,7 +17,7 @@ from motionkit.motion.changes._place import (
     trembling,
     turned,
 )
-from motionkit.motion.changes._poses import SEAM, Poses, placed, slerp
+from motionkit.motion.changes._poses import Poses, placed, slerp
 from motionkit.motion.changes._registry import CHANGES, Change, Family, Scene
 from motionkit.motion.changes._stillness import (
     held_frame,
@@ -29,7 +29,6 @@ from motionkit.motion.changes._stillness import (
     swing_times,
 )
 from motionkit.motion.changes._time import (
-    PIECE,
     can_shuffle,
     in_order,
     one_after_another,
@@ -42,10 +41,6 @@ from motionkit.motion.changes._time import (
 
 __all__ = [
     "CHANGES",
-    "LEAST_RANGE",
-    "LEAST_TRAVEL",
-    "PIECE",
-    "SEAM",
     "Change",
     "Family",
     "Poses",

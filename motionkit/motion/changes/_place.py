@@ -78,12 +78,14 @@ def trembling(
     width = 2 * (round(smooth * fps) // 2) + 1
     window = torch.hann_window(width + 2, periodic=False, dtype=joints.dtype)[1:-1]
     noise = torch.randn(len(joints) + width - 1, bones + 1, 3, generator=generator, dtype=joints.dtype)
+    # [F, J, 3, width] @ [width]: a weighted sum around each frame; the norm keeps the standard deviation.
     noise = noise.unfold(0, width, 1) @ window / window.norm()
     moved = metres * noise[:, 0]
     # A small turn of a unit vector is a step at right angles to it.
     steps = radians * torch.linalg.cross(noise[:, 1:], poses.directions, dim=-1)
     directions = torch.nn.functional.normalize(poses.directions + steps, dim=-1)
     shaken = replace(poses, ground=poses.ground + moved[:, [0, 2]], directions=directions)
+    # The turned bones have another lowest joint: the floor moves so that the root is `moved` from where it was.
     return replace(shaken, floor=poses.floor + poses.height + moved[:, 1] - shaken.height).joints
 
 

@@ -52,7 +52,7 @@ def still_limb(joints: Tensor, skeleton: Skeleton, fps: float, *, limb: int | No
         limb: Number of the limb in `limbs`; None takes the one whose end moves most (`joint_ranges`).
     """
     poses = Poses.of(joints, skeleton, fps)
-    parts = limbs(skeleton)
+    parts = limbs(skeleton)  # joints from the body outwards, the end last
     if limb is None:
         ranges = joint_ranges(joints, skeleton, fps)
         limb = max(range(len(parts)), key=lambda number: float(ranges[parts[number][-1]]))
@@ -75,6 +75,7 @@ def lively_statue(joints: Tensor, skeleton: Skeleton, fps: float, *, other: Tens
         other: ``[G, J, 3]`` joints of the other clip.
     """
     poses, moving = Poses.of(joints, skeleton, fps), Poses.of(other, skeleton, fps)
+    # Frames of the other clip, to and fro: 0, 1, ..., G - 1, G - 2, ..., 1, 0, 1, ...
     count = torch.arange(len(poses)) % max(2 * len(moving) - 2, 1)
     index = torch.minimum(count, 2 * len(moving) - 2 - count)
     still, centre = poses.averaged(), moving.averaged()

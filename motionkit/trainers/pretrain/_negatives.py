@@ -22,7 +22,7 @@ from motionkit.trainers.pretrain._kinds import FAMILIES
 from motionkit.trainers.pretrain._pairs import PairBatch, below, crop_of
 
 _COPIES = 6
-"""Copies of a clip at most."""
+"""Copies of a clip at most, under all its captions; under each caption at least one."""
 
 _MEMORY = 1 << 30
 """Bytes that the kept copies of all clips may take; where not even one per clip fits, each step makes its own."""
@@ -116,7 +116,8 @@ class Negatives:
         self._seed, self._name = seed, name
         size = sum(clip.features.numel() * clip.features.element_size() for clip in clips)
         captions = max((len(clip.captions) for clip in clips), default=1)
-        self._count = min(_COPIES, _MEMORY // max(size, 1)) // captions
+        # Copies under each caption: clips with more captions than copies have one under each, if there is room.
+        self._count = min(max(_COPIES // captions, 1), _MEMORY // max(size * captions, 1))
         self._kept: dict[Copy, Tensor | None] = {}
         self.unreadable: Set[str] = frozenset()
 

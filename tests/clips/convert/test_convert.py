@@ -181,6 +181,21 @@ def test_long_clips_are_cut_and_say_so(tmp_path):
     assert len({split for split, count in report.splits.items() if count}) == 1, "parts stay in one split"
 
 
+def test_a_mirror_image_gets_no_caption_whose_side_cannot_be_read(tmp_path):
+    lines = ["id,text", "clip,winkt mit der linken Hand", "clip,挥左手"]
+    (tmp_path / "c.csv").write_text("\n".join(lines) + "\n")
+    write_bvh(tmp_path / "clip.bvh")
+    convert(
+        opened(tmp_path / "clip.bvh"),
+        tmp_path / "out",
+        FeatureTarget(mirrored=True),
+        table=read_caption_table(tmp_path / "c.csv"),
+    )
+    plain, image = ((tmp_path / f"out/texts/{name}.txt").read_text().splitlines() for name in ("clip", "Mclip"))
+    assert [line.partition("#")[0] for line in plain] == ["winkt mit der linken Hand", "挥左手"]
+    assert [line.partition("#")[0] for line in image] == ["挥右手"]
+
+
 def test_mirror_images(tmp_path):
     (tmp_path / "c.csv").write_text("id,text\nclip,steps to the left\n")
     write_bvh(tmp_path / "clip.bvh")
