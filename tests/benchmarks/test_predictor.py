@@ -52,7 +52,7 @@ def ours(model: PredictorNetwork, known: MotionState, truth: MotionState, offset
     predicted = roll_out(model.delta, known, FRAMES)
     weights = frame_weights(torch.ones(BATCH, FRAMES, dtype=torch.bool), 0.0)
     last = known.part(KNOWN - 1)
-    frames = Frames(predicted, truth, last, weights, offsets, torch.ones(BATCH, dtype=torch.bool))
+    frames = Frames(predicted, truth, last, weights, offsets, *torch.ones(2, BATCH, dtype=torch.bool))
     joint = JointLoss(LossSettings(), Skeleton(PARENTS, {}, None, 30.0, torch.ones(4)))
     return torch.stack(list(joint(frames, WEIGHTS).values())).sum()
 

@@ -179,7 +179,7 @@ class Objective:
     ) -> dict[str, Tensor]:
         last = part.known.part(part.known.frames - 1)
         weights = frame_weights(part.mask(), fade)
-        frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known)
+        frames = Frames(predicted, part.truth, last, weights, part.offsets, part.contacts_known, part.told)
         found = self._joint(frames, values.weights)
         if (encoder := self._network.encoder) is not None and values.weights["latent_consistency"] > 0:
             with torch.no_grad():  # of the true frames, which the encoder reads as they are

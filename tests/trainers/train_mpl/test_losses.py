@@ -54,7 +54,7 @@ def frames_of(predicted: MotionState, last: MotionState, truth: MotionState, mas
     newest[..., -1] = 1.0
     said = Predicted(predicted, before, residual, turn, newest, torch.zeros(2, count, 3))
     weights = frame_weights(torch.ones(2, count, dtype=torch.bool) if mask is None else mask, 0.0)
-    return Frames(said, truth, last, weights, torch.rand(2, 5, 3).double(), torch.ones(2, dtype=torch.bool))
+    return Frames(said, truth, last, weights, torch.rand(2, 5, 3).double(), *torch.ones(2, 2, dtype=torch.bool))
 
 
 def joint(**changes: float) -> JointLoss:
@@ -123,8 +123,11 @@ def test_a_place_that_is_missed_counts_in_all_frames_after() -> None:
     truth = replace(truth, steps=torch.zeros_like(truth.steps))
     steps = truth.steps.clone()
     steps[:, 1, 0], steps[:, 1, 1], steps[:, 5, 2] = 0.03, 0.04, 0.2
-    found = joint()(frames_of(replace(truth, steps=steps), last, truth), EVERY)
-    assert float(found["place"]) == pytest.approx((5 * 0.05 + 0.5 * 0.2) / 6)
+    frames = frames_of(replace(truth, steps=steps), last, truth)
+    whole = (5 * 0.05 + 0.5 * 0.2) / 6
+    assert float(joint()(frames, EVERY)["place"]) == pytest.approx(whole)
+    one = replace(frames, told=torch.tensor([True, False]))  # of two windows that weigh alike
+    assert float(joint()(one, EVERY)["place"]) == pytest.approx(whole / 2)
 
 
 def test_attention_to_the_oldest_frame_costs_one() -> None:

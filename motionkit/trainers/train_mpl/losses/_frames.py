@@ -42,6 +42,7 @@ class Frames:
         weights: ``[N, F]`` of each frame; 0 where the truth is filled up. They sum to 1.
         offsets: ``[N, J, 3]`` metres.
         contacts_known: ``[N]`` bool.
+        told: ``[N]`` bool: windows that are told their path.
     """
 
     predicted: Predicted
@@ -50,6 +51,7 @@ class Frames:
     weights: Tensor
     offsets: Tensor
     contacts_known: Tensor
+    told: Tensor
 
     @property
     def true_turn(self) -> Tensor:
