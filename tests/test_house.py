@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 400
+LIMIT = 700
 
 
 def modules(root: Path) -> list[Path]:
