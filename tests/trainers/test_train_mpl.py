@@ -144,7 +144,7 @@ def test_eval_opens_the_run(finished: tuple[Path, Mapping[str, Any]]) -> None:
 @pytest.mark.parametrize(("command", "frames"), [("both", math.ceil((14 + 30) * 1.2)), ("none", 14)])
 def test_windows_are_read_as_far_as_their_path_is_told(folder: Path, command: str, frames: int) -> None:
     """34 frames, 20 of them known; the path is read a second ahead, and a window that is a fifth faster needs more."""
-    trainer = TrainMpl(settings(folder, model={"command": command}))
+    trainer = TrainMpl(settings(folder, model={"command": command}, augmentation={"speed_scale_range": (0.75, 1.2)}))
     trainer.prepare()
     (batch,) = trainer.batches(1)
     assert batch.future == 14
