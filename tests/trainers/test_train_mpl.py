@@ -283,12 +283,15 @@ def test_without_clips_to_validate_the_last_weights_are_kept(folder: Path, tmp_p
 
 
 def test_more_shots_leave_the_delta_head_as_it_is(folder: Path, tmp_path: Path) -> None:
-    """The one-shot head has optimiser steps of its own; the other head must not see them."""
+    """The one-shot head has optimiser steps of its own; the other head must not see them.
+
+    All windows are told their path: which of them are is drawn after the shots.
+    """
     still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": {"mirror": 0.0}}
     found = []
     for number in (1, 3):
         out = tmp_path / str(number)
-        train(folder, out, train={"shot_batches": number, "ema": 0.0, "val_every": 0}, **still)
+        train(folder, out, train={"shot_batches": number, "ema": 0.0, "val_every": 0, "path_share": 1.0}, **still)
         found.append(weights(out))
     once, often = found
     of_delta = [name for name in once if name.startswith("delta.")]
