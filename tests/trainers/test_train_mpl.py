@@ -144,7 +144,7 @@ def test_eval_opens_the_run(finished: tuple[Path, Mapping[str, Any]]) -> None:
 @pytest.mark.parametrize(("command", "frames"), [("both", math.ceil((14 + 30) * 1.2)), ("none", 14)])
 def test_windows_are_read_as_far_as_their_path_is_told(folder: Path, command: str, frames: int) -> None:
     """34 frames, 20 of them known; the path is read a second ahead, and a window that is a fifth faster needs more."""
-    trainer = TrainMpl(settings(folder, model={"command": command}))
+    trainer = TrainMpl(settings(folder, model={"command": command}, augmentation={"speed_scale_range": (0.75, 1.2)}))
     trainer.prepare()
     (batch,) = trainer.batches(1)
     assert batch.future == 14
@@ -283,12 +283,15 @@ def test_without_clips_to_validate_the_last_weights_are_kept(folder: Path, tmp_p
 
 
 def test_more_shots_leave_the_delta_head_as_it_is(folder: Path, tmp_path: Path) -> None:
-    """The one-shot head has optimiser steps of its own; the other head must not see them."""
+    """The one-shot head has optimiser steps of its own; the other head must not see them.
+
+    All windows are told their path: which of them are is drawn after the shots.
+    """
     still = {"optim": {"grad_clip": 0.0}, "model": {"dropout": 0.0}, "augmentation": {"mirror": 0.0}}
     found = []
     for number in (1, 3):
         out = tmp_path / str(number)
-        train(folder, out, train={"shot_batches": number, "ema": 0.0, "val_every": 0}, **still)
+        train(folder, out, train={"shot_batches": number, "ema": 0.0, "val_every": 0, "path_share": 1.0}, **still)
         found.append(weights(out))
     once, often = found
     of_delta = [name for name in once if name.startswith("delta.")]

@@ -29,7 +29,8 @@ def batch(clips: ClipSet) -> WindowBatch:
 
 
 def augmentation(clips: ClipSet, *, told: float = 1.0, **changes: Any) -> Augmentation:
-    return Augmentation(AugmentationSettings(**changes), clips.names, fps=30.0, told=told)
+    every = {"bend": 0.3, "speed_scale_range": (0.75, 1.2), **changes}
+    return Augmentation(AugmentationSettings(**every), clips.names, fps=30.0, told=told)
 
 
 def whole(batch: WindowBatch) -> MotionState:
