@@ -137,7 +137,7 @@ def _hips_to_head(found: Mapping[str, int], parents: Sequence[int], pose: Tensor
     joints = len(parents)
     hips = torch.zeros(joints, dtype=torch.float64)
     hips[[found["left hip"], found["right hip"]]] = 0.5
-    chain = _path(parents, found["head"], found["pelvis"])
+    chain = joint_path(parents, found["head"], found["pelvis"])
     points = [hips, *(torch.nn.functional.one_hot(torch.tensor(joint), joints).double() for joint in chain)]
     # Where the hips sit above the root joint, going down to it first would fold the line.
     if len(points) > 2 and torch.dot((points[1] - hips) @ pose, (points[2] - hips) @ pose) <= 0:
@@ -145,7 +145,7 @@ def _hips_to_head(found: Mapping[str, int], parents: Sequence[int], pose: Tensor
     return points, torch.stack([((b - a) @ pose).norm() for a, b in itertools.pairwise(points)])
 
 
-def _path(parents: Sequence[int], joint: int, top: int) -> list[int]:
+def joint_path(parents: Sequence[int], joint: int, top: int = -1) -> list[int]:
     """Return the joints from `top` down to `joint`; from the root when `top` is not above it."""
     path = []
     while joint >= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from motionkit.errors import MotionkitError
 from motionkit.geometry import accumulate_rotations
 from motionkit.motion._motion import END, Motion
 from motionkit.rigs._contacts import find_feet, joint_contacts
-from motionkit.rigs._roles import find_roles
+from motionkit.rigs._roles import find_roles, is_below
 from motionkit.rigs._two_bones import two_bones
 
 BLEND = 0.1
@@ -154,16 +153,11 @@ def _find_legs(motion: Motion) -> tuple[_Leg, _Leg]:
     for side, foot in zip(("left", "right"), feet, strict=True):
         hip, knee, ankle = (roles[f"{side} {joint}"] for joint in _LEG)
         for lower, upper in ((knee, hip), (ankle, knee)):
-            if upper not in _above(motion.parents, lower):
+            if not is_below(lower, upper, motion.parents):
                 names = motion.names[lower], motion.names[upper]
                 raise MotionkitError(f"feet cannot be fixed: {names[0]} does not hang on {names[1]}.")
         legs.append(_Leg(hip, knee, ankle, foot))
     return legs[0], legs[1]
-
-
-def _above(parents: tuple[int, ...], joint: int) -> Iterator[int]:
-    while (joint := parents[joint]) >= 0:
-        yield joint
 
 
 @dataclass(frozen=True)

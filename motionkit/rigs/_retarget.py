@@ -14,7 +14,7 @@ from motionkit.geometry import accumulate_rotations, positions_from_bones
 from motionkit.motion._joint_map import BODY
 from motionkit.motion._motion import JointMotion, Motion
 from motionkit.motion._skeleton import HUMANML
-from motionkit.rigs._bodymap import leg_length, to_body
+from motionkit.rigs._bodymap import joint_path, leg_length, to_body
 from motionkit.rigs._contacts import find_feet
 from motionkit.rigs._roles import find_roles
 from motionkit.rigs._solve import solve
@@ -82,6 +82,8 @@ class Retarget:
 
         first = clips[0]
         source = _sources(first)
+        follows = torch.tensor(source).clamp_min(0)
+        kept = (torch.tensor(source) < 0)[:, None, None]
         # Frames in a row, as the rotations that are found follow each other.
         length = max(_FEWEST, _FRAMES // len(clips))
         turns, floors = [], []
@@ -94,9 +96,7 @@ class Retarget:
             order = [part.names.index(name) for name in first.names]
             body, _ = _body_frames(part)
             world = accumulate_rotations(part.rotations, part.parents)
-            follows = torch.tensor([max(joint, 0) for joint in source])
             turned = body[:, follows].mT @ world[:, order]
-            kept = torch.tensor([joint < 0 for joint in source])[:, None, None]
             turns.append(torch.where(kept, part.rotations[:, order], turned).sum(0))
             floors.append(_floor(clip.positions(), clip))
         mean = roma.special_procrustes(torch.stack(turns).sum(0))
@@ -115,8 +115,7 @@ class Retarget:
         """
         body, joints = _body_frames(motion)
         frames = len(body)
-        follows = torch.tensor([max(joint, 0) for joint in self.source])
-        told = body[:, follows] @ self.turns
+        told = body[:, torch.tensor(self.source).clamp_min(0)] @ self.turns
         world: list[Tensor] = []
         for joint, parent in enumerate(self.parents):
             keeps = self.source[joint] < 0
@@ -152,7 +151,7 @@ def _sources(motion: Motion) -> tuple[int, ...]:
     roles = find_roles(motion.names, motion.parents)
     to_body(motion.cut(0, 1), HUMANML, motion.fps)  # refuses a rig without a body
     source = [-1] * len(motion.names)
-    trunk = _way(motion.parents, roles["head"])
+    trunk = joint_path(motion.parents, roles["head"])
     places = positions_from_bones(motion.offsets, motion.parents)
     hips = places[[roles["left hip"], roles["right hip"]]].mean(0)
     whole = max(float((places[roles["head"]] - hips).norm()), 1e-6)
@@ -162,27 +161,18 @@ def _sources(motion: Motion) -> tuple[int, ...]:
     source[0] = HUMANML.index("pelvis")
     for side in ("left", "right"):
         for top, base in (("hip", "pelvis"), ("shoulder", f"{side}_collar")):
-            for joint in _way(motion.parents, roles[f"{side} {top}"])[:-1]:
+            for joint in joint_path(motion.parents, roles[f"{side} {top}"])[:-1]:
                 if source[joint] < 0:
                     source[joint] = HUMANML.index(base)
         # What has a role is turned by its own bone; joints on the way, such as those that spread a twist, by the last.
         for upper, lower in (("hip", "knee"), ("knee", "ankle"), ("shoulder", "elbow"), ("elbow", "wrist")):
-            way = _way(motion.parents, roles[f"{side} {lower}"])
+            way = joint_path(motion.parents, roles[f"{side} {lower}"])
             if roles[f"{side} {upper}"] not in way:
                 raise MotionkitError(f"the {side} {lower} does not hang on the {side} {upper}.")
             for joint in way[way.index(roles[f"{side} {upper}"]) : -1]:
                 source[joint] = HUMANML.index(BODY[f"{side} {upper}"])
         source[roles[f"{side} ankle"]] = HUMANML.index(BODY[f"{side} ankle"])
     return tuple(source)
-
-
-def _way(parents: Sequence[int], joint: int) -> list[int]:
-    """Return the joints from the root down to a joint."""
-    way = []
-    while joint >= 0:
-        way.append(joint)
-        joint = parents[joint]
-    return way[::-1]
 
 
 def _leg(joints: Tensor) -> float:

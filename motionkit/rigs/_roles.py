@@ -97,7 +97,7 @@ def _match(names: tuple[str, ...], parents: tuple[int, ...]) -> tuple[dict[str, 
             if joints:
                 key = f"{side} {role}".strip()
                 found[key] = joints[0]
-                rivals = [joint for joint in joints if not _is_below(joint, joints[0], parents)]
+                rivals = [joint for joint in joints if not is_below(joint, joints[0], parents)]
                 if rivals and table is exact:
                     doubles[key] = tuple(names[joint] for joint in (joints[0], *rivals))
                 break
@@ -118,13 +118,14 @@ def _fitting(
         joints = [
             joint
             for joint in table.get(key, ())
-            if joint not in taken and (top is None or _is_below(joint, top, parents))
+            if joint not in taken and (top is None or is_below(joint, top, parents))
         ]
         if joints:
             yield joints
 
 
-def _is_below(joint: int, top: int, parents: Sequence[int]) -> bool:
+def is_below(joint: int, top: int, parents: Sequence[int]) -> bool:
+    """Return whether a joint is another one or hangs on it."""
     while joint >= 0:
         if joint == top:
             return True

@@ -52,7 +52,7 @@ class PredictSettings(Settings):
 def register(app: typer.Typer) -> None:
     """Add the command."""
 
-    @settings_command(app, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)})
+    @settings_command(app, PredictSettings, plan=lambda settings, model, out: {"start": _start(settings, model)[0]})
     def predict(
         settings: PredictSettings,
         model: Annotated[str, typer.Argument(metavar="MODEL", help="Run of train-mpl, or a predictor's folder.")],
@@ -83,11 +83,8 @@ def register(app: typer.Typer) -> None:
         say("predict: loading torch, model and clip")
         predictor = open_predictor(find_predictor(model), None, device=resolve_device(settings.device))
         assert predictor is not None
-        start = _start(settings, model)
-        clips, clip = _open(
-            start, settings.clip, predictor.fps, predictor.names,
-            retarget_of(model, (settings.start,) if settings.start else ()),
-        )  # fmt: skip
+        start, retarget = _start(settings, model)
+        clips, clip = _open(start, settings.clip, predictor.fps, predictor.names, retarget)
         path = None
         if settings.path and settings.path != _OWN:
             path = read_path(Path(settings.path), predictor.fps)
@@ -149,9 +146,10 @@ def _fixed(motion: Motion) -> tuple[Motion, Mapping[str, Any] | None, str]:
     return fixed.motion, done, f"{words})"
 
 
-def _start(settings: PredictSettings, model: str) -> tuple[str, ...]:
-    """Return where the clip that is continued is looked for."""
-    return clips_of(model, (settings.start,) if settings.start else (), flag="--start")
+def _start(settings: PredictSettings, model: str) -> tuple[tuple[str, ...], str]:
+    """Return where the clip that is continued is looked for, and ``--retarget`` for it."""
+    given = (settings.start,) if settings.start else ()
+    return clips_of(model, given, flag="--start"), retarget_of(model, given)
 
 
 def _open(start: Sequence[str], key: str, fps: float, names: tuple[str, ...], retarget: str) -> Any:

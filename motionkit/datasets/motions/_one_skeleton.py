@@ -86,12 +86,12 @@ def on_one_skeleton(
         for skeleton, keys in brought.items()
     ]
     notes += [f"{_clips(keys)} {_were(keys)} left out: {error.message}" for error, keys in failed.values()]
-    splits, moved = _splits(found)
+    groups = _recordings(found)
+    splits, moved = _splits(found, groups)
     if moved:
         notes.append(
             f"{_clips(moved)} {_were(moved)} moved to the later split (train, val, test) of a copy of the recording."
         )
-    groups = _recordings(found)
     return [
         (one.key, replace(one.clip, split=splits[one.key], group=groups[one.key], splits=())) for one in found
     ], notes
@@ -142,9 +142,8 @@ def _recordings(clips: Sequence[ReadClip]) -> dict[str, str]:
     return {one.key: names.setdefault(first(f"clip {one.key}"), one.clip.group or one.key) for one in clips}
 
 
-def _splits(clips: Sequence[ReadClip]) -> tuple[Mapping[str, str], list[str]]:
+def _splits(clips: Sequence[ReadClip], recordings: Mapping[str, str]) -> tuple[Mapping[str, str], list[str]]:
     """Return the split of each clip, empty where no copy has any, and the clips whose own was another."""
-    recordings = _recordings(clips)
     last: dict[str, str] = {}
     for one in clips:
         if split := one.clip.split:

@@ -136,7 +136,7 @@ def cut_windows(clips: Sequence[StateClip], *, past: int, future: int, stride: i
     if not used:
         raise MotionkitError("no clip has two frames or more.", fix="give longer clips.")
     return Windows(
-        _joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
+        MotionState.joined(states), tuple(clip.key for clip in used), torch.stack([clip.offsets for clip in used]),
         torch.tensor([clip.contacts_known for clip in used]), torch.cat(starts), torch.cat(owners), torch.cat(valid),
         past, future, torch.tensor(spans), tuple(short), tuple(left_out),
     )  # fmt: skip
@@ -151,12 +151,3 @@ def _filled(state: MotionState, *, before: int, total: int) -> MotionState:
 
     after = total - before - state.frames
     return still(state.part(0, 1), before).then(state).then(still(state.part(state.frames - 1), after))
-
-
-def _joined(states: Sequence[MotionState]) -> MotionState:
-    return MotionState(
-        torch.cat([state.rotations for state in states]),
-        torch.cat([state.steps for state in states]),
-        torch.cat([state.heights for state in states]),
-        torch.cat([state.contacts for state in states]),
-    )

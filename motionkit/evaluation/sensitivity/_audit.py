@@ -21,7 +21,7 @@ PLAIN = "none of these"
 """The kind of English captions that name nothing besides the action."""
 
 _UNKNOWN = frozenset({"not English"})
-"""What other captions name that name nothing which is read: nobody knows."""
+"""The kind of other captions in which nothing was found: what they name is not known."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def quick_audit(
             found = audit(clips, audited, device=device, limit=limit, rows=QUICK)
     except MotionkitError as error:
         return error.message
-    except Exception as error:  # whatever a reward of somebody else raises: what is asked here is no part of training
+    except Exception as error:  # a plugin's reward may raise anything, and a run does not need this audit
         if all(one.own for one in audited):
             raise
         return f"a reward raised {in_words(error)}"

@@ -33,9 +33,20 @@ class MotionState:
         """Number of frames T."""
         return self.heights.shape[-1]
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> MotionState:
-        """Return the state with each of its tensors changed."""
-        return MotionState(*map(change, (self.rotations, self.steps, self.heights, self.contacts)))
+    @classmethod
+    def joined(cls, states: Sequence[MotionState]) -> MotionState:
+        """Return the frames of states one after another."""
+        return cls(
+            torch.cat([state.rotations for state in states], dim=-4),
+            torch.cat([state.steps for state in states], dim=-2),
+            torch.cat([state.heights for state in states], dim=-1),
+            torch.cat([state.contacts for state in states], dim=-2),
+        )
+
+    def map(self, change: Callable[..., Tensor], *others: MotionState) -> MotionState:
+        """Return the state with each of its tensors changed; `change` also gets that of `others`."""
+        every = [(one.rotations, one.steps, one.heights, one.contacts) for one in (self, *others)]
+        return MotionState(*map(change, *every))
 
     def part(self, start: int, stop: int | None = None) -> MotionState:
         """Return frames ``start:stop``."""
@@ -47,12 +58,7 @@ class MotionState:
 
     def then(self, other: MotionState) -> MotionState:
         """Return this state with the frames of another after it."""
-        return MotionState(
-            torch.cat([self.rotations, other.rotations], dim=-4),
-            torch.cat([self.steps, other.steps], dim=-2),
-            torch.cat([self.heights, other.heights], dim=-1),
-            torch.cat([self.contacts, other.contacts], dim=-2),
-        )
+        return MotionState.joined([self, other])
 
 
 def follow(steps: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from motionkit.policies.mpl import MplOptions, bvh_file, known_frames, runtime
 from motionkit.policies.mpl._delta import Delta
 from motionkit.policies.mpl._factory import open_predictor
 from motionkit.policies.mpl._features import FEET, ROOT
-from motionkit.policies.mpl._legend import RowsHead, example, legend, reach_of
+from motionkit.policies.mpl._legend import RowsHead, example, heads_of, legend, reach_of
 from motionkit.policies.mpl._network import CURVE, LONGER, MOST, NEARER
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
@@ -76,8 +76,7 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
 
     def write(predictor: MplPredictor, part: Path) -> str:
         network = predictor.network
-        heads = {"delta": network.delta, "one-shot": network.shot}
-        written = {key: head for key, head in heads.items() if head is not None}
+        written = heads_of(predictor)
         files: dict[str, object] = {key: _write_onnx(head, part / f"{key}.onnx") for key, head in written.items()}
         joined: dict[str, object] = {"share": network.share, "first": network.first, "again": network.again}
         if network.settings.command != "none":

@@ -76,9 +76,8 @@ def legend(predictor: MplPredictor) -> dict[str, Any]:
     ``range`` is None where there is no bound; ``mean`` and ``deviation`` are of the training frames.
     """
     network = predictor.network
-    heads = _heads(predictor)
-    share = network.settings.shot_share
-    shares = {"delta": 1 - share, "one-shot": share} if len(heads) == 2 else dict.fromkeys(heads, 1.0)
+    heads = heads_of(predictor)
+    shares = {"delta": 1 - network.share, "one-shot": network.share}
     return {
         "schema": 1,
         "fps": network.fps,
@@ -88,7 +87,7 @@ def legend(predictor: MplPredictor) -> dict[str, Any]:
         "parents": list(predictor.parents),
         "offsets": predictor.offsets.tolist(),
         "roles": _roles(predictor),
-        "shares": shares,
+        "shares": {name: shares[name] for name in heads},
         "arrays": _ARRAYS,
         "frames": _frame_columns(predictor),
         "condition": _condition_columns(predictor),
@@ -100,7 +99,7 @@ def example(predictor: MplPredictor) -> dict[str, Any]:
 
     The motion is made up: joints swing about the mean pose of the training clips.
     """
-    network, heads = predictor.network, _heads(predictor)
+    network, heads = predictor.network, heads_of(predictor)
     known = _example(predictor, max(network.past, *(reach_of(head) for head in heads.values())))
     frames = max(1, round(network.fps))
     path = torch.tensor([0.0, 1.0 / network.fps, 0.2 / network.fps]).repeat(frames, 1)
@@ -121,7 +120,8 @@ def example(predictor: MplPredictor) -> dict[str, Any]:
     return found
 
 
-def _heads(predictor: MplPredictor) -> dict[str, Head]:
+def heads_of(predictor: MplPredictor) -> dict[str, Head]:
+    """Return the networks that a predictor has, by name."""
     network = predictor.network
     found: dict[str, Head | None] = {"delta": network.delta, "one-shot": network.shot}
     return {name: head for name, head in found.items() if head is not None}
@@ -141,7 +141,7 @@ def _frame_columns(predictor: MplPredictor) -> list[Column]:
     ]
     names += [(name, unit, None) for name, unit in _ROOT]
     names += [(f"{side} foot stands", "", [0, 1]) for side in ("left", "right")]
-    mean = next(iter(_heads(predictor).values())).mean
+    mean = next(iter(heads_of(predictor).values())).mean
     columns = zip(names, mean.tolist(), predictor.network.pose_std.tolist(), strict=True)
     return [
         {"column": place, "name": name, "unit": unit, "range": bounds, "mean": mean, "deviation": deviation}
@@ -172,7 +172,7 @@ def _example(predictor: MplPredictor, frames: int) -> MotionState:
     import roma
 
     joints, fps = len(predictor.names), predictor.network.fps
-    mean = next(iter(_heads(predictor).values())).mean.double().cpu()
+    mean = next(iter(heads_of(predictor).values())).mean.double().cpu()
     pose = matrix_from_6d(mean[: 6 * joints].unflatten(0, (joints, 6)))
     # A network that was never trained has a mean of zeros, which is no rotation.
     pose = torch.where(pose.isfinite().all(-1).all(-1)[:, None, None], pose, torch.eye(3, dtype=torch.float64))

@@ -133,10 +133,7 @@ class PredictorNetwork(nn.Module):
             made += part.frames
             known = known.then(part).part(max(0, known.frames + part.frames - reach))
             parts.append(part)
-        return MotionState(
-            *(torch.cat([getattr(part, name) for part in parts], dim=1)
-              for name in ("rotations", "steps", "heights", "contacts"))
-        )  # fmt: skip
+        return MotionState.joined(parts)
 
     def _joined(self, known: MotionState, frames: int, course: Course | None) -> MotionState:
         """Return frames of all heads, each on its own frames: at most those of a shot."""

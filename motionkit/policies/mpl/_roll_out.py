@@ -124,12 +124,7 @@ def turn_of(residual: Tensor) -> Tensor:
 
 
 def _replaced(state: MotionState, truth: MotionState, forced: Tensor) -> MotionState:
-    pairs = zip(_tensors(truth), _tensors(state), strict=True)
-    return MotionState(*(torch.where(forced.view(-1, *(1,) * (one.ndim - 1)), one, other) for one, other in pairs))
-
-
-def _tensors(state: MotionState) -> tuple[Tensor, ...]:
-    return state.rotations, state.steps, state.heights, state.contacts
+    return truth.map(lambda one, other: torch.where(forced.view(-1, *(1,) * (one.ndim - 1)), one, other), state)
 
 
 def stepped(place: Tensor, yaw: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:

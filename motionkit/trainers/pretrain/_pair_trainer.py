@@ -184,7 +184,7 @@ class PairTrainer(ABC, Generic[Settings]):
         captions = list(dict.fromkeys(text for clip in self.train_clips for text in clip.captions))
         if self.mirror:
             there = readable([mirror_text(text) for text in captions])
-            # Of a caption in another language nobody knows whether it is true of the mirror image.
+            # A caption in another language may name a side, which the mirror image would not show.
             self.unmirrored = frozenset(
                 text for text in captions if not reads_sides(text) or mirror_text(text) not in there
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,13 +39,8 @@ class WindowBatch:
         """Return windows with each tensor changed; `change` also gets that of `others`."""
         every = self, *others
 
-        def state(states: Sequence[MotionState]) -> MotionState:
-            return MotionState(
-                *(change(*(getattr(one, name) for one in states))
-                  for name in ("rotations", "steps", "heights", "contacts"))
-            )  # fmt: skip
-
-        known, truth = state([one.known for one in every]), state([one.truth for one in every])
+        known = self.known.map(change, *(one.known for one in others))
+        truth = self.truth.map(change, *(one.truth for one in others))
         valid, offsets, sure, told = (
             change(*(getattr(one, name) for one in every)) for name in ("valid", "offsets", "contacts_known", "told")
         )

@@ -63,7 +63,7 @@ def looks_at(state: MotionState, ends: Tensor, offsets: Tensor, body: Body) -> L
     places: list[Tensor] = []
     for end in ends.unique().tolist():
         rows = (ends == end).nonzero()[:, 0]
-        part = state.map(lambda values, rows=rows: values[rows]).part(max(0, end - span), end)  # type: ignore[misc]
+        part = state.map(lambda values, rows=rows: values[rows]).part(max(0, end - span), end)
         parts.append(looks(part, offsets[rows], body))
         places.append(rows)
     order = torch.cat(places).argsort()

@@ -38,10 +38,7 @@ class Matching:
         self._every = max(1, round(SEARCH * fps))
         reach = _POINTS * self._every
         used = [clip.state for clip in clips if clip.state.frames > reach + 1]
-        self._frames = MotionState(
-            *(torch.cat([getattr(state, name) for state in used]).double()
-              for name in ("rotations", "steps", "heights", "contacts"))
-        )  # fmt: skip
+        self._frames = MotionState.joined(used).map(Tensor.double)
         self._six = matrix_to_6d(self._frames.rotations).flatten(1)
         starts, begin = [], 0
         for state in used:
@@ -77,11 +74,7 @@ class Matching:
             made.append(played)
             heights = played.heights[:, -1]
             before, six = (six_played[:, -2] if self._every > 1 else six), six_played[:, -1]
-        whole = MotionState(
-            *(torch.cat([getattr(part, name) for part in made], dim=1)
-              for name in ("rotations", "steps", "heights", "contacts"))
-        )  # fmt: skip
-        return whole.part(0, frames)
+        return MotionState.joined(made).part(0, frames)
 
     def _played(self, row: Tensor, six: Tensor, heights: Tensor) -> tuple[MotionState, Tensor]:
         """Return the frames after `row` with what differs from the pose at hand added, and their 6D."""

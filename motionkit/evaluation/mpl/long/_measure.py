@@ -252,7 +252,7 @@ def run_figures(
         else:  # the same for all paths from one start
             starts, whose = index.unique(return_inverse=True)
             made = predict_checked(row.predictor, runs.windows.known(starts), runs.frames, None)
-            made = made.map(lambda values, whose=whose: values[whose])  # type: ignore[misc]
+            made = made.map(lambda values, whose=whose: values[whose])
         if row.dragged and path is not None:
             made = replace(made, steps=path.double())
         parts.append(_figures(made, runs, place, body, real))
