@@ -188,3 +188,20 @@ def test_missing_extra_is_reported_before_anything_is_built(sample: ModuleType) 
     with pytest.raises(MotionkitError, match="nonesuch_a is not installed") as caught:
         component.load()
     assert caught.value.fix.startswith("pip install -c constraints.txt -e '.[text]'")
+
+
+def test_files_of_one_name_in_two_folders_are_two_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("one", "two"):
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "mine.py").write_text(
+            "from motionkit.config import Group\nfrom motionkit.plugins import Component\n"
+            f"component = Component({word!r}, Group, __name__ + ':Mine')\n"
+        )
+    components = []
+    for word in ("one", "two", "one"):
+        monkeypatch.chdir(tmp_path / word)
+        components.append(plugins.get("rewards", "./mine.py:component", typed=True))
+    one, two, again = components
+    assert (one.summary, two.summary) == ("one", "two")
+    assert again is one
+    assert one.factory != two.factory
