@@ -26,6 +26,23 @@ def as_motionkit_error(error: BaseException) -> MotionkitError | None:
         return _usage(error)
     if isinstance(error, OSError):
         return _operating_system(error)
+    return _malformed_package(error)
+
+
+def _malformed_package(error: BaseException) -> MotionkitError | None:
+    """Return the error for a library that failed to read the entry points of all packages; torch and pydantic do."""
+    if not any(
+        frame.f_globals.get("__name__") == "importlib.metadata" for frame, _ in traceback.walk_tb(error.__traceback__)
+    ):
+        return None
+    from motionkit.plugins._diagnose import second_reading
+
+    for finding in second_reading()[1]:
+        return MotionkitError(
+            f"the entry points of the package {finding.package!r} are malformed: {finding.text}.",
+            why="torch and pydantic read those of all packages.",
+            fix=f"pip install --force-reinstall {finding.package}, or remove it.",
+        )
     return None
 
 

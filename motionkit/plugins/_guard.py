@@ -6,7 +6,7 @@ as it is: a `MotionkitError`, an `OSError` that names a file, and a stop by a re
 
 Calls are not wrapped one by one. `catching` surrounds a whole command, or a part of it, and the traceback shows whether
 code of a plugin was running. A plugin that ends the process itself (`os._exit`, a segmentation fault) cannot be
-caught; ``motionkit plugins list --check`` imports plugins in other processes and reports those too.
+caught.
 """
 
 from __future__ import annotations
