@@ -111,11 +111,9 @@ def test_a_measurement_keeps_its_sets_in_files_and_checkpoints(dataset: Any, tmp
     width = max(len(prompt.segments) for prompt in prompts)
     assert found.sets["kinetic"].shape == (3, 2, width, 66)
     assert np.isfinite(found.sets["kinetic"][:, :, 0]).all()
-    found.keep(tmp_path / "heldout" / "one.safetensors")
-    for back in (
-        Measured.from_tensors(found.tensors()),
-        Measured.kept(tmp_path / "heldout" / "one.safetensors", found),
-    ):
+    file = tmp_path / "heldout" / "one.safetensors"
+    found.keep(file)
+    for back in (Measured.from_tensors(found.tensors()), Measured.kept(file, found)):
         assert back is not None
         assert back.quantities.keys() == found.quantities.keys()
         assert all(np.array_equal(back.sets[name], values, equal_nan=True) for name, values in found.sets.items())
