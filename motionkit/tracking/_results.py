@@ -285,8 +285,11 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
         place, judge, reward = _worst_judge(tables, first)
         said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
-    bad = [(place, row) for place, row in worst if row.tone == "bad"]
-    named = ", ".join(f"{_short(row)} {_changed(row)}{_place(place, where)}" for place, row in bad)
+    bad: dict[str, list[str]] = {}
+    for place, row in worst:
+        if row.tone == "bad":
+            bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
+    named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
     return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
 
 
