@@ -17,6 +17,7 @@ from motionkit.motion import MotionBatch, segments_of
 from motionkit.text import Prompt
 
 _RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
+Floats = NDArray[np.floating]
 Arrays = dict[str, NDArray[np.float32]]
 
 
@@ -79,32 +80,36 @@ def compare_sets(before: Arrays, after: Arrays, prompts: Sequence[Prompt], real:
     """
     found = {}
     if "kinetic" in before and "kinetic" in after:
-        samples = after["kinetic"].shape[1]
-        figure = _kinetic_fid(before["kinetic"], after["kinetic"], real.kinetic(prompts, samples), real.kinetic())
-        found |= {} if figure is None else {"kinetic_fid": figure}
-    if "npss" in before and "npss" in after:
-        paired = _npss(before["npss"], after["npss"])
-        found |= {} if paired is None else {"npss": SetFigure(paired)}
+        rows = [of["kinetic"].reshape(len(prompts), -1, of["kinetic"].shape[-1]) for of in (before, after)]
+        clips, answers = real.kinetic(), real.kinetic(prompts, after["kinetic"].shape[1])
+        if (paired := pair_kinetic_fid(rows[0], rows[1], clips)) is not None:
+            enough = len(answers) > clips.shape[1]
+            found["kinetic_fid"] = SetFigure(paired, KineticReference(clips).distance(answers) if enough else None)
+    if "npss" in before and "npss" in after and (paired := pair_npss(before["npss"], after["npss"])) is not None:
+        found["npss"] = SetFigure(paired)
     return found
 
 
-def _kinetic_fid(
-    before: NDArray[np.float32], after: NDArray[np.float32], answers: Tensor, clips: Tensor
-) -> SetFigure | None:
-    first, second = (torch.from_numpy(values).flatten(1, 2) for values in (before, after))
-    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, S * K]
-    width = first.shape[-1]
-    if min(int(known.sum()), len(clips)) <= width:
+def pair_kinetic_fid(before: Floats, after: Floats, clips: Tensor) -> Paired | None:
+    """Return kinetic FID of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, K, F]`` kinetic features of K motions or segments of each prompt; NaN where there are fewer.
+        after: The same of other motions.
+        clips: ``[M, F]`` those of real clips.
+
+    Returns:
+        The pair, whose interval resamples prompts; None where there are no more motions, or clips, than features.
+    """
+    first, second = torch.from_numpy(before), torch.from_numpy(after)
+    known = first.isfinite().all(-1) & second.isfinite().all(-1)  # [P, K]
+    if min(int(known.sum()), len(clips)) <= first.shape[-1]:
         return None
-    reference = KineticReference(clips)
+    reference, count = KineticReference(clips), len(first)
 
     def both(rows: Tensor) -> tuple[float, float]:
-        return (
-            reference.distance(first[rows][known[rows]]),
-            reference.distance(second[rows][known[rows]]),
-        )
+        return reference.distance(first[rows][known[rows]]), reference.distance(second[rows][known[rows]])
 
-    count = len(first)
     whole = both(torch.arange(count))
     rng = np.random.default_rng(0)
     draws = [both(torch.from_numpy(rng.integers(0, count, count))) for _ in range(_RESAMPLES)]
@@ -112,20 +117,28 @@ def _kinetic_fid(
     delta = whole[1] - whole[0]
     # Repeated prompts bias both distances alike; what is left of it is taken off.
     low, high = np.quantile(spread - np.median(spread) + delta, [0.025, 0.975])
-    paired = Paired(whole[0], whole[1], delta, (float(low), float(high)), int(known.any(1).sum()))
-    return SetFigure(paired, reference.distance(answers) if len(answers) > width else None)
+    return Paired(whole[0], whole[1], delta, (float(low), float(high)), int(known.any(1).sum()))
 
 
-def _npss(before: NDArray[np.float32], after: NDArray[np.float32]) -> Paired | None:
+def pair_npss(before: Floats, after: Floats) -> Paired | None:
+    """Return NPSS of two sets of motions of the same P prompts.
+
+    Args:
+        before: ``[P, S, 2]`` sums of `motionkit.metrics.npss_terms` of S motions of each prompt; NaN without a truth.
+        after: The same of other motions.
+
+    Returns:
+        The pair, whose interval resamples prompts; None where no prompt has a truth.
+    """
     known = np.isfinite(before).all(-1) & np.isfinite(after).all(-1)
     rows = known.any(1)
-    one, two = (np.where(known[..., None], values.astype(np.float64), 0.0).sum(1)[rows] for values in (before, after))
+    one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
     if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
         return None
     draws = np.random.default_rng(0).integers(0, len(one), size=(RESAMPLES, len(one)))
-    shares = [of[draws].sum(1) for of in (one, two)]
+    sums = [of[draws].sum(1) for of in (one, two)]
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = shares[1][:, 0] / shares[1][:, 1] - shares[0][:, 0] / shares[0][:, 1]
+        spread = sums[1][:, 0] / sums[1][:, 1] - sums[0][:, 0] / sums[0][:, 1]
     low, high = np.nanquantile(spread, [0.025, 0.975])
     first, second = (float(of[:, 0].sum() / of[:, 1].sum()) for of in (one, two))
     return Paired(first, second, second - first, (float(low), float(high)), len(one))
