@@ -22,7 +22,7 @@ from motionkit.metrics._distribution import (
     random_pairs,
 )
 from motionkit.metrics._floor import floor_distance
-from motionkit.metrics._kinetic import kinetic_features, kinetic_fid
+from motionkit.metrics._kinetic import KineticReference, kinetic_features, kinetic_fid
 from motionkit.metrics._limbs import (
     BAND,
     QUIET,
@@ -59,7 +59,7 @@ from motionkit.metrics._retrieval import (
     retrieval_subset,
 )
 from motionkit.metrics._rotation import geodesic_degrees, yaw_degrees
-from motionkit.metrics._spectrum import npss_terms
+from motionkit.metrics._spectrum import npss_rows, npss_terms
 
 __all__ = [
     "BAND",
@@ -73,6 +73,7 @@ __all__ = [
     "AtThreshold",
     "Calibration",
     "FrechetReference",
+    "KineticReference",
     "Reliability",
     "ScoreCounts",
     "Ties",
@@ -111,6 +112,7 @@ __all__ = [
     "movement_share",
     "moves_more",
     "multimodality",
+    "npss_rows",
     "npss_terms",
     "pr_curve",
     "r_precision",

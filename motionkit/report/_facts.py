@@ -151,7 +151,8 @@ def _result_table(found: Sequence[Result]) -> str:
     # A telephone has no room for intervals, nor for changes where real motions have a column.
     more = {" interval": any(row.ci95 for row in found), " real": any(row.real is not None for row in found)}
     kind = "".join(word for word, wanted in more.items() if wanted)
-    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}")
+    tones = [row.tone for row in found]
+    return table(one["columns"], one["rows"], numbers=one["numbers"], kind=f"plain result{kind}", tones=tones)
 
 
 def alarms(source: Source) -> str:

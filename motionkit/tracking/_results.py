@@ -23,10 +23,18 @@ not."""
 
 Tone = Literal["good", "bad", ""]
 
-_ORDER = ("reward", "judge", "movement", "statues", "side", "skate", "jerk", "speed", "path", "diversity")
+_ORDER = (
+    "reward", "judge", "movement", "statues", "side", "kinetic_fid", "npss", "skate", "jerk", "speed", "path",
+    "diversity",
+)  # fmt: skip
+_MATCHED = ("jerk",)
+"""Neither a high nor a low value is good: what counts is the ratio to that of real motions."""
+
 _WORDS = {"jerk": ("smoother", "rougher"), "speed": ("slower", "faster"), "path": ("shorter", "longer")}
 _LABELS = {
     "movement": "movement, share of real",
+    "kinetic_fid": "kinetic FID",
+    "npss": "NPSS",
     "loss": "held-out loss",
     "cycle_iou": "cycle IoU",
     "judge_iou": "cycle IoU by the frozen judge",
@@ -125,7 +133,14 @@ class Result:
 
     @property
     def tone(self) -> Tone:
-        """Whether the verdict is good or bad news."""
+        """Whether the verdict is good or bad news.
+
+        Jerk has no better end: less is bad news too where real motions have more. It is judged by whether it came
+        nearer to that of real motions, and not at all where that is not known.
+        """
+        if self.name in _MATCHED and self._sign and self.real and min(self.before, self.after, self.real) > 0:
+            off = [abs(math.log(value / self.real)) for value in (self.before, self.after)]
+            return "bad" if off[1] > off[0] else "good"
         return {"better": "good", "worse": "bad"}.get(self.verdict, "")  # type: ignore[return-value]
 
     def text(self, value: float, *, sign: bool = False) -> str:
@@ -231,7 +246,7 @@ HELDOUT_TABLES = {
 }
 """Keys of a summary that hold before and after, in the order of tables, and how the prompts are sampled there."""
 
-_RANK = {"worse": 0, "better": 2}
+_RANK: dict[Tone, int] = {"bad": 0, "": 1, "good": 2}
 
 
 def other_results(summary: Mapping[str, Any]) -> dict[str, list[Result]]:
@@ -270,7 +285,11 @@ def headline(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | N
         place, judge, reward = _worst_judge(tables, first)
         said += f"; {words}{_place(place, where)}" if (words := _judged(judge, reward)) else ""
     worst = [_worst(other, tables) for other in names if other != "judge"]
-    named = ", ".join(f"{row.name} {_changed(row)}{_place(place, where)}" for place, row in worst if row.tone == "bad")
+    bad: dict[str, list[str]] = {}
+    for place, row in worst:
+        if row.tone == "bad":
+            bad.setdefault(_place(place, where), []).append(f"{_short(row)} {_changed(row)}")
+    named = "; ".join(f"{', '.join(rows)}{place}" for place, rows in bad.items())
     return f"{said}.{f' Worse: {named}.' if named else ''}{_hardly_moves(tables)}"
 
 
@@ -302,7 +321,7 @@ def _shown(found: Sequence[Result], others: Mapping[str, Sequence[Result]] | Non
 def _worst(name: str, tables: Mapping[str, Sequence[Result]]) -> tuple[str, Result]:
     """Return the row of a quantity with the worst verdict, the first of several, after the words for its table."""
     found = [(f" {where}" if where else "", row) for where, rows in tables.items() for row in rows if row.name == name]
-    return min(found, key=lambda one: _RANK.get(one[1].verdict, 1))
+    return min(found, key=lambda one: _RANK[one[1].tone])
 
 
 def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple[str, Result, Result]:
@@ -311,7 +330,7 @@ def _worst_judge(tables: Mapping[str, Sequence[Result]], first: Result) -> tuple
     for where, rows in tables.items():
         reward = next((row for row in rows if row.name == "reward"), first)
         found += [(f" {where}" if where else "", row, reward) for row in rows if row.name == "judge"]
-    return min(found, key=lambda one: (_RANK.get(one[1].verdict, 1), not _lags(*one[1:])))
+    return min(found, key=lambda one: (_RANK[one[1].tone], not _lags(*one[1:])))
 
 
 def _lags(judge: Result, reward: Result) -> bool:
@@ -342,6 +361,11 @@ def _judged(judge: Result, reward: Result) -> str:
         return f"the judge, which is never trained on, agrees ({delta})"
     words = {"better": "rose", "worse": "fell", "no change": "shows no clear change"}.get(judge.verdict)
     return f"the judge, which is never trained on, {words} ({delta})" if words else ""
+
+
+def _short(row: Result) -> str:
+    """Return a name for a list: without what it is a share of."""
+    return row._named.partition(",")[0]
 
 
 def _changed(row: Result) -> str:
