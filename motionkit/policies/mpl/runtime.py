@@ -28,9 +28,14 @@ _ROOT, _FEET, _SPEED = 4, 2, 8.0
 _AGAIN = 0.1
 """Seconds after which the heads go on from their joined motion, once the first shot is over."""
 
-_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.15, 0.3, 0.02
+_HELD, _LEVEL = 0.3, 0.01
+"""The part of its way along the ground that a foot which stands is kept from, and by how many metres it must be lower
+than the other to count e times as much."""
+
+_NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
 """How the root is brought nearer to a path in each frame: by this share of what it is off per second, at most by this
-share of its step and by so many metres, and by at most so many radians for each metre of its step."""
+share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
+most so many metres a frame."""
 
 
 class Predictor:
@@ -61,6 +66,8 @@ class Predictor:
         self._shot = _Shot(parts["shot"], encoder, *common) if parts["shot"] else None
         self.past = max(self.past, 0 if encoder is None else max(2, encoder.history) + 1)
         self._reach = max(self.past, int(settings["window"]))
+        feet = document.get("feet")  # none: the joints' names did not tell
+        self._standing = None if feet is None else _Standing(document["offsets"], document["parents"], feet)
 
     @classmethod
     def open(cls, folder: str | Path) -> Predictor:
@@ -98,8 +105,10 @@ class Predictor:
         parts: list[Motion] = []
         while made < frames:
             part = self._joined(rows, rotation, min(again if made else first, frames - made), course)
+            pull = None if self._standing is None or not made else self._standing.pull(rotation, rows[-1], part)
+            if course is not None or pull is not None:
+                part = (part[0], _steered(part[1], pull, course, self.fps), *part[2:])
             if course is not None:
-                part = (part[0], _steered(part[1], course, self.fps), *part[2:])
                 course = course.after(part[1])
             made += len(part[0])
             rows, rotation = np.concatenate([rows, _pack(*part, self.fps)])[-self._reach :], part[0][-1]
@@ -154,6 +163,47 @@ class _Course:
     def _from_start(self, place: Array, yaw: float) -> tuple[Array, float]:
         start, facing, _ = self._start
         return start + _turned(place, facing), facing + yaw
+
+
+class _Standing:
+    """Says by how much the steps of a root must change so that the foot that stands slides less."""
+
+    def __init__(self, offsets: Sequence[Sequence[float]], parents: Sequence[int], feet: Sequence[int]) -> None:
+        self._legs: list[list[tuple[int, NDArray[np.float32]]]] = []
+        for foot in feet:  # from below the root down to the foot: the joint above, and the way to the one below
+            leg, joint = [], foot
+            while joint > 0:
+                leg.append((parents[joint], np.asarray(offsets[joint], np.float32)))
+                joint = parents[joint]
+            self._legs.append(leg[::-1])
+
+    def pull(self, rotation: Array, row: Array, part: Motion) -> Array:
+        """Return what to add to the steps of a part, ``[T, 2]`` metres.
+
+        Args:
+            rotation: ``[J, 3, 3]`` of the frame before.
+            row: The same frame as `_pack` makes it.
+            part: The frames.
+        """
+        rotations, steps, _, contacts = part
+        rotations = np.concatenate([rotation[None], rotations])
+        feet = np.stack([self._place(rotations, leg) for leg in self._legs], axis=1)  # [T + 1, 2, 3]
+        cos, sin = np.cos(steps[:, 2, None]), np.sin(steps[:, 2, None])
+        x, z = feet[1:, :, 0], feet[1:, :, 2]
+        # A root that goes this way leaves the foot where it is.
+        way = np.stack([feet[:-1, :, 0] - (x * cos + z * sin), feet[:-1, :, 2] - (z * cos - x * sin)], axis=-1)
+        heights = feet[1:, :, 1] + feet[:-1, :, 1]
+        lower = np.exp((heights.min(-1, keepdims=True) - heights) / (2 * _LEVEL))
+        before = np.concatenate([row[None, -_FEET:], contacts[:-1]])
+        stands = _HELD * lower / lower.sum(-1, keepdims=True) * np.minimum(contacts, before)
+        return cast(Array, (stands[..., None] * (way - steps[:, None, :2])).sum(1))
+
+    def _place(self, rotations: Array, leg: Sequence[tuple[int, NDArray[np.float32]]]) -> Array:
+        turned, place = rotations[:, 0], 0.0
+        for joint, bone in leg:
+            turned = turned if joint == 0 else turned @ rotations[:, joint]
+            place = place + turned @ bone
+        return cast(Array, place)
 
 
 class _Encoder:
@@ -381,18 +431,27 @@ def _follow(steps: Array) -> tuple[Array, Array]:
     return np.stack([x, z], axis=-1).cumsum(0), yaw
 
 
-def _steered(steps: Array, course: _Course, fps: float) -> Array:
-    """Return steps ``[T, 3]`` of a root that comes a little nearer to the path with each; see `_NEARER`."""
+def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: float) -> Array:
+    """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
     place, yaw, found = np.zeros(2), 0.0, []
-    for frame, step in enumerate(steps.astype(np.float64), 1):
-        missed = _NEARER / fps * (course.missed(place, yaw, frame) - step)
-        far = math.hypot(step[0], step[1])
-        most = min(_LONGER * far, _MOST)
-        way = missed[:2] * min(1.0, most / max(1e-9, math.hypot(missed[0], missed[1])))
-        step = step + np.append(way, min(max(missed[2], -_CURVE * far), _CURVE * far))
+    for frame, said in enumerate(steps.astype(np.float64)):
+        step = said
+        if pull is not None:
+            step = np.append(said[:2] + _at_most(pull[frame], _MOST), said[2])
+        if course is not None:
+            missed = _NEARER / fps * (course.missed(place, yaw, frame + 1) - step)
+            far = math.hypot(step[0], step[1])
+            nearer = step[:2] + _at_most(missed[:2], _LONGER * far)
+            turn = step[2] + min(max(missed[2], -_CURVE * far), _CURVE * far)
+            step = np.append(said[:2] + _at_most(nearer - said[:2], _MOST), turn)
         place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
         found.append(step)
     return np.array(found, np.float32)
+
+
+def _at_most(way: Array, most: float) -> Array:
+    """Return a way ``[2]``, shortened if it is longer than `most`."""
+    return way * min(1.0, most / max(1e-9, math.hypot(way[0], way[1])))
 
 
 def _turned(way: Array, yaw: float) -> Array:
