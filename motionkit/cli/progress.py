@@ -165,9 +165,10 @@ def _plain(title: str, total: int | None, start: int, clock: _Rate, tell: Callab
         if said is not None:
             said.look(at, all_steps, clock)
         now = time.monotonic()
-        if now - printed < PLAIN_EVERY and at != all_steps:
+        ended = count > 0 and at == all_steps  # what follows the last step is shown now and then, as steps are
+        if now - printed < PLAIN_EVERY and not ended:
             return
-        if at == all_steps and now - begun < 2:
+        if ended and now - begun < 2:
             return
         printed = now
         speed = f"{rate:.2f}/s{_left(at, all_steps, clock.pace() or 1 / rate)}" if rate else ""

@@ -20,7 +20,7 @@ from motionkit.formats.bvh import write_bvh
 from motionkit.geometry import matrix_from_6d, matrix_to_6d
 from motionkit.motion import HUMANML, Motion
 from motionkit.motion.prediction import follow
-from motionkit.policies.mpl import PredictorSettings
+from motionkit.policies.mpl import PredictorSettings, runtime
 from motionkit.policies.mpl._course import Course
 from motionkit.policies.mpl._export import export_numpy, export_onnx, export_weights
 from motionkit.policies.mpl._features import pack
@@ -176,6 +176,33 @@ def test_the_runtime_gives_what_the_test_vector_says(saved: tuple[MplPredictor, 
             np.testing.assert_allclose(values, np.array(wanted[name]), atol=5e-5)
     moved = np.abs(np.array(vector["output"]["free"]["steps"]) - np.array(vector["output"]["path"]["steps"]))
     assert moved.max() > 1e-3, "the path changes what comes out"
+
+
+@pytest.mark.parametrize("head", ["delta", "one-shot", "both"])
+def test_the_runtime_follows_a_path_as_the_predictor_does(
+    saved: tuple[MplPredictor, Path], clips: ClipSet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, head: str
+) -> None:
+    """To a millionth after the first second, and the same when old frames were dropped many times."""
+    predictor, _ = saved
+    if head != "both":
+        network = _only(predictor.network, "delta" if head == "delta" else "shot")
+        shape = SHAPE.model_copy(update={"head": head})
+        predictor = MplPredictor(
+            shape, network, names=predictor.names, parents=predictor.parents, offsets=predictor.offsets
+        )
+    folder = predictor.save(tmp_path / "saved")
+    whole = clips.clips[0].state.part(0, 38)
+    known, path = whole.part(0, 8), (whole.part(8).steps + 0.01).float()
+    wanted = predictor.predict(known.map(lambda values: values[None].float()), 30, command=path[None])
+    arrays = [values.numpy() for values in (known.rotations, known.steps, known.heights, known.contacts)]
+    found = Predictor.open(folder).predict(*arrays, frames=30, path=path.numpy())
+    for one, other in zip(found, (wanted.rotations, wanted.steps, wanted.heights, wanted.contacts), strict=True):
+        assert np.abs(one[:6] - other[0, :6].numpy()).max() < 1e-6
+        np.testing.assert_allclose(one, other[0].numpy(), atol=2e-5)
+    monkeypatch.setattr(runtime, "_ROOM", 1)
+    again = Predictor.open(folder).predict(*arrays, frames=30, path=path.numpy())
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_onnx_gives_what_the_test_vector_says(onnx: Path) -> None:
