@@ -122,6 +122,8 @@ def verdict(figures: Figures, *, compared: bool, equal: float | None = None) -> 
     )
     sure = figures["judge_iou_greedy"]["ci95"][0] > 0
     head = "the judge draws its captions better" if sure else "the judge sees no clear gain"
+    if worse := [short for short, _ in _effects(figures)]:
+        head += f", {'but' if sure else 'and'} {' and '.join(worse)}"
     return f"{head}: {told}.{_beside(figures, equal)}"
 
 
@@ -146,20 +148,23 @@ def side_effects(figures: Figures) -> list[str]:
     Args:
         figures: Before, after and the interval of the change, of greedy captions.
     """
-    found = []
+    return [text for _, text in _effects(figures)]
+
+
+def _effects(figures: Figures) -> list[tuple[str, str]]:
+    """Return each in a few words and in a sentence."""
+    found: list[tuple[str, str]] = []
     wrong, words, absent = (figures.get(name) for name in ("attributes_wrong_greedy", "words_greedy", "no_target"))
     if wrong and wrong["ci95"][0] > 0:
-        found.append(
-            f"captions name more attributes wrongly: {wrong['before']:.1%} before, {wrong['after']:.1%} after."
-        )
+        span = f"{wrong['before']:.1%} before, {wrong['after']:.1%} after"
+        found.append(("more of what they say is wrong", f"captions name more attributes wrongly: {span}."))
     if words and words["after"] > (1 + LONGER) * words["before"]:
         data = f"; the data's have {words['data']:.1f}" if "data" in words else ""
-        found.append(f"captions grew from {words['before']:.1f} to {words['after']:.1f} words{data}.")
+        span = f"from {words['before']:.1f} to {words['after']:.1f} words{data}"
+        found.append(("they are longer", f"captions grew {span}."))
     if absent and absent["ci95"][1] < 0:
-        found.append(
-            f"masks of absent objects got worse: nothing is drawn of {absent['before']:.0%} before, "
-            f"{absent['after']:.0%} after."
-        )
+        span = f"nothing is drawn of {absent['before']:.0%} before, {absent['after']:.0%} after"
+        found.append(("more is drawn of absent objects", f"masks of absent objects got worse: {span}."))
     return found
 
 
