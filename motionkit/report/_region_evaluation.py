@@ -82,6 +82,6 @@ def _page(folder: Path, document: Mapping[str, Any]) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    """Return how a table is shown: one with intervals has no room for them on a telephone."""
-    named = {" interval": "95 % interval", " real": "data"}
-    return "plain result" + "".join(word for word, column in named.items() if column in columns)
+    """Return how a table is shown: a telephone has no room for intervals, nor for changes beside three values."""
+    wide = columns[4:5] == ["change"]
+    return "plain result" + " interval" * ("95 % interval" in columns) + " real" * wide

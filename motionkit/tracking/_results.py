@@ -155,6 +155,8 @@ class Result:
     def text(self, value: float, *, sign: bool = False) -> str:
         """Return a value with the digits of this row, so that its columns align."""
         digits = _digits(self.before, self.after, *([self.real] if self.real is not None else ()))
+        if self.metric.name.startswith("regions/"):
+            digits = min(digits, 3)  # shares of some hundred regions
         # Adding zero turns a rounded -0.0 into 0.0.
         return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}" if math.isfinite(value) else "-"
 

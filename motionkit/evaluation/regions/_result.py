@@ -112,9 +112,16 @@ def _values(figures: Figures, title: str) -> dict[str, Any]:
     return {"title": title, "columns": columns, "rows": rows, "numbers": list(range(1, len(columns)))}
 
 
-def verdict(figures: Figures, *, compared: bool, equal: float | None = None) -> str:
-    """Return the main figures in a sentence: of greedy captions, then of sampled ones."""
-    names = [name for name in _MAIN if name in figures]
+def verdict(figures: Figures, *, compared: bool, equal: float | None = None, lead: bool = True) -> str:
+    """Return the main figures in a sentence: of greedy captions, then of sampled ones.
+
+    Args:
+        figures: What was measured.
+        compared: Whether there is a policy before.
+        equal: Temperature of equal entropy.
+        lead: Whether the first figure is said; the headline of a run has it already.
+    """
+    names = [name for name in _MAIN[not lead :] if name in figures]
     if not compared:
         return ", ".join(f"{label_of(name)} {_number(figures[name]['after'])}" for name in names) + "."
     told = ", ".join(
@@ -127,8 +134,9 @@ def verdict(figures: Figures, *, compared: bool, equal: float | None = None) -> 
     return f"{head}: {told}.{_beside(figures, equal)}"
 
 
-_MAIN = ("cycle_iou_greedy", "judge_iou_greedy", "unique_greedy", "attributes_wrong_greedy", "meteor_greedy",
-         "cider_greedy", "giou", "referring_iou", "no_target")  # fmt: skip
+_MAIN = (
+    "cycle_iou_greedy", "judge_iou_greedy", "unique_greedy", "attributes_wrong_greedy", "giou", "referring_iou",
+)  # fmt: skip
 
 
 def _beside(figures: Figures, equal: float | None) -> str:

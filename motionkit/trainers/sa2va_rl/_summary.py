@@ -101,7 +101,7 @@ def summary_of(found: HeldOut, task: Task, known: Known, name: str, best_step: i
     heldout = {key: blocks[key] for key in (*GREEDY, *_ONCE) if key in blocks}
     sampled = {key: blocks[key] for key in SAMPLED if key in blocks}
     attributes = {key: one for key, one in blocks.items() if key not in heldout and key not in sampled}
-    said = verdict({**heldout, **sampled}, compared=True, equal=found.equal_temperature)
+    said = verdict({**heldout, **sampled}, compared=True, equal=found.equal_temperature, lead=False)
     for text in side_effects(heldout):
         _logger.warning("%s", text)
     for text in known.notes(name):
