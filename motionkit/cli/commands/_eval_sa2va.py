@@ -14,6 +14,7 @@ from motionkit.evaluation import claim, trained_on
 from motionkit.evaluation.regions import (
     describe_sampled,
     explained,
+    limits_of,
     look_up,
     measure_equal_entropy,
     measure_split,
@@ -82,7 +83,7 @@ def run_sa2va(settings: Sa2vaSettings, model: str) -> Mapping[str, Any]:
     notes = [
         *filter(None, [kept.sentence("regions")]), *effects, *_notes(settings, len(index), count - kept.left_out),
         describe_sampled(settings.temperature, found, 0.0 if equal is None else equal.nats, len(index)),
-        *known.notes(label),
+        *known.notes(label), *limits_of(models.policy, after.wanted),
     ]  # fmt: skip
     said = verdict(figures, compared=before is not None, equal=found)
     title = f"{models.label}: {len(index):,} regions of the {settings.split} split of {label}"

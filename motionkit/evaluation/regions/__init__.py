@@ -12,7 +12,7 @@ from motionkit.evaluation.regions._figures import (
     summarise,
 )
 from motionkit.evaluation.regions._gallery import GALLERY, INDEX, write_gallery
-from motionkit.evaluation.regions._known import Known, look_up
+from motionkit.evaluation.regions._known import Known, limits_of, look_up
 from motionkit.evaluation.regions._measure import RegionFigures, as_it_is, change_of, measure
 from motionkit.evaluation.regions._models import RegionModels, open_region_data, open_region_models
 from motionkit.evaluation.regions._result import (
@@ -55,6 +55,7 @@ __all__ = [
     "equal_entropy",
     "explained",
     "iou_of",
+    "limits_of",
     "look_up",
     "masks_at",
     "measure",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from motionkit.datasets.base import RegionDataset, Split
 from motionkit.evaluation.regions._absent import absent_captions
 from motionkit.evaluation.regions._truth import TRUTH, Truth, open_truth
+from motionkit.policies.base import HasLimits
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,20 @@ def look_up(data: RegionDataset, split: Split, index: NDArray[np.int64]) -> Know
     shown = truth.shows(absent)
     kept = ["" if there else text for text, there in zip(absent, shown.tolist(), strict=True)]
     return Known(truth, kept, certain, int(shown.sum()))
+
+
+def limits_of(policy: object, captions: Sequence[str]) -> list[str]:
+    """Return in sentences at what size a policy sees images, and how many of the words it knows.
+
+    Args:
+        policy: The policy.
+        captions: The data's.
+    """
+    if not isinstance(policy, HasLimits):
+        return []
+    found = [f"the policy sees {policy.sees}."]
+    if (share := policy.known_words(captions)) < 1:
+        found.append(
+            f"the policy knows {share:.0%} of the words of the data's captions; it can neither read nor say the others."
+        )
+    return found

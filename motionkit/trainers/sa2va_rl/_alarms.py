@@ -5,6 +5,7 @@ And what gets worse on watched regions: attributes that are named wrongly, longe
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 
@@ -26,10 +27,11 @@ _GAP = 0.1
 
 _WRONG, _ABSENT = 0.02, 0.03
 """Rise of the share of attributes that are named wrongly, and fall of the share of absent objects that nothing is drawn
-of, from which it is said; on 200 regions neither is chance."""
+of, from which it is said, where it is more than the standard error of the share."""
 
 
 _CYCLE, _JUDGE = "regions/cycle_iou_greedy", "regions/judge_iou_greedy"
+_COUNT = "watched"
 _WATCHED = ("attributes_wrong_greedy", "words_greedy", "no_target")
 
 
@@ -46,9 +48,9 @@ class SelfPlayAlarms:
         self._first: dict[str, float] = {}
         self._said: list[str] = []
 
-    def begin(self, watched: Mapping[str, float]) -> None:
-        """Take in what was measured of the watched regions before training."""
-        self._first |= watched
+    def begin(self, watched: Mapping[str, float], count: int) -> None:
+        """Take in what was measured of so many watched regions before training."""
+        self._first |= {**watched, _COUNT: float(count)}
 
     def look(self, metrics: Mapping[str, float]) -> list[str]:
         """Take the metrics of a step in; return what is new and worth saying."""
@@ -110,10 +112,12 @@ class SelfPlayAlarms:
         """Look at what a reward may cost: the words that are wrong, the words that are many, what is not there."""
         pairs = {name: (self._first.get(f"regions/{name}"), metrics.get(f"regions/{name}")) for name in _WATCHED}
         found = {}
+        count = self._first.get(_COUNT, 1.0)
         for name, (first, now) in pairs.items():
             if first is None or now is None:
                 continue
-            if name == "attributes_wrong_greedy" and now - first > _WRONG:
+            chance = math.sqrt(max(0.0, first * (1 - first)) / count)  # standard error of a share; of few it is large
+            if name == "attributes_wrong_greedy" and now - first > max(_WRONG, chance):
                 found[name] = (
                     f"captions of watched regions name {now:.1%} of the attributes wrongly, {first:.1%} before: what "
                     "pays the captions does not see it; add a reward that does, or raise --kl-coef"
@@ -123,7 +127,7 @@ class SelfPlayAlarms:
                     f"captions of watched regions grew from {first:.1f} to {now:.1f} words: the rewards pay for words; "
                     "--loop1-reward length --loop1-reward.longest N lets them cost something"
                 )
-            if name == "no_target" and first - now > _ABSENT:
+            if name == "no_target" and first - now > max(_ABSENT, chance):
                 found[name] = (
                     f"nothing is drawn of {now:.0%} of absent objects, {first:.0%} before: masks get worse where the "
                     "loops do not look"

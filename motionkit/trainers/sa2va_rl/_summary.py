@@ -21,6 +21,7 @@ from motionkit.evaluation.regions import (
     change_of,
     describe_sampled,
     equal_entropy,
+    limits_of,
     measure,
     of_data,
     sampled_table,
@@ -84,11 +85,14 @@ def measure_both(policy: RegionPolicy, task: Task, start: Weights, known: Known,
     return HeldOut(greedy, sampled, equal, temperature, own, nats)
 
 
-def summary_of(found: HeldOut, task: Task, known: Known, name: str, best_step: int, seed: int) -> dict[str, object]:
+def summary_of(
+    found: HeldOut, policy: RegionPolicy, task: Task, known: Known, name: str, best_step: int, seed: int
+) -> dict[str, object]:
     """Return the parts of the summary document; see `motionkit.trainers.base.Trainer.train`.
 
     Args:
         found: What was measured.
+        policy: The policy.
         task: The regions.
         known: What is known of them.
         name: Name of the data.
@@ -104,7 +108,8 @@ def summary_of(found: HeldOut, task: Task, known: Known, name: str, best_step: i
     said = verdict({**heldout, **sampled}, compared=True, equal=found.equal_temperature, lead=False)
     for text in side_effects(heldout):
         _logger.warning("%s", text)
-    for text in known.notes(name):
+    notes = [*known.notes(name), *limits_of(policy, task.captions)]
+    for text in notes:
         _logger.info("%s", text)
     _logger.info("%s", said)
     count = len(task)
@@ -118,7 +123,7 @@ def summary_of(found: HeldOut, task: Task, known: Known, name: str, best_step: i
                 f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
                 "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
                 describe_sampled(found.temperature, found.equal_temperature, found.nats, count),
-                *(text[:1].upper() + text[1:] for text in known.notes(name)),
+                *(text[:1].upper() + text[1:] for text in notes),
             ]
         ),
         "table": [

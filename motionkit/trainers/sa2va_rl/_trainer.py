@@ -28,7 +28,7 @@ from motionkit.evaluation.regions import (
 )
 from motionkit.nn import EMA
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
-from motionkit.policies.base import PlansMemory, RegionPolicy
+from motionkit.policies.base import HasLimits, PlansMemory, RegionPolicy
 from motionkit.rl import RowNoise
 from motionkit.runs import Run
 from motionkit.trainers._best import Best
@@ -163,6 +163,7 @@ class Sa2vaRl:
         rollout = self.settings.rollout
         return {
             **({"data": self.data.summary} if isinstance(self.data, Described) else {}),
+            **({"the policy sees": self.policy.sees} if isinstance(self.policy, HasLimits) else {}),
             "trained": ", ".join(f"{group} {count:,}" for group, count in counts.items()),
             "frozen": f"{total - sum(counts.values()):,} of {total:,} parameters",
             "steps": f"{self.settings.run.num_steps} of {rollout.batch_size} regions x {rollout.group_size} samples",
@@ -214,7 +215,7 @@ class Sa2vaRl:
             restore(parts, checkpoint)
         else:
             _logger.info("measuring %d watched regions before training", len(watched))
-            alarms.begin(self._watch(watched, start.applied))
+            alarms.begin(self._watch(watched, start.applied), len(watched))
             with torch.no_grad():
                 drawn = order.open("train", np.arange(min(_DRAWS, self.data.count("train"))))
                 measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
@@ -283,7 +284,7 @@ class Sa2vaRl:
             self.policy.save(run.artifact(ARTIFACT), tensors=self.policy.tensors())
         before, after = found.greedy
         write_gallery(run.artifact(GALLERY), self.data, "test", self.held, after, before)
-        return summary_of(found, held, known, self.data.name, best.step, settings.seed)
+        return summary_of(found, self.policy, held, known, self.data.name, best.step, settings.seed)
 
     def _watch(self, watched: Task, start: Weights) -> dict[str, float]:
         """Return what is logged of the watched regions: captions of the likeliest words."""
