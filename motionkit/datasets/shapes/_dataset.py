@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Claim, Regions, Scene, Split, Thing
+from motionkit.datasets.base import Claim, Regions, Scene, Split
 from motionkit.datasets.shapes import ShapesOptions
-from motionkit.datasets.shapes._grammar import read_caption, related
+from motionkit.datasets.shapes._grammar import read_caption, related, things_of
 
 SIDE, MASK = 48, 24
 """Pixels of an image, and of a mask."""
@@ -84,7 +84,8 @@ class Shapes:
 
     def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
         """See `motionkit.datasets.base.KnowsScenes`."""
-        return tuple(Scene(_things(self._scene(split, int(number)))) for number in index)
+        found = [self._scene(split, int(number)) for number in index]
+        return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in found)
 
     def read(self, caption: str) -> Claim:
         """See `motionkit.datasets.base.KnowsScenes`."""
@@ -112,18 +113,6 @@ class Shapes:
             draw.uniform(-1.0, 1.0, (count, 2)),
             draw.random(3) >= (options.drop_size, options.drop_colour, options.drop_place),
         )  # fmt: skip
-
-
-def _things(scene: _Scene) -> tuple[Thing, ...]:
-    """Return the objects of a scene in words."""
-    found = []
-    for thing, cell in enumerate(scene.cells.tolist()):
-        numbers = (scene.shapes[thing], scene.colours[thing], scene.sizes[thing], cell)
-        words = {kind: own[int(number)] for (kind, own), number in zip(_KINDS.items(), numbers, strict=True)}
-        row, column = divmod(cell, 3)
-        middle = ((column * 16 + 8 + scene.shifts[thing, 0]) / SIDE, (row * 16 + 8 + scene.shifts[thing, 1]) / SIDE)
-        found.append(Thing(words, middle))
-    return tuple(found)
 
 
 def _inside(scene: _Scene, thing: int, side: int) -> NDArray[np.bool_]:

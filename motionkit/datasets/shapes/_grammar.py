@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from motionkit.datasets.base import Claim, Thing
 
 RELATIONS = ("left of", "right of", "above", "below")
@@ -87,3 +90,19 @@ def related(relation: str, one: Thing, other: Thing) -> bool:
     right, down = one.middle[0] - other.middle[0], one.middle[1] - other.middle[1]
     found: dict[str, float] = {"left of": -right, "right of": right, "above": -down, "below": down}
     return found.get(relation, 0.0) > _APART
+
+
+def things_of(
+    numbers: Sequence[NDArray[np.int64]], shifts: NDArray[np.float64], kinds: Mapping[str, Sequence[str]]
+) -> tuple[Thing, ...]:
+    """Return the K objects of a scene in words.
+
+    Args:
+        numbers: For each attribute ``[K]`` the numbers of its values; the last one is the cell of the 3 x 3 grid.
+        shifts: ``[K, 2]`` how far x and y of a middle are from that of its cell, as shares of the image.
+        kinds: The values of each attribute.
+    """
+    columns = [[own[number] for number in row.tolist()] for own, row in zip(kinds.values(), numbers, strict=True)]
+    middles = (np.stack([numbers[-1] % 3, numbers[-1] // 3], 1) + 0.5) / 3 + shifts
+    words = [dict(zip(kinds, one, strict=True)) for one in zip(*columns, strict=True)]
+    return tuple(Thing(one, (x, y)) for one, (x, y) in zip(words, middles.tolist(), strict=True))
