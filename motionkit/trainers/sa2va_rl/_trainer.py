@@ -61,7 +61,8 @@ class Sa2vaRl:
     """Self-play with GRPO; see `motionkit.trainers.base.Trainer`.
 
     A step samples actions of both loops for the same regions, lets a partner close the loops, and follows the gradient
-    of the clipped surrogate. The policy that was best by the frozen judge on watched regions is kept beside the last.
+    of the clipped surrogate. The policy whose captions on watched regions were best is kept beside the last: by the IoU
+    of the frozen judge's masks of them plus their METEOR.
 
     Args:
         settings: All settings.
@@ -265,7 +266,9 @@ class Sa2vaRl:
             if every and (step % every == 0 or step == settings.run.num_steps):
                 seen = self._watch(watched, start.applied)
                 metrics |= seen
-                best.offer(of_main(seen["regions/judge_iou_greedy"], self.world), step, self.policy.tensors())
+                # The judge's masks alone do not see every wrong word, and METEOR does not see what is drawn.
+                worth = sum(seen[f"regions/{name}_greedy"] for name in ("judge_iou", "meteor"))
+                best.offer(of_main(worth, self.world), step, self.policy.tensors())
             for text in alarms.look(metrics):
                 _logger.warning("step %d: %s", step, text)
             return metrics

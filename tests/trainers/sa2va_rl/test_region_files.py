@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from motionkit.errors import MotionkitError
+from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
 from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 
@@ -136,6 +138,37 @@ def test_own_pictures_of_any_size_are_squeezed_and_the_run_says_so(tmp_path: Pat
     assert "squeezed to 48 x 48 pixels" in (tmp_path / "evaluation/evaluation.html").read_text()
     assert "uniqueness" not in shown.stdout
     assert "uniqueness" in shown.stderr  # left out, by name
+
+
+def test_a_small_policy_learns_the_words_of_own_pictures(tmp_path: Path, cli: Callable[..., Any]) -> None:
+    folder, out = of_another_size(tmp_path / "data"), tmp_path / "pretrained"
+    line = f"pretrain regions --dataset regions-jsonl --dataset.path {folder} --num-steps 3 --batch-size 4"
+    refused = cli(*line.split(), "--out", out)
+    assert refused.exit_code == 2
+    assert "--set model.resize=true" in refused.stderr
+    small = ("width=16", "layers=1", "vision=8", "channels=8", "prompt=8")
+    sizes = [word for one in small for word in ("--set", f"model.{one}")]
+    done = cli(*line.split(), "--out", out, *sizes, "--set", "model.resize=true", "--set", "train.val_every=1")
+    assert done.exit_code == 0, done.stderr
+    document = json.loads((out / "policy/policy.json").read_text())
+    assert set(document["words"]) == {"a", "wooden", "door", "box", "at", "the", "left"}
+    assert document["words"][:3] == ["a", "at", "left"]  # the most frequent first, then by the alphabet
+    run = tmp_path / "run"
+    words = f"sa2va-rl --dataset regions-jsonl --dataset.path {folder} --policy.checkpoint {out} --num-steps 1"
+    done = cli(*words.split(), "--batch-size", 2, "--group-size", 2, "--out", run, "--set", "heldout.every=0")
+    assert done.exit_code == 0, done.stderr
+    page = (run / "report.html").read_text()
+    assert "squeezed to 48 x 48" in page
+    assert "of the words" not in page  # it knows them all
+
+
+def test_captions_of_other_letters_are_refused(tmp_path: Path) -> None:
+    folder = write_jsonl(tmp_path / "data", 12)
+    lines = [json.loads(line) | {"caption": "红色的圆"} for line in (folder / "regions.jsonl").read_text().splitlines()]
+    (folder / "regions.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    chosen = {"dataset": {"name": "regions-jsonl", "path": folder}, "model": {"resize": True}}
+    with pytest.raises(MotionkitError, match="no words of the letters a to z"):
+        PretrainRegions(PretrainRegionsSettings.model_validate(chosen)).prepare()
 
 
 def settings(folder: Path, **rollout: Any) -> Sa2vaRlSettings:
