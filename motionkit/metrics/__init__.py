@@ -1,5 +1,6 @@
 """Metrics of embeddings, retrieval, movement and classifiers: pure functions on tensors."""
 
+from motionkit.metrics._cider import cider_d
 from motionkit.metrics._classification import (
     AtThreshold,
     ScoreCounts,
@@ -83,6 +84,7 @@ __all__ = [
     "body_positions",
     "box_iou",
     "calibration_error",
+    "cider_d",
     "classifier_auroc",
     "cumulative_iou",
     "dissimilar",

@@ -126,7 +126,9 @@ def sensitivity(source: Source) -> str:
 
 
 def _kind(columns: Sequence[str]) -> str:
-    """Return how a table is shown: one of many columns is a list on a telephone."""
+    """Return how a table is shown: one of many columns is a list on a telephone, or has no change and no interval."""
+    if list(columns[4:6]) == ["change", "95 % interval"]:
+        return "plain result interval real"
     return "plain result" if len(columns) <= _NARROW else "cards"
 
 

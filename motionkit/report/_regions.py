@@ -18,7 +18,8 @@ _MOST, _BYTES = 48, 1 << 20
 """Regions that are shown, and the largest picture."""
 
 _SCORES = {
-    "cycle_iou": "IoU", "judge_iou": "judge", "meteor": "METEOR", "referring_iou": "IoU of the data's caption",
+    "cycle_iou": "IoU", "judge_iou": "judge", "unique": "unique", "meteor": "METEOR", "cider": "CIDEr-D",
+    "referring_iou": "IoU of the data's caption",
 }  # fmt: skip
 _WHY = {
     True: {"up": "gained most", "down": "lost most"},
@@ -52,10 +53,13 @@ def gallery(folder: Path) -> str:
         if compared else "the first ones, and those with the highest and the lowest IoU"
     )  # fmt: skip
     when = "before and after training, " if compared else ""
+    # A gallery that does not say it is of a version that showed sampled captions.
+    caption = "its caption in its likeliest words" if document.get("captions") == "greedy" else "a caption it sampled"
     words = (
         f"Held-out regions: {groups}. From the left: the image; the region, with the data's caption; and, {when}the "
-        "mask that the policy drew of a caption that it sampled. The yellow line is the region. IoU: its own mask of "
-        "its caption; judge: the mask that the policy before training draws of it."
+        f"mask that the policy drew of {caption}. The yellow line is the region. IoU: its own mask of its caption; "
+        "judge: the mask that the policy before training draws of it; unique: 1 where the caption is true of the "
+        "object and of no other."
     )
     orders = {"in order": "place", **({"gain": "gain"} if compared else {}), "IoU": "iou", "METEOR": "meteor"}
     listed = f'<div id="regions">{"".join(rows)}</div>'

@@ -207,3 +207,19 @@ def test_figures_of_sets_have_names_of_their_own() -> None:
     found = results({**good, "npss": block(1.0, 0.8, -0.3, -0.1), "kinetic_fid": block(5.0, 7.0, 1.0, 3.0)})
     assert [(row.label, row.verdict) for row in found[1:]] == [("kinetic FID", "worse"), ("NPSS", "better")]
     assert headline(found).endswith(" Worse: kinetic FID +40 %.")
+
+
+def test_figures_of_captions_have_the_data_beside_them_and_names_for_people() -> None:
+    block = {"before": 0.0112, "after": 0.045, "delta": 0.0338, "ci95": [0.02, 0.05], "n": 200}
+    words = {"before": 5.0, "after": 6.0, "delta": 1.0, "ci95": [0.8, 1.2], "n": 200, "data": 5.2}
+    flat = {"before": 0.75, "after": 0.76, "delta": 0.01, "ci95": [-0.01, 0.03], "n": 200}
+    found = results({"cycle_iou_greedy": flat, "attributes_wrong_greedy": block | {"data": 0.0}, "words_greedy": words})
+    table = result_table(found)
+    assert table["columns"] == ["", "before", "after", "data", "change", "95 % interval", "verdict"]
+    assert [row[0] for row in table["rows"]] == ["cycle IoU", "attributes named wrongly", "words of a caption"]
+    assert [row[3] for row in table["rows"]] == ["-", "0.000", "5.200"]
+    assert [row[-1] for row in table["rows"]] == ["no change", "worse", "longer"]
+    assert headline(found).startswith("The cycle IoU shows no clear change")
+    assert headline(found).endswith("Worse: attributes named wrongly +302 %.")
+    # A run of before tells what it measured: captions that were sampled.
+    assert results({"cycle_iou": flat})[0].label == "cycle IoU, sampled"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import Regions, Split
+from motionkit.datasets.base import Claim, Regions, Scene, Split
 from motionkit.datasets.shapes import ShapesOptions
+from motionkit.datasets.shapes._grammar import read_caption, related, things_of
 
 SIDE, MASK = 48, 24
 """Pixels of an image, and of a mask."""
@@ -26,6 +27,9 @@ PLACES = (
 )  # fmt: skip
 WORDS = (*SIZES, *COLOURS, *SHAPES, "a", "at", "in", "the", "top", "bottom", "left", "right", "middle")
 """Every word of a caption."""
+
+_KINDS = {"shape": SHAPES, "colour": tuple(COLOURS), "size": tuple(SIZES), "place": PLACES}
+"""What a caption may say of an object, the noun first."""
 
 _COUNTS = {"train": 2**31, "val": 4096, "test": 4096}
 _SPLITS = {"train": 0, "val": 1, "test": 2}
@@ -58,6 +62,7 @@ class Shapes:
 
     name = "shapes"
     inputs: Mapping[str, str] = {}  # no file is read
+    attributes = tuple(_KINDS)
 
     def __init__(self, options: ShapesOptions | None = None) -> None:
         self.options = options or ShapesOptions()
@@ -76,6 +81,17 @@ class Shapes:
     def absent(self, split: Split, index: NDArray[np.int64]) -> tuple[str, ...]:
         """Return captions of a colour and a shape that no object of the scene has together."""
         return tuple(self._absent(split, int(number)) for number in index)
+
+    def scenes(self, split: Split, index: NDArray[np.int64]) -> tuple[Scene, ...]:
+        """See `motionkit.datasets.base.KnowsScenes`."""
+        found = [self._scene(split, int(number)) for number in index]
+        return tuple(Scene(things_of((s.shapes, s.colours, s.sizes, s.cells), s.shifts / SIDE, _KINDS)) for s in found)
+
+    def read(self, caption: str) -> Claim:
+        """See `motionkit.datasets.base.KnowsScenes`."""
+        return read_caption(caption, _KINDS)
+
+    related = staticmethod(related)
 
     def _absent(self, split: Split, number: int) -> str:
         scene = self._scene(split, number)

@@ -25,6 +25,7 @@ from motionkit.trainers._state import Parts, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._words import words_of
 
 
 class PretrainRegions:
@@ -58,16 +59,13 @@ class PretrainRegions:
             ("image_size", model.image_size, first.images[0].shape[:2]),
             ("mask_size", model.mask_size, first.masks[0].shape),
         ):
-            if theirs != (own, own):
+            if theirs != (own, own) and not model.resize:
+                square = f"--set model.{name}={theirs[0]}, or " if theirs[0] == theirs[1] else ""
                 raise MotionkitError(
                     f"model.{name} is {own} and that of {self.data.name} is {theirs[0]} x {theirs[1]}.",
-                    fix=f"--set model.{name}={theirs[0]}",
+                    fix=f"{square}--set model.resize=true squeezes images and masks to the policy's sizes.",
                 )
-        words = getattr(self.data, "words", None)
-        if words is None:
-            raise MotionkitError(
-                f"the dataset {self.data.name} does not say its words.", fix="train on --dataset shapes."
-            )
+        words = getattr(self.data, "words", None) or words_of(self.data)
         self.policy = ShapesPolicy(model, words, device=self.device)
         self.inputs = inputs_of({"dataset": self.data})
 
@@ -78,6 +76,8 @@ class PretrainRegions:
         }
         return {
             "parameters": ", ".join(f"{name} {count:,}" for name, count in parts.items()),
+            "the policy sees": self.policy.sees,
+            "words": f"{len(self.policy.words.words):,}",
             "steps": f"{self.settings.run.num_steps} of {self.settings.train.batch_size} regions",
             "device": describe_device(self.device),
         }
@@ -94,7 +94,8 @@ class PretrainRegions:
         if self.world.main:
             policy.save(run.artifact(ARTIFACT), tensors=None)
             trained_pictures(self.data).write(run.artifact(ARTIFACT))
-        size, every = settings.train.batch_size, settings.train.val_every
+        size, watched = settings.train.batch_size, min(settings.train.val_regions, self.data.count("val"))
+        every = settings.train.val_every if watched else 0
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
@@ -104,7 +105,7 @@ class PretrainRegions:
             metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
             if every and (step % every == 0 or step == total):
                 with torch.no_grad():
-                    found = supervised_loss(policy, *self._open("val", np.arange(settings.train.val_regions)))
+                    found = supervised_loss(policy, *self._open("val", np.arange(watched)))
                 metrics["val/loss"] = float(found)
             return metrics
 
