@@ -6,13 +6,14 @@ Needs numpy, no torch. docs/reward-models.md describes the files.
 from motionkit.datasets.episodes._collector import Collector, Quota
 from motionkit.datasets.episodes._export import export_run, export_trajectories
 from motionkit.datasets.episodes._read import Episodes, is_episodes, open_episodes
-from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, EpisodeRecord, Manifest, task_of
+from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, ColumnName, EpisodeRecord, Manifest, task_of
 from motionkit.datasets.episodes._trajectories import Trajectories, import_trajectories, open_trajectories
 
 __all__ = [
     "ARTIFACT",
     "LABEL_RULE",
     "Collector",
+    "ColumnName",
     "EpisodeRecord",
     "Episodes",
     "Manifest",

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, EpisodeRecord, Manifest, task_of
-from motionkit.datasets.episodes._shards import ShardReader, Size, frame_bytes, whole_frames
+from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, ColumnName, EpisodeRecord, Manifest, task_of
+from motionkit.datasets.episodes._shards import ShardReader, Size, column_path, frame_bytes, read_rows, whole_frames
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 
@@ -22,6 +22,7 @@ _SHOWN = 3
 _PIECE = 32 << 20
 """Bytes of a camera's frames that are in memory while they are compared with their hash."""
 
+_AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
 _FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
 
 
@@ -40,6 +41,7 @@ class Episodes:
         records: The episodes.
         environment: What they were collected from; empty where it is not known.
         label_rule: When a frame is a success.
+        columns: Numbers of a row of each column that all episodes have; see `column`.
         labels: ``[F]`` float32, 1 for a success.
         episode: ``[F]`` int64, index into `records`.
         step: ``[F]`` int64, frame within its episode; frame 0 shows the state after the first action.
@@ -53,6 +55,7 @@ class Episodes:
         self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
         self.cameras: Mapping[str, Size] = manifest.cameras
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
+        self.columns: Mapping[ColumnName, int] = manifest.columns
         self._shards, self._reader = np.array(shards, np.int64), reader
         counts = np.array([record.frames for record in records], np.int64)
         self.episode: NDArray[np.int64] = np.repeat(np.arange(len(counts)), counts)
@@ -74,6 +77,39 @@ class Episodes:
         episode = self.episode[index]
         shard, row = self._shards[episode], self._offsets[episode] + self.step[index]
         return {camera: self._reader.read(camera, shard, row) for camera in self.cameras}
+
+    def column(self, name: ColumnName) -> NDArray[np.float32]:
+        """Return a column, ``[F, W]``; it is read whole and compared with the hash of when it was written.
+
+        A row of ``state`` is of the moment that the frame shows. A row of ``action`` is what was done in that moment;
+        the last one of an episode, after which nothing was seen any more, means nothing.
+
+        Args:
+            name: One of `columns`.
+
+        Raises:
+            MotionkitError: A file is missing, cut off or changed, or a number is not finite.
+        """
+        width = self.columns[name]
+        found = np.empty((len(self), width), np.float32)
+        ends = np.cumsum([record.frames for record in self.records]).tolist()
+        for record, shard, end in zip(self.records, self._shards.tolist(), ends, strict=True):
+            folder, file = self._reader.place(shard)
+            path = column_path(folder, file, name)
+            try:
+                data = read_rows(path, width, record.offset, record.frames)
+            except OSError as error:
+                raise MotionkitError(
+                    f"{path} cannot be read.", why=f"{error.strerror or error}.", fix=_AGAIN
+                ) from error
+            if sha256(data).hexdigest() != record.columns.get(name):
+                raise MotionkitError(
+                    f"the {name}s of episode {record.id} ({record.mark}) in {path} are not those written.", fix=_AGAIN
+                )
+            found[end - record.frames : end] = np.frombuffer(data, "<f4").reshape(-1, width)
+        if not np.isfinite(found).all():
+            raise MotionkitError(f"a number of the column {name} is not finite.", fix=_AGAIN)
+        return found
 
     def chosen(self, numbers: Sequence[int]) -> Episodes:
         """Return some of the episodes, by their numbers in `records`."""
@@ -110,7 +146,7 @@ class Episodes:
             raise MotionkitError(
                 f"the frames of {len(wrong)} of {len(self.records)} episodes have changed since they were written.",
                 why=" ".join(wrong[:_SHOWN]) + more,
-                fix="copy the folder again, or collect anew: motionkit reward-collect",
+                fix=_AGAIN,
             )
 
     @cached_property
@@ -190,7 +226,26 @@ def open_episodes(*places: Path) -> Episodes:
             notes.append(f"{folder} is of {other_one}, compared with {opened[0][0]}.")
     if not records:
         raise MotionkitError(f"{', '.join(map(str, places))} holds no episode.", why=" ".join(notes), fix=_FIX)
+    if odd := _columns_part([(folder, own) for folder, own, *_ in opened], records):
+        notes.append(odd)
+        manifest = manifest.model_copy(update={"columns": {}})
     return Episodes(manifest, records, shards, ShardReader(folders, names, manifest.cameras), notes)
+
+
+def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[EpisodeRecord]) -> str:
+    """Return why actions and states of several folders do not go together, a sentence; empty where they do."""
+    (first, manifest), *others = opened
+    for folder, other in others:
+        if (other.columns, other.choices) != (manifest.columns, manifest.choices):
+            return f"actions and states are not read: {first} and {folder} have different ones."
+        if manifest.columns and 0 < other.fps != manifest.fps > 0:
+            return (
+                f"actions and states are not read: {first} has {manifest.fps:g} frames a second, {folder} "
+                f"{other.fps:g}, and what is done in a step differs."
+            )
+    if manifest.columns and (odd := sum(record.columns.keys() != manifest.columns.keys() for record in records)):
+        return f"actions and states are not read: {odd} of {len(records)} episodes have none."
+    return ""
 
 
 def is_episodes(place: Path) -> bool:
