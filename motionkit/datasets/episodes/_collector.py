@@ -73,6 +73,7 @@ class Collector:
             without them goes on without.
         choices: Where an action is one of n choices, n.
         fps: Frames a second, where it is known.
+        labelled: Whether it is known which frames are a success.
 
     Raises:
         MotionkitError: The folder holds something else, episodes of other cameras or columns, or is being written to.
@@ -99,12 +100,13 @@ class Collector:
         columns: Mapping[ColumnName, int] | None = None,
         choices: int = 0,
         fps: float = 0.0,
+        labelled: bool = True,
     ) -> None:
         self.folder, self._quota, self._writer = Path(out), quota or Quota(), writer
         try:
             manifest = Manifest(
                 cameras=dict(cameras), environment=dict(environment or {}), licence=licence,
-                columns=dict(columns or {}), choices=choices, fps=fps,
+                columns=dict(columns or {}), choices=choices, fps=fps, labelled=labelled,
             )  # fmt: skip
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
@@ -204,6 +206,7 @@ class Collector:
     def add(
         self, frames: Mapping[str, ArrayLike], success: ArrayLike, done: ArrayLike, *,
         seeds: Sequence[int | None] | None = None, action: ArrayLike | None = None, state: ArrayLike | None = None,
+        success_once: bool = False,
     ) -> None:  # fmt: skip
         """Add a step.
 
@@ -216,6 +219,7 @@ class Collector:
             action: What was done in the step, ``[A]`` of one environment or ``[N, A]``; a choice is one number. It is
                 left out where the folder keeps none.
             state: State vector after the step, ``[S]`` or ``[N, S]``; likewise.
+            success_once: Whether an episode that ends with the step is known to succeed, even if no frame shows it.
 
         Raises:
             MotionkitError: A camera or a column is missing, something has another size or type, a number is not finite,
@@ -238,7 +242,7 @@ class Collector:
                 values.append(rows[column][number].copy())
             running.labels.append(bool(flags[number]))
             if ends[number]:
-                self._end(running, None if seeds is None else seeds[number])
+                self._end(running, None if seeds is None else seeds[number], once=success_once)
                 self._running[number] = self._nothing()
 
     def _nothing(self) -> _Running:
@@ -275,8 +279,8 @@ class Collector:
             found[name] = picture
         return found
 
-    def _end(self, running: _Running, seed: int | None) -> None:
-        positive = any(running.labels)
+    def _end(self, running: _Running, seed: int | None, *, once: bool) -> None:
+        positive = once or any(running.labels)
         if not self.wanted(positive):
             self.left_out["positive" if positive else "negative"] += 1
             return

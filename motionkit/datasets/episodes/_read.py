@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from motionkit.datasets.episodes._lerobot import is_lerobot
 from motionkit.datasets.episodes._records import ARTIFACT, MANIFEST, ColumnName, EpisodeRecord, Manifest, task_of
 from motionkit.datasets.episodes._shards import ShardReader, Size, column_path, frame_bytes, read_rows, whole_frames
 from motionkit.documents import read_json
@@ -23,7 +24,7 @@ _PIECE = 32 << 20
 """Bytes of a camera's frames that are in memory while they are compared with their hash."""
 
 _AGAIN = "copy the folder again, or collect anew: motionkit reward-collect"
-_FIX = "give a run of motionkit reward-collect, or the folder that a Collector wrote."
+_FIX = "give a run of motionkit reward-collect, the folder that a Collector wrote, or a LeRobot dataset."
 
 
 class Episodes:
@@ -188,12 +189,12 @@ def open_episodes(*places: Path) -> Episodes:
     """Open folders of episodes as one; runs of reward-collect hold theirs in ``RUN/episodes``.
 
     Args:
-        places: Folders or runs.
+        places: Folders or runs, or LeRobot datasets of version 3, whose pictures are decoded into the cache once.
 
     Raises:
         MotionkitError: One is no such folder, holds none, or their cameras or their tasks differ.
     """
-    opened = [_open(_folder(Path(place).expanduser())) for place in places]
+    opened = [_opened(Path(place).expanduser()) for place in places]
     manifest = opened[0][1]
     for folder, other, *_ in opened[1:]:
         if other.cameras != manifest.cameras:
@@ -249,8 +250,8 @@ def _columns_part(opened: Sequence[tuple[Path, Manifest]], records: Sequence[Epi
 
 
 def is_episodes(place: Path) -> bool:
-    """Return whether a place is a folder of episodes, or a run of reward-collect."""
-    return any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
+    """Return whether a place is a folder of episodes, a run of reward-collect, or a LeRobot dataset."""
+    return is_lerobot(place) or any((folder / MANIFEST).is_file() for folder in (place, place / ARTIFACT))
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -293,6 +294,16 @@ def _folder(place: Path) -> Path:
             return folder
     what = "holds no episodes" if place.exists() else "does not exist"
     raise MotionkitError(f"{place} {what}.", fix=_FIX)
+
+
+def _opened(place: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:
+    if not is_lerobot(place):
+        return _open(_folder(place))
+    from motionkit.datasets.episodes._lerobot_read import cached_lerobot  # it writes with a collector, which reads
+
+    kept, notes = cached_lerobot(place)
+    folder, manifest, records, said = _open(kept)
+    return folder, manifest, records, [*notes, *said]
 
 
 def _open(folder: Path) -> tuple[Path, Manifest, list[EpisodeRecord], list[str]]:

@@ -56,6 +56,7 @@ class Manifest(BaseModel):
         columns: Numbers of a row of each column; empty where only frames are kept.
         choices: Where an action is one of n choices, n; 0 where it is a vector.
         fps: Frames a second; 0 where it is not known.
+        labelled: Whether it is known which frames are a success; else all labels are 0.
     """
 
     model_config = _STRICT | ConfigDict(populate_by_name=True)
@@ -69,6 +70,7 @@ class Manifest(BaseModel):
     columns: dict[ColumnName, Width] = {}
     choices: int = Field(0, ge=0, le=1_000_000)
     fps: float = Field(0.0, ge=0, le=100_000)
+    labelled: bool = True
 
 
 class EpisodeRecord(BaseModel):
