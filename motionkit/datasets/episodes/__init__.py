@@ -5,6 +5,7 @@ Needs numpy, no torch. docs/reward-models.md describes the files.
 
 from motionkit.datasets.episodes._collector import Collector, Quota
 from motionkit.datasets.episodes._export import export_trajectories, open_whole
+from motionkit.datasets.episodes._labels import label_episodes
 from motionkit.datasets.episodes._lerobot import is_lerobot
 from motionkit.datasets.episodes._lerobot_write import export_lerobot
 from motionkit.datasets.episodes._read import Episodes, is_episodes, open_episodes
@@ -26,6 +27,7 @@ __all__ = [
     "import_trajectories",
     "is_episodes",
     "is_lerobot",
+    "label_episodes",
     "open_episodes",
     "open_trajectories",
     "open_whole",

@@ -42,6 +42,7 @@ class Episodes:
         records: The episodes.
         environment: What they were collected from; empty where it is not known.
         label_rule: When a frame is a success.
+        labelled: Whether it is known which frames are a success.
         columns: Numbers of a row of each column that all episodes have; see `column`.
         labels: ``[F]`` float32, 1 for a success.
         episode: ``[F]`` int64, index into `records`.
@@ -56,6 +57,7 @@ class Episodes:
         self.manifest, self.records, self.notes = manifest, tuple(records), tuple(notes)
         self.cameras: Mapping[str, Size] = manifest.cameras
         self.environment, self.label_rule = manifest.environment, manifest.label_rule
+        self.labelled = manifest.labelled
         self.columns: Mapping[ColumnName, int] = manifest.columns
         self._shards, self._reader = np.array(shards, np.int64), reader
         counts = np.array([record.frames for record in records], np.int64)
@@ -116,6 +118,18 @@ class Episodes:
         """Return some of the episodes, by their numbers in `records`."""
         records = [self.records[number] for number in numbers]
         return Episodes(self.manifest, records, self._shards[list(numbers)].tolist(), self._reader, self.notes)
+
+    def relabelled(self, numbers: Sequence[int], records: Sequence[EpisodeRecord], note: str, *, rule: str) -> Episodes:
+        """Return some of the episodes with other labels.
+
+        Args:
+            numbers: Their numbers in `records`.
+            records: What takes the place of each.
+            note: What is said of it.
+            rule: When a frame is a success.
+        """
+        manifest = self.manifest.model_copy(update={"label_rule": rule, "labelled": True})
+        return Episodes(manifest, records, self._shards[list(numbers)].tolist(), self._reader, (*self.notes, note))
 
     def distinct(self) -> Episodes:
         """Return one episode of each content, the first, and say how many others there were.
