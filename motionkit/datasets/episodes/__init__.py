@@ -8,7 +8,8 @@ from motionkit.datasets.episodes._export import export_trajectories, open_whole
 from motionkit.datasets.episodes._labels import label_episodes
 from motionkit.datasets.episodes._lerobot import is_lerobot
 from motionkit.datasets.episodes._lerobot_write import export_lerobot
-from motionkit.datasets.episodes._read import Episodes, is_episodes, open_episodes
+from motionkit.datasets.episodes._open import is_episodes, open_episodes
+from motionkit.datasets.episodes._read import Episodes
 from motionkit.datasets.episodes._records import ARTIFACT, LABEL_RULE, ColumnName, EpisodeRecord, Manifest, task_of
 from motionkit.datasets.episodes._trajectories import Trajectories, import_trajectories, open_trajectories
 

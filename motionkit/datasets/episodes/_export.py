@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from motionkit.datasets.episodes._read import Episodes, open_episodes
+from motionkit.datasets.episodes._open import open_episodes
+from motionkit.datasets.episodes._read import Episodes
 from motionkit.runs import OutputFolder, disk_errors
 
 _FOLDERS = {True: "positive", False: "negative"}

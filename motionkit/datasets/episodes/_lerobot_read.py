@@ -322,7 +322,7 @@ def _numbers(path: Path, name: str, column: Any, *, wide: bool) -> NDArray[Any]:
     values = whole.flatten() if lists else whole
     if values.null_count:
         raise MotionkitError(f"the column {name} of {path} has gaps.", fix=_AGAIN)
-    flat = values.to_numpy(zero_copy_only=False)
+    flat: NDArray[Any] = values.to_numpy(zero_copy_only=False)
     if not lists:
         return flat[:, None] if wide else flat
     counts = np.full(len(whole), kind.list_size) if is_a.is_fixed_size_list(kind) else np.diff(whole.offsets.to_numpy())
@@ -332,7 +332,7 @@ def _numbers(path: Path, name: str, column: Any, *, wide: bool) -> NDArray[Any]:
             f"row {row} of the column {name} of {path} has {counts[row]} numbers.",
             why=f"row 0 has {counts[0]}; all must have as many.", fix=_AGAIN,
         )  # fmt: skip
-    table = flat.reshape(len(whole), -1)
+    table: NDArray[Any] = flat.reshape(len(whole), -1)
     if wide:
         return table
     if table.shape[1] != 1:

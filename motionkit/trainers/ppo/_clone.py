@@ -216,7 +216,8 @@ def _loss(actor: Actor, data: Demonstrations, index: NDArray[np.int64]) -> Tenso
     distribution: Any = network.get_distribution(seen).distribution
     if actor.spec.choices:
         return F.cross_entropy(distribution.logits, wanted, reduction="none")
-    return ((distribution.mean - wanted) / _half(actor)).square().mean(-1)
+    error: Tensor = (distribution.mean - wanted) / _half(actor)
+    return error.square().mean(-1)
 
 
 def _half(actor: Actor) -> Tensor:
@@ -239,8 +240,8 @@ def _spread(actor: Actor, data: Demonstrations, least: float) -> None:
         errors = []
         for part in _pieces(data.val):
             seen = torch.as_tensor(data.observed(actor.spec, part), device=network.device)
-            mean = network.get_distribution(seen).distribution.mean
-            errors.append(mean - torch.as_tensor(data.actions[part], device=network.device))
+            distribution: Any = network.get_distribution(seen).distribution
+            errors.append(distribution.mean - torch.as_tensor(data.actions[part], device=network.device))
         error = torch.cat(errors).square().mean(0).sqrt()
         network.log_std.copy_(torch.maximum(error, least * _half(actor)).log())
 
