@@ -16,6 +16,8 @@ from motionkit.errors import MotionkitError
 _REWARD = "success-classifier"
 _ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit.encoders.success has them, which imports torch
 _TRAINED = "reward-train"
+_OF_RUNS = ("actor", "episodes")  # folders of runs
+_MANIFESTS = ("manifest.json", "meta/motionkit.json")  # of episodes, and of those that were exported to LeRobot
 
 
 def environment_of_inputs(
@@ -35,7 +37,7 @@ def environment_of_inputs(
         return None
     actor = "init" if "init" in model.model_fields else "policy"
     place = _given(layers, typed, (actor,), f"--{actor}")
-    if place and (table := _of_run(Path(place))):
+    if place and (table := _of_run(Path(place)) or _of_episodes(Path(place))):
         return _layer(model, table, place)
     if "reward" in slots_of(model):
         chosen = _chosen(model, layers, "reward") or [_REWARD]
@@ -86,10 +88,19 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
     from motionkit.runs import peek  # it loads numpy
 
     try:
-        table = peek(place.parent if place.name == "actor" else place).config.get("env")
+        table = peek(place.parent if place.name in _OF_RUNS else place).config.get("env")
     except MotionkitError:
         return None
     return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+
+
+def _of_episodes(place: Path) -> Mapping[str, Any] | None:
+    """Return the environment that episodes were collected in; None where it is not known."""
+    for path in (place.expanduser() / name for name in _MANIFESTS):
+        if path.is_file():
+            table = read_json(path, dict).get("environment")
+            return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return None
 
 
 def _of_classifier(place: Path) -> Mapping[str, Any] | None:

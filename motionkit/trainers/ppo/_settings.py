@@ -110,6 +110,20 @@ class MineSettings(Group):
         return {} if self.rounds else dict.fromkeys(set(type(self).model_fields) - {"rounds"}, "--mine is 0")
 
 
+class CloneSettings(Group):
+    """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
+
+    episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
+    epochs: int = Field(200, ge=1, le=1_000_000, description="Passes at most.")
+    patience: int = Field(20, ge=1, description="Passes without a lower held-out loss after which it ends.")
+    batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
+    val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
+    spread: float = Field(
+        0.2, gt=0, le=10, description="Least standard deviation that PPO explores with then, in halves of the range."
+    )
+
+
 class SuccessEvalSettings(Group):
     """Success before and after, from starts that training does not use."""
 
@@ -134,8 +148,11 @@ class PpoSettings(TrainerSettings):
     scoring: ScoringSettings = ScoringSettings()
     policy: ActorSettings = ActorSettings()
     init: Annotated[Path | None, Cli("--init")] = Field(
-        None, description="Run or folder whose actor is trained on; its shape wins over the policy's settings."
+        None,
+        description="Run or folder whose actor is trained on, its shape wins over the policy's settings; or episodes, "
+        "such as a run of reward-collect --policy scripted or a LeRobot dataset, which are cloned first.",
     )
+    clone: CloneSettings = CloneSettings()
     episodes: EpisodesSettings = EpisodesSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
@@ -150,11 +167,13 @@ class PpoSettings(TrainerSettings):
         if not seen:
             found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
             found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        if self.init is None:
+            found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
         return {**super().idle(), **FLOAT32, **found}
 
     @classmethod
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
-        """Return the environment of the classifier's data, or of the run of ``--init``; see `Settings.inherited`."""
+        """Return the environment of the classifier's data, or of ``--init``; see `Settings.inherited`."""
         return environment_of_inputs(cls, layers, typed)
 
     @classmethod

@@ -74,6 +74,24 @@ def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
         assert np.array_equal(data.read(own)["base_camera"], np.stack(shown))
 
 
+def test_actions_and_states_are_kept_beside_the_frames(tmp_path: Path) -> None:
+    collect(tmp_path / "run", policy="scripted")
+    data = open_episodes(tmp_path / "run")
+    actions, states = data.column("action"), data.column("state")
+    environment = Reach(ReachSettings(max_steps=9), num_envs=1)
+    for number, record in enumerate(data.records):
+        assert record.seed is not None
+        environment.reset(np.array([0]), np.array([record.seed]))
+        own = np.flatnonzero(data.episode == number)
+        environment.step(environment.scripted())
+        for frame in own[:-1]:
+            assert np.array_equal(states[frame], environment.states()[0])
+            assert np.allclose(actions[frame], environment.scripted()[0])
+            environment.step(actions[frame][None])
+        assert np.array_equal(states[own[-1]], environment.states()[0])
+        assert not actions[own[-1]].any()
+
+
 def test_a_full_quota_ends_the_run(tmp_path: Path) -> None:
     found = collect(tmp_path / "run", policy="scripted", env={"max_steps": 30}, quota={"positive": 3, "negative": 0},
                     run={"num_steps": 4}, episodes={"num_envs": 4, "steps": 30})  # fmt: skip
@@ -94,6 +112,8 @@ def test_a_run_that_was_stopped_collects_the_same(tmp_path: Path, policy: str, s
     run_trainer(RewardCollect, "reward-collect", again, tmp_path / "parts")
     one, two = open_episodes(tmp_path / "whole"), open_episodes(tmp_path / "parts")
     assert one.fingerprint == two.fingerprint
+    assert np.array_equal(one.column("action"), two.column("action"))
+    assert np.array_equal(one.column("state"), two.column("state"))
     assert two.verify() == []
 
 
