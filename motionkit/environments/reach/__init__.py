@@ -1,6 +1,6 @@
 """Reach: a planar arm of two joints, seen by a camera, moves its gripper to a green disc. Needs no simulator."""
 
-from motionkit.environments.reach._settings import ReachSettings
+from motionkit.environments.reach._settings import ReachSettings, as_recorded
 from motionkit.plugins import Component
 
 component = Component(
@@ -9,4 +9,4 @@ component = Component(
     factory="motionkit.environments.reach._arm:open_reach",
 )
 
-__all__ = ["ReachSettings", "component"]
+__all__ = ["ReachSettings", "as_recorded", "component"]

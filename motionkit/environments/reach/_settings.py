@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -24,3 +25,23 @@ class ReachSettings(Group):
         "sparse", description="The environment's own reward: 1 in success and else 0, or minus the distance."
     )
     terminate_on_success: bool = Field(False, description="End an episode with its first success.")
+
+    @classmethod
+    def usual(cls, command: str, given: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
+        """Return settings by default; see `motionkit.environments.base.Environment`."""
+        if given.get("kind") == "point":
+            return {}
+        return {"run.num_steps": _UPDATES[policy]} if command == "ppo" else {}
+
+
+_UPDATES = {"mlp": 64, "pixels": 80}
+
+
+def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a recorded table of an environment with the kind that it meant.
+
+    Without one it is a point's: those were written when there was no arm, and a point's spec still has none.
+    """
+    if spec.get("name") == "reach" and "kind" not in spec:
+        return {**spec, "kind": "point"}
+    return spec

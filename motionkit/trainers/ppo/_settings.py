@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, RunSettings, TrainerSettings, slot, slots
 from motionkit.plugins import reads_of
 from motionkit.policies.actor import ActorSettings
-from motionkit.trainers.ppo._environment import environment_of_inputs
+from motionkit.trainers.ppo._environment import (
+    environment_of_inputs,
+    usual_settings,
+    with_recorded_environment,
+)
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -156,6 +160,16 @@ class PpoSettings(TrainerSettings):
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
         """Return the environment of the classifier's data, or of the run of ``--init``; see `Settings.inherited`."""
         return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("ppo", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return with_recorded_environment(table)
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:
