@@ -49,15 +49,23 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     force = np.where(slides[:, None], edge * (depth / reached)[:, None], force)
     turn = (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0]) / SPREAD**2
     moved = block + np.concatenate([force, turn[:, None]], axis=1) * touched[:, None]
-    # What a turn by more than no angle leaves is closed along the normal.
+    # The turn is finite, so a little depth may be left: the block gives way along the normal.
     normal, depth, _ = contact(moved, place)
     moved[:, :2] += normal * (np.maximum(depth, 0) * touched)[:, None]
     return moved
 
 
 def contact(block: Values, finger: Values) -> tuple[Values, Values, Values]:
-    """Return the normal ``[N, 2]`` from finger to block, the depth ``[N]`` of one in the other, and the block's place
-    ``[N, 2]`` nearest to the finger; a depth below 0 is a gap."""
+    """Return where a finger touches a block.
+
+    Args:
+        block: ``[N, 3]`` middle and angle.
+        finger: ``[N, 2]``.
+
+    Returns:
+        The normal ``[N, 2]`` from finger to block, the depth ``[N]`` of one in the other, below 0 for a gap, and the
+        block's place ``[N, 2]`` that is nearest to the finger.
+    """
     own = _turned(finger - block[:, :2], -block[:, 2])
     nearest = own.clip(-HALF, HALF)
     way = nearest - own

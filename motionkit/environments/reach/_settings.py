@@ -31,10 +31,8 @@ class ReachSettings(Group):
         """Return settings by default; see `motionkit.environments.base.Environment`."""
         if given.get("kind") == "point":
             return {}
-        return {"run.num_steps": _UPDATES[policy]} if command == "ppo" else {}
-
-
-_UPDATES = {"mlp": 64, "pixels": 80}
+        steps = {"run.num_steps": 80 if policy == "mlp" else 120} if command == "ppo" else {}
+        return {**steps, "episodes.num_envs": 64, "episodes.steps": 32}
 
 
 def as_recorded(spec: Mapping[str, Any]) -> Mapping[str, Any]:

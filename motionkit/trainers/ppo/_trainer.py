@@ -37,7 +37,7 @@ from motionkit.trainers.ppo._verdict import verdict
 _logger = logging.getLogger("motionkit.ppo")
 _FILMS = 4
 _LATER = 1e-9
-FILMS = "films"
+FILMS, FILMS_BEFORE = "films", "films-before"
 
 
 class PpoTrainer:
@@ -158,7 +158,9 @@ class PpoTrainer:
                 _logger.info("the environment keeps no state: its running episodes begin anew.")
         else:
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
-            start.values = _kept(self._held_out("eval", settings.heldout.episodes))
+            first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+            start.values = _kept(first)
+            write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:

@@ -30,9 +30,11 @@ def test_an_environment_replaces_defaults_and_what_is_given_wins() -> None:
     assert (own.run.num_steps, own.episodes.num_envs, own.episodes.steps) == (7, 4, 32)
     collect = settled(RewardCollectSettings, "env=push")
     assert (collect.run.num_steps, collect.episodes.num_envs) == (64, 128)
-    assert settled(PpoSettings).run.num_steps == 64
+    arm = settled(PpoSettings)
+    assert (arm.run.num_steps, arm.episodes.num_envs, arm.episodes.steps) == (80, 64, 32)
     assert settled(PpoSettings, "env.kind=point").run.num_steps == 0  # 16 or 40, by the policy
     assert settled(RewardCollectSettings).run.num_steps == 12
+    assert settled(RewardCollectSettings, "env.kind=point").episodes.num_envs == 16
 
 
 def test_a_recorded_environment_without_a_kind_is_a_point() -> None:
