@@ -81,6 +81,8 @@ class Sb3Ppo:
             )
         self._ppo.policy.load_state_dict(actor.network.state_dict())
         actor.network = self._ppo.policy
+        if kind == "pixels":
+            actor.network.features_extractor.shift = settings.augment.shift
         self._ppo.set_logger(Logger(folder=None, output_formats=[]))
         # `PPO.learn` would make these; episodes are counted by the environment here.
         self._ppo.ep_info_buffer = deque(maxlen=1)

@@ -67,6 +67,12 @@ class PpoOptimSettings(Group):
     grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
 
 
+class PictureSettings(Group):
+    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
+
+    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
+
+
 class ScoringSettings(Group):
     """When image rewards pay. They look at the frame after the action."""
 
@@ -143,6 +149,7 @@ class PpoSettings(TrainerSettings):
     episodes: EpisodesSettings = EpisodesSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+    augment: PictureSettings = PictureSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
     mine: MineSettings = MineSettings()
@@ -154,6 +161,8 @@ class PpoSettings(TrainerSettings):
         if not seen:
             found |= dict.fromkeys(("scoring.mode", "scoring.k", "scoring.n"), "no reward looks at images")
             found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
+        if self.policy.kind != "pixels" and self.init is None:
+            found["augment.shift"] = "--policy is not pixels"
         return {**super().idle(), **FLOAT32, **found}
 
     @classmethod
@@ -169,7 +178,7 @@ class PpoSettings(TrainerSettings):
     @classmethod
     def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
-        return with_recorded_environment(table)
+        return {"augment": {"shift": 0}, **with_recorded_environment(table)}
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

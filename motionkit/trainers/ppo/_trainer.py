@@ -55,7 +55,7 @@ class PpoTrainer:
     )
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "reward", "scoring", "policy", "init", "episodes.num_envs", "episodes.steps", "objective", "optim",
-        "alarm", "heldout", "mine", "seed",
+        "augment", "alarm", "heldout", "mine", "seed",
     )  # fmt: skip
 
     figures: ClassVar[tuple[Figure, ...]] = (Figure("success", ("success/true",), instead_of=("reward",)), REWARD)
