@@ -23,8 +23,9 @@ class Canvas:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
-        self._x, self._y = centres[None, None, :], -centres[None, :, None]  # the first row of a picture is the highest
+        self._centres = ((np.arange(size, dtype=np.float32) + 0.5) / size) * 2 - 1
+        # The first row of a picture is the highest.
+        self._x, self._y = self._centres[None, None, :], -self._centres[None, :, None]
 
     def pictures(self, count: int, draw: Callable[[slice], Floats]) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB.
@@ -52,11 +53,52 @@ class Canvas:
             plane = canvas[..., channel]
             plane += cover * (value - plane)
 
-    def from_point(self, point: Floats) -> Floats:
-        """Return the distance of each pixel to a point ``[N, 2]``."""
-        along, up = self._x - point[:, 0, None, None], self._y - point[:, 1, None, None]
-        distance: Floats = np.sqrt(along * along + up * up)
-        return distance
+    def disc(self, canvas: Floats, middle: Floats, radius: float, colour: Colour) -> None:
+        """Paint discs around ``[N, 2]``."""
+
+        def distance(x: Floats, y: Floats) -> Floats:
+            found: Floats = np.sqrt(x * x + y * y) - np.float32(radius)
+            return found
+
+        self._near(canvas, middle, radius, distance, colour)
+
+    def square(self, canvas: Floats, middle: Floats, angle: Floats, half: float, colour: Colour) -> None:
+        """Paint squares.
+
+        Args:
+            canvas: ``[N, H, W, 3]``.
+            middle: ``[N, 2]``.
+            angle: ``[N]`` in radians, counterclockwise.
+            half: Half of the side.
+            colour: What with.
+        """
+        cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
+
+        def distance(x: Floats, y: Floats) -> Floats:
+            across = np.abs(cos * x + sin * y) - np.float32(half)
+            along = np.abs(cos * y - sin * x) - np.float32(half)
+            outside = np.sqrt(np.maximum(across, 0) ** 2 + np.maximum(along, 0) ** 2)
+            found: Floats = outside + np.minimum(np.maximum(across, along), 0)
+            return found
+
+        self._near(canvas, middle, half * 2**0.5, distance, colour)
+
+    def _near(
+        self, canvas: Floats, middle: Floats, reach: float, distance: Callable[[Floats, Floats], Floats], colour: Colour
+    ) -> None:
+        """Paint a shape that reaches no further than so far from its middle: other pixels are left alone."""
+        most = int(np.ceil(reach * self.size / 2)) + 1
+        box = np.arange(-most, most + 1)
+        last = self.size - 1
+        # A pixel that is beyond the picture is painted at its edge as what is there: twice the same.
+        columns = (np.floor((middle[:, 0, None] + 1) / 2 * self.size).astype(int) + box).clip(0, last)
+        rows = (np.floor((1 - middle[:, 1, None]) / 2 * self.size).astype(int) + box).clip(0, last)
+        x = self._centres[columns][:, None, :] - middle[:, 0, None, None]
+        y = -self._centres[rows][:, :, None] - middle[:, 1, None, None]
+        cover = np.clip(0.5 - distance(x, y) * (self.size / 2), 0, 1)[..., None]
+        place = np.arange(len(canvas))[:, None, None], rows[:, :, None], columns[:, None, :]
+        below = canvas[place]
+        canvas[place] = below + cover * (np.array(colour, np.float32) - below)
 
     def from_segment(self, first: Floats, second: Floats) -> Floats:
         """Return the distance of each pixel to the segment between two points ``[N, 2]``."""
@@ -65,19 +107,4 @@ class Canvas:
         ex, ey = edge[:, 0, None, None], edge[:, 1, None, None]
         share = np.clip((along * ex + up * ey) / np.maximum(ex * ex + ey * ey, 1e-9), 0, 1)
         distance: Floats = np.sqrt((along - share * ex) ** 2 + (up - share * ey) ** 2)
-        return distance
-
-    def from_square(self, middle: Floats, angle: Floats, half: float) -> Floats:
-        """Return the signed distance of each pixel to a square, negative inside.
-
-        Args:
-            middle: ``[N, 2]``.
-            angle: ``[N]`` in radians, counterclockwise.
-            half: Half of its side.
-        """
-        x, y = self._x - middle[:, 0, None, None], self._y - middle[:, 1, None, None]
-        cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
-        across, along = np.abs(cos * x + sin * y) - half, np.abs(cos * y - sin * x) - half
-        outside = np.sqrt(np.maximum(across, 0) ** 2 + np.maximum(along, 0) ** 2)
-        distance: Floats = outside + np.minimum(np.maximum(across, along), 0)
         return distance

@@ -26,6 +26,9 @@ class Camera:
 
     def __init__(self, size: int) -> None:
         self._canvas = Canvas(size)
+        self._table = self._canvas.blank(1, _FLOOR)
+        middle = np.zeros((1, 2), np.float32)
+        self._canvas.square(self._table, middle, middle[:, 0], TABLE, _TABLE)
 
     def __call__(self, block: Floats, finger: Floats, goal: Floats, fallen: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Return pictures ``[N, H, W, 3]`` uint8 RGB.
@@ -41,15 +44,20 @@ class Camera:
         )
 
     def _draw(self, block: Floats, finger: Floats, goal: Floats, fallen: NDArray[np.bool_]) -> Floats:
-        shapes, count = self._canvas, len(block)
-        canvas = shapes.blank(count, _FLOOR)
-        square = shapes.from_square(block[:, :2], block[:, 2], HALF)
-        away = np.float32(9)
-        # The table hides what of a fallen block is below it.
-        shapes.paint(canvas, np.where(fallen[:, None, None], square, away), _FALLEN)
-        middle = np.zeros((count, 2), np.float32)
-        shapes.paint(canvas, shapes.from_square(middle, middle[:, 0], TABLE), _TABLE)
-        shapes.paint(canvas, shapes.from_point(goal) - _DISC, _GREEN)
-        shapes.paint(canvas, np.where(fallen[:, None, None], away, square), _BLUE)
-        shapes.paint(canvas, shapes.from_point(finger) - FINGER, _YELLOW)
+        shapes = self._canvas
+        canvas = np.repeat(self._table, len(block), axis=0)
+        shapes.disc(canvas, goal, _DISC, _GREEN)
+        shapes.square(canvas, block[:, :2], block[:, 2], HALF, _BLUE)
+        for copy in np.flatnonzero(fallen).tolist():
+            canvas[copy] = self._beside(block[copy], goal[copy])
+        shapes.disc(canvas, finger, FINGER, _YELLOW)
         return canvas
+
+    def _beside(self, block: Floats, goal: Floats) -> Floats:
+        """Return the picture of a table with a block beside it, of which the table hides what is below."""
+        shapes, middle = self._canvas, np.zeros((1, 2), np.float32)
+        canvas = shapes.blank(1, _FLOOR)
+        shapes.square(canvas, block[None, :2], block[None, 2], HALF, _FALLEN)
+        shapes.square(canvas, middle, middle[:, 0], TABLE, _TABLE)
+        shapes.disc(canvas, goal[None], _DISC, _GREEN)
+        return canvas[0]

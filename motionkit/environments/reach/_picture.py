@@ -45,9 +45,9 @@ class Camera:
         # From the bottom to the top, so that the arm hides what is below it.
         canvas = shapes.blank(len(gripper), _BACKGROUND)
         if distractor is not None:
-            shapes.paint(canvas, shapes.from_point(distractor) - _DISC, _RED)
-        shapes.paint(canvas, shapes.from_point(goal) - _DISC, _GREEN)
+            shapes.disc(canvas, distractor, _DISC, _RED)
+        shapes.disc(canvas, goal, _DISC, _GREEN)
         upper, lower = shapes.from_segment(base, elbow), shapes.from_segment(elbow, gripper)
         shapes.paint(canvas, np.minimum(upper, lower) - np.float32(_THICKNESS), _GREY)
-        shapes.paint(canvas, shapes.from_point(gripper) - _GRIPPER, _YELLOW)
+        shapes.disc(canvas, gripper, _GRIPPER, _YELLOW)
         return canvas
