@@ -48,7 +48,7 @@ def push(block: Values, finger: Values, way: Values, friction: float, held: NDAr
     reached = (_moves(arm, edge) * normal).sum(axis=1)
     force = np.where(slides[:, None], edge * (depth / reached)[:, None], force)
     turn = (arm[:, 0] * force[:, 1] - arm[:, 1] * force[:, 0]) / SPREAD**2
-    moved = block + np.concatenate([force, turn[:, None]], axis=1) * touched[:, None]
+    moved: Values = block + np.concatenate([force, turn[:, None]], axis=1) * touched[:, None]
     # The turn is finite, so a little depth may be left: the block gives way along the normal.
     normal, depth, _ = contact(moved, place)
     moved[:, :2] += normal * (np.maximum(depth, 0) * touched)[:, None]

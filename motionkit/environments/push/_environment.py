@@ -79,8 +79,8 @@ class Push:
 
     def frames(self) -> Frames:
         """Return the pictures, ``[N, size, size, 3]`` uint8."""
-        parts = (np.float32(values) for values in (self._block, self._finger, self._goal))
-        return {CAMERA: self._camera(*parts, self._fallen)}
+        block, finger, goal = (values.astype(np.float32) for values in (self._block, self._finger, self._goal))
+        return {CAMERA: self._camera(block, finger, goal, self._fallen)}
 
     def step(self, actions: NDArray[Any]) -> Step:
         """Move the fingers of the episodes that are not over, and what they push."""

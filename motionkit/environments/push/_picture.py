@@ -60,4 +60,5 @@ class Camera:
         shapes.square(canvas, block[None, :2], block[None, 2], HALF, _FALLEN)
         shapes.square(canvas, middle, middle[:, 0], TABLE, _TABLE)
         shapes.disc(canvas, goal[None], _DISC, _GREEN)
-        return canvas[0]
+        found: Floats = canvas[0]
+        return found

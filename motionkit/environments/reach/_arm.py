@@ -71,7 +71,8 @@ class Arm(Reach):
         way = joints_of(self._places[:, 1]) - self._joints
         # The speed from which steps of CHANGE come to rest over this way.
         speed = np.sqrt(2 * CHANGE * np.abs(way) + CHANGE**2 / 4) - CHANGE / 2
-        return (np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)).clip(-1, 1).astype(np.float32)
+        wanted: Floats = np.sign(way) * np.minimum(speed, np.abs(way)) / np.float32(SPEED)
+        return wanted.clip(-1, 1).astype(np.float32)
 
     def get_state(self) -> Mapping[str, NDArray[Any]]:
         """Return everything that changes."""
