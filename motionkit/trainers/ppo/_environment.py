@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from motionkit import plugins
-from motionkit.config import Layer, slots_of, split_choice
+from motionkit.config import Layer, Preset, slots_of, split_choice
 from motionkit.documents import read_json
+from motionkit.environments.reach import as_recorded
 from motionkit.errors import MotionkitError
 
 _REWARD = "success-classifier"
@@ -48,6 +49,26 @@ def environment_of_inputs(
             if place and (table := _of_classifier(Path(place))):
                 return _layer(model, table, place)
     return None
+
+
+def usual_settings(
+    command: str, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]
+) -> Preset | None:
+    """Return what an environment replaces defaults of a command with; see `Settings.preset_of`."""
+    policy, env = given.get("policy"), given.get("env")
+    kind = policy.get("kind") if isinstance(policy, Mapping) else None
+    for model in options.get("env", ()):
+        if (usual := getattr(model, "usual", None)) is not None:
+            table = env if isinstance(env, Mapping) else {}
+            values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
+            return Preset("the environment", values, "a flag sets another") if values else None
+    return None
+
+
+def with_recorded_environment(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a run with the environment that they meant when they were recorded."""
+    env = table.get("env")
+    return {**table, "env": dict(as_recorded(env))} if isinstance(env, Mapping) else table
 
 
 def _layer(model: type[BaseModel], table: Mapping[str, Any], place: str) -> Layer | None:
@@ -91,7 +112,7 @@ def _of_run(place: Path) -> Mapping[str, Any] | None:
         table = peek(place.parent if place.name in _OF_RUNS else place).config.get("env")
     except MotionkitError:
         return None
-    return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
 
 
 def _of_episodes(place: Path) -> Mapping[str, Any] | None:
@@ -113,7 +134,7 @@ def _of_classifier(place: Path) -> Mapping[str, Any] | None:
     except MotionkitError:  # said when the classifier is opened
         return None
     table = None if found is None else read_json(found.document, dict).get("environment")
-    return table if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
+    return as_recorded(table) if isinstance(table, Mapping) and isinstance(table.get("name"), str) else None
 
 
 def _newest() -> str:

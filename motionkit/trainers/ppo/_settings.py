@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from motionkit import plugins
-from motionkit.config import Chosen, Cli, Foreign, Group, Layer, RunSettings, TrainerSettings, slot, slots
+from motionkit.config import Chosen, Cli, Foreign, Group, Layer, Preset, RunSettings, TrainerSettings, slot, slots
 from motionkit.plugins import reads_of
 from motionkit.policies.actor import ActorSettings
-from motionkit.trainers.ppo._environment import environment_of_inputs
+from motionkit.trainers.ppo._environment import (
+    environment_of_inputs,
+    usual_settings,
+    with_recorded_environment,
+)
 from motionkit.trainers.ppo._guide_config import translate_stage, translate_words
 from motionkit.trainers.ppo._guide_keys import is_foreign
 
@@ -61,6 +65,12 @@ class PpoOptimSettings(Group):
 
     learning_rate: Annotated[float, Cli("--learning-rate")] = Field(1e-3, gt=0, description="Learning rate.")
     grad_clip: float = Field(0.5, gt=0, description="Largest gradient norm.")
+
+
+class PictureSettings(Group):
+    """Changes of the pictures that a pixel policy learns from; those that it acts on are not changed."""
+
+    shift: int = Field(0, ge=0, le=64, description="Most pixels that a picture is moved by, each way; 0: none.")
 
 
 class ScoringSettings(Group):
@@ -156,6 +166,7 @@ class PpoSettings(TrainerSettings):
     episodes: EpisodesSettings = EpisodesSettings()
     objective: PpoObjectiveSettings = PpoObjectiveSettings()
     optim: PpoOptimSettings = PpoOptimSettings()
+    augment: PictureSettings = PictureSettings()
     alarm: AlarmSettings = AlarmSettings()
     heldout: SuccessEvalSettings = SuccessEvalSettings()
     mine: MineSettings = MineSettings()
@@ -169,12 +180,24 @@ class PpoSettings(TrainerSettings):
             found |= dict.fromkeys(("alarm.gap", "alarm.window", "alarm.stop"), "no reward predicts success")
         if self.init is None:
             found |= {f"clone.{name}": "--init names no episodes" for name in CloneSettings.model_fields}
+        if self.policy.kind != "pixels" and self.init is None:
+            found["augment.shift"] = "--policy is not pixels"
         return {**super().idle(), **FLOAT32, **found}
 
     @classmethod
     def inherited(cls, layers: Sequence[Layer], typed: Mapping[str, Sequence[str]]) -> Layer | None:
         """Return the environment of the classifier's data, or of ``--init``; see `Settings.inherited`."""
         return environment_of_inputs(cls, layers, typed)
+
+    @classmethod
+    def preset_of(cls, given: Mapping[str, Any], options: Mapping[str, Sequence[type[BaseModel]]]) -> Preset | None:
+        """Return what the environment replaces defaults with; see `Settings.preset_of`."""
+        return usual_settings("ppo", given, options)
+
+    @classmethod
+    def recorded(cls, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a run's settings with the environment that they meant; see `Translated.recorded`."""
+        return {"augment": {"shift": 0}, **with_recorded_environment(table)}
 
     @classmethod
     def translate(cls, table: Mapping[str, Any], path: Path) -> Foreign | None:

@@ -41,7 +41,7 @@ from motionkit.trainers.ppo._verdict import verdict
 _logger = logging.getLogger("motionkit.ppo")
 _FILMS = 4
 _LATER = 1e-9
-FILMS = "films"
+FILMS, FILMS_BEFORE = "films", "films-before"
 
 
 class PpoTrainer:
@@ -59,7 +59,7 @@ class PpoTrainer:
     )
     shape_keys: ClassVar[tuple[str, ...]] = (
         "env", "reward", "scoring", "policy", "init", "clone", "episodes.num_envs", "episodes.steps", "objective",
-        "optim", "alarm", "heldout", "mine", "seed",
+        "optim", "augment", "alarm", "heldout", "mine", "seed",
     )  # fmt: skip
 
     figures: ClassVar[tuple[Figure, ...]] = (Figure("success", ("success/true",), instead_of=("reward",)), REWARD)
@@ -178,7 +178,9 @@ class PpoTrainer:
         else:
             cloned = self._clone()
             _logger.info("running %d held-out episodes before training", settings.heldout.episodes)
-            start.values = {**_kept(self._held_out("eval", settings.heldout.episodes)), **cloned}
+            first = self._held_out("eval", settings.heldout.episodes, films=_FILMS)
+            start.values = {**_kept(first), **cloned}
+            write_films(run.artifact(FILMS_BEFORE), first)
         save_actor(run.artifact(ARTIFACT), self.actor, tensors=False)
 
         def step_fn(step: int) -> Mapping[str, float]:

@@ -14,7 +14,7 @@ import pytest
 
 from motionkit.datasets.episodes import open_episodes
 from motionkit.environments.reach import ReachSettings
-from motionkit.environments.reach._environment import Reach
+from motionkit.environments.reach._arm import open_reach
 from motionkit.errors import MotionkitError
 from motionkit.trainers.reward_collect import RewardCollectSettings
 from motionkit.trainers.reward_collect._trainer import RewardCollect
@@ -60,7 +60,7 @@ def test_no_frame_is_one_of_a_reset(tmp_path: Path) -> None:
     """The code of the guide's authors kept the first frame of the next episode with the label of the last one."""
     collect(tmp_path / "run", policy="scripted")
     data = open_episodes(tmp_path / "run")
-    environment = Reach(ReachSettings(max_steps=9), num_envs=1)
+    environment = open_reach(ReachSettings(max_steps=9))
     for number, record in enumerate(data.records):
         assert record.seed is not None
         environment.reset(np.array([0]), np.array([record.seed]))
