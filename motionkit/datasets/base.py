@@ -147,6 +147,11 @@ class HasCaptionedPart(Protocol):
         ...
 
 
+def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
+    """Return the numbers of the regions whose captions may be read; None where all may, as of most data."""
+    return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
+
+
 @runtime_checkable
 class HasRegionAreas(Protocol):
     """A dataset of regions that knows how large they are without reading a picture."""
