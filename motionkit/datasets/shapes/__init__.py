@@ -17,8 +17,8 @@ class ShapesOptions(Group):
         description="words: objects that look alike, captions of what tells them apart, on a part of the images; "
         "simple: a caption on every image, with some of size, colour and place.",
     )
-    images: int = Field(20_000, ge=1, lt=2**31, description="words: images to train on.")
-    captioned: float = Field(0.1, ge=0, le=1, description="words: share of the training images with a caption.")
+    images: int = Field(80_000, ge=1, lt=2**31, description="words: images to train on.")
+    captioned: float = Field(0.08, ge=0, le=1, description="words: share of the training images with a caption.")
     lapse: float = Field(0.1, ge=0, le=1, description="words: share of captions that lack a word.")
     extra: float = Field(0.1, ge=0, le=1, description="words: share of captions with a word that is not needed.")
     drop_size: float = Field(0.5, ge=0, le=1, description="simple: share of captions that leave the size out.")

@@ -154,10 +154,16 @@ class ShapesPolicy:
         prompts: Tensor = self.network.text_hidden_fcs(states)
         return prompts
 
-    def point(self, seen: SeenImages, masks: Tensor) -> Tensor:
-        """Return the prompts ``[N, Z]`` of regions ``[N, h, w]`` that are pointed at instead of named, with graph."""
+    def point(self, seen: SeenImages, masks: Tensor, shown: SeenImages | None = None) -> Tensor:
+        """Return the prompts ``[N, Z]`` of regions that are pointed at instead of named, with graph.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool, regions.
+            shown: N images that the regions are of; by default the same.
+        """
         model = self.network.language_model
-        region = self.network.region_word(seen.regions, masks.to(self.device))
+        region = self.network.region_word((shown or seen).regions, masks.to(self.device))
         answer = model.embed_tokens(torch.full((len(seen), 1), SEG, device=self.device))
         states = model(torch.cat([self.network.mlp1(seen.cells), region, answer], 1))[:, -1]
         prompts: Tensor = self.network.text_hidden_fcs(states)

@@ -132,7 +132,8 @@ def test_relations_compare_columns_or_rows() -> None:
 def test_runs_recorded_before_go_on_with_simple_scenes() -> None:
     before = {"dataset": {"name": "shapes", "drop_size": 0.5, "seed": 3}, "seed": 1}
     assert as_recorded(before)["dataset"]["scenes"] == "simple"
-    chosen = {"dataset": {"name": "shapes", "scenes": "words"}}
+    options = ShapesOptions(scenes="words", images=5).model_dump()
+    chosen = {"dataset": {"name": "shapes", **options}}
     assert as_recorded(chosen) == chosen
     assert as_recorded({"dataset": {"name": "coco-refexp"}}) == {"dataset": {"name": "coco-refexp"}}
 

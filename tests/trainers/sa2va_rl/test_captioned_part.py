@@ -11,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from motionkit.config import Given, read_layers, resolve
 from motionkit.datasets.base import Regions, Split
 from motionkit.datasets.shapes import ShapesOptions
 from motionkit.datasets.shapes._dataset import Shapes
@@ -20,13 +21,16 @@ from motionkit.policies.regions import RegionOptions
 from motionkit.policies.regions.api import open_regions
 from motionkit.rl import RowNoise
 from motionkit.trainers._regions import mask_loss
+from motionkit.trainers.sa2va_rl import Sa2vaRlSettings
 from motionkit.trainers.sa2va_rl._order import RegionOrder
 from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
+from motionkit.trainers.sa2va_rl._trainer import Sa2vaRl
 from motionkit.trainers.sa2va_rl.loops import CaptionToMaskOptions, MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._caption_to_mask import CaptionToMask
 from motionkit.trainers.sa2va_rl.loops._mask_to_caption import MaskToCaption
 from motionkit.trainers.sa2va_rl.loops.base import Turn
 
+from ...made.training import run_trainer
 from .test_sa2va_rl import train
 
 WORDS = {"name": "shapes", "scenes": "words", "images": 400, "captioned": 0.1}
@@ -134,3 +138,30 @@ def test_what_is_learned_beside_the_actions_is_the_loss_of_masks_times_the_rewar
             slow = 2.0 * min(1.0, max(0.0, float(rewards[row]))) * float(mask_loss(own, task.masks[index]))
             assert float(found[row]) == pytest.approx(slow, abs=1e-4)
     assert MaskToCaption(MaskToCaptionOptions(listen=0.0), policy=policy).play(task, turn).beside is None
+
+
+def test_a_run_recorded_before_there_were_these_settings_goes_on_in_the_same_bits(tmp_path: Path) -> None:
+    given = {
+        "dataset": {"name": "shapes", "scenes": "simple"}, "loop1": {"name": "mask-to-caption", "listen": 0.0},
+        "loop2": {"name": "caption-to-mask", "learn": 0.0, "absent": 0.0}, "loops": {"supervised": 0.0},
+        "loop1_reward": {"iou": {}, "meteor": {"weight": 0.5}}, "loop2_reward": {"meteor": {}, "iou-truth": {}},
+    }  # fmt: skip
+    train(tmp_path / "whole", **given)
+    train(tmp_path / "parts", stop_after=2, **given)
+    file = tmp_path / "parts/config.json"
+    config = json.loads(file.read_text())
+    for slot, later in (("dataset", ("scenes", "images", "captioned", "lapse", "extra")), ("loop1", ("listen",)),
+                        ("loop2", ("learn", "absent"))):  # fmt: skip
+        for name in later:
+            del config[slot][name]
+    file.write_text(json.dumps(config))
+    layers = read_layers(Sa2vaRlSettings, Given(files=[file]))
+    assert layers[0].table["dataset"]["scenes"] == "simple"
+    assert layers[0].table["loop1"]["listen"] == 0.0
+    snapshot = resolve(Sa2vaRlSettings, Given(files=[file])).settings
+    again = snapshot.model_copy(
+        update={"run": snapshot.run.model_copy(update={"resume": tmp_path / "parts", "out": None})}
+    )
+    run_trainer(Sa2vaRl, "sa2va-rl", again, tmp_path / "parts")
+    one, two = ((tmp_path / run / "policy-last/model.safetensors").read_bytes() for run in ("whole", "parts"))
+    assert one == two

@@ -146,8 +146,8 @@ class PretrainRegions:
 
     def _seen(self, eyes: Eyes, index: NDArray[np.int64], step: int, split: Split = "train") -> Tensor:
         found = self.data.regions(split, index)
-        masks = pointed_at(found.masks, found.others, (self.settings.seed, step)).to(self.device)
-        return eyes.loss(self.policy.see(found.images), found.images, masks)
+        key = (self.settings.seed, step)
+        return eyes.loss(found.images, pointed_at(found.masks, found.others, key), key)
 
     def _told(self, index: NDArray[np.int64], split: Split = "train") -> Tensor:
         """Return this process's share of the loss of captions and masks, and of what an image does not show."""
