@@ -8,6 +8,7 @@ from motionkit.config._interpolate import interpolate
 from motionkit.config._one import choose_from_file, choose_one, typed_flags
 from motionkit.config._places import Place, require_places
 from motionkit.config._problems import Problem, SettingsError
+from motionkit.config._recorded import as_recorded
 from motionkit.config._resolve import Draft, Preset, Resolved, Settings, resolve
 from motionkit.config._search import Choice, Range, Search, Space
 from motionkit.config._shared import (
@@ -64,6 +65,7 @@ __all__ = [
     "Slot",
     "Space",
     "TrainerSettings",
+    "as_recorded",
     "cache_folder",
     "choose_from_file",
     "choose_one",

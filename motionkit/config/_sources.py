@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from motionkit.config._recorded import as_recorded
 from motionkit.config._slots import slots_of
 from motionkit.documents import read_json, read_toml, read_yaml
 from motionkit.errors import MotionkitError, did_you_mean
@@ -68,6 +69,8 @@ def read_file(path: Path) -> Layer:
     except MotionkitError as error:
         error.fix = error.fix or "mend the file given to --config."
         raise
+    if file.name == "config.json" and (file.parent / "run.json").is_file():
+        table = as_recorded(table)
     return Layer(str(path), table, from_file=True)
 
 

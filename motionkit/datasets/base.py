@@ -93,11 +93,14 @@ class Regions:
         images: N arrays ``[H, W, 3]`` uint8 RGB; every image may have a size of its own.
         masks: N arrays ``[h, w]`` bool, True inside the region; h and w may be smaller than H and W.
         captions: What is said of each region.
+        others: N arrays ``[K, h, w]`` bool, masks of the other objects of each image, K of each its own; empty where
+            the data do not say them.
     """
 
     images: Sequence[NDArray[np.uint8]]
     masks: Sequence[NDArray[np.bool_]]
     captions: tuple[str, ...]
+    others: Sequence[NDArray[np.bool_]] = ()
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -198,6 +201,20 @@ class KnowsScenes(Protocol):
     def related(self, relation: str, one: Thing, other: Thing) -> bool:
         """Return whether ``one`` stands in a relation to ``other``."""
         ...
+
+
+@runtime_checkable
+class HasCaptionedPart(Protocol):
+    """A dataset of regions of which only a part has captions that may be learned from."""
+
+    def captioned(self, split: Split) -> NDArray[np.int64] | None:
+        """Return the numbers of the regions of a split whose captions may be read; None where all may."""
+        ...
+
+
+def captioned_part(data: RegionDataset, split: Split = "train") -> NDArray[np.int64] | None:
+    """Return the numbers of the regions whose captions may be read; None where all may, as of most data."""
+    return data.captioned(split) if isinstance(data, HasCaptionedPart) else None
 
 
 @runtime_checkable

@@ -66,6 +66,8 @@ class MaskBatch:
         masks: ``[N, H, W]`` bool, True inside the predicted region.
         references: ``[N, H, W]`` bool, the wanted regions.
         confidence: ``[N]`` how sure the model is of each mask, from 0 to 1; None where it does not say.
+        others: ``[N, K, H, W]`` bool, the other objects of each image, empty ones where it has fewer than K; None where
+            the data do not say them.
 
     Example:
         >>> batch = MaskBatch(torch.ones(2, 4, 4, dtype=torch.bool), torch.ones(2, 4, 4, dtype=torch.bool))
@@ -76,6 +78,7 @@ class MaskBatch:
     masks: Tensor
     references: Tensor
     confidence: Tensor | None = None
+    others: Tensor | None = None
 
     def __len__(self) -> int:
         return self.masks.shape[0]

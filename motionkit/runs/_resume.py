@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from motionkit.config import as_recorded
 from motionkit.documents import read_json
 from motionkit.errors import MotionkitError
 from motionkit.runs._atomic import write_chunks
@@ -80,7 +81,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
         raise damaged(directory, error.sentence()) from error
     except ValidationError as error:
         raise damaged(directory, f"config.json: {first_problem(error)}") from error
-    return settings
+    return as_recorded(settings)
 
 
 def without_place(snapshot: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,3 +75,28 @@ def test_rules() -> None:
     assert pattern.score(texts("a red circle", "reddish"), ()).total.tolist() == [1, 0]
     with pytest.raises(MotionkitError, match="regular expression"):
         reward("rule", match="pattern", pattern="(")
+
+
+def test_contrast_is_the_overlap_with_the_wanted_object_minus_the_best_with_another() -> None:
+    batch = masks(
+        (slice(0, 4), slice(0, 4)), (slice(5, 8), slice(0, 4)), (slice(0, 10), slice(0, 5)), (slice(0, 0), slice(0, 4))
+    )
+    others = torch.zeros(4, 2, 1, 10, dtype=torch.bool)
+    others[0, 0, 0, 6:8] = True  # not touched
+    others[1, 1, 0, 5:9] = True  # drawn instead of the wanted one; the first place of the row is no object
+    others[2, 0, 0, 5:10] = True  # drawn as well
+    others[3, 0, 0, 5:10] = True
+    found = reward("contrast").score(MaskBatch(batch.masks, batch.references, others=others), ()).total.tolist()
+    assert found == pytest.approx([1, -3 / 4, 0, 0])
+
+
+def test_contrast_without_other_objects_is_the_overlap() -> None:
+    batch = masks((slice(0, 4), slice(2, 6)), (slice(0, 0), slice(0, 4)))
+    for others in (None, torch.zeros(2, 0, 1, 10, dtype=torch.bool), torch.zeros(2, 3, 1, 10, dtype=torch.bool)):
+        found = reward("contrast").score(MaskBatch(batch.masks, batch.references, others=others), ()).total.tolist()
+        assert found == pytest.approx([2 / 6, 0])
+
+
+def test_brevity() -> None:
+    found = reward("brevity", longest=4).score(texts("", "one", "one two three", "a b c d e f"), ()).total.tolist()
+    assert found == pytest.approx([0, 3 / 4, 1 / 4, 0])

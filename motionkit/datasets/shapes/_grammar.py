@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motionkit.datasets.base import Claim, Thing
-
-RELATIONS = ("left of", "right of", "above", "below")
-"""Relations between two objects."""
+from motionkit.datasets.shapes._words import RELATIONS
 
 _APART = 0.15
 """Share of the image's width or height that one middle has to be beyond the other; neighbours are 0.29 apart."""
@@ -19,7 +17,7 @@ _APART = 0.15
 _ARTICLES = ("a", "an", "the")
 _SIDES = ("top", "bottom", "left", "right", "middle")
 _WORD = re.compile(r"[\w'-]+")
-_RELATION = re.compile(r"\b(?:to the |on the )?(left of|right of|above|below)\b")
+_RELATION = re.compile(rf"\b(?:to the |on the )?({'|'.join(RELATIONS)})\b")
 
 
 def read_caption(caption: str, kinds: Mapping[str, Sequence[str]]) -> Claim:

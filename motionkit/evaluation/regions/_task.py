@@ -29,12 +29,14 @@ class Task:
         masks: ``[N, h, w]`` bool, at the size of the policy's masks.
         captions: N texts.
         originals: N arrays ``[H, W]`` bool, the masks as the data have them; empty where nothing is measured on them.
+        others: ``[N, K, h, w]`` bool, masks of the other objects of each image, empty ones where it has fewer than K.
     """
 
     seen: Any
     masks: Tensor
     captions: tuple[str, ...]
     originals: Sequence[NDArray[np.bool_]] = ()
+    others: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -43,14 +45,25 @@ class Task:
         """Return every region so many times, one after the other, to be trained on."""
         rows = torch.arange(len(self.captions), device=self.masks.device).repeat_interleave(times)
         texts = tuple(text for text in self.captions for _ in range(times))
-        return Task(self.seen.select(rows), self.masks[rows], texts)
+        others = None if self.others is None else self.others[rows]
+        return Task(self.seen.select(rows), self.masks[rows], texts, others=others)
 
 
 @torch.no_grad()
 def open_task(policy: RegionPolicy, found: Regions) -> Task:
     """Let a policy look at regions."""
     masks = masks_at(found.masks, policy.mask_size).to(policy.device)
-    return Task(policy.see(found.images), masks, found.captions, found.masks)
+    others = _others_at(found.others, policy.mask_size).to(policy.device) if found.others else None
+    return Task(policy.see(found.images), masks, found.captions, found.masks, others)
+
+
+def _others_at(others: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:
+    """Return ``[N, K, h, w]`` bool: so many masks as the image with the most of them has."""
+    found = torch.zeros(len(others), max(map(len, others)), *size, dtype=torch.bool)
+    for place, own in enumerate(others):
+        if len(own):
+            found[place, : len(own)] = masks_at(list(own), size)
+    return found
 
 
 def masks_at(masks: Sequence[NDArray[np.bool_]], size: tuple[int, int]) -> Tensor:

@@ -67,6 +67,14 @@ class RegionNetwork(nn.Module):
             features: ``[N, C, y, x]`` of `see`.
             masks: ``[N, h, w]`` bool; an empty one is read as nothing.
         """
+        if self.settings.region == "word":
+            words = _four_as_one(features)
+            share = F.adaptive_avg_pool2d(
+                masks[:, None].to(features.dtype), [side // 2 for side in features.shape[-2:]]
+            )
+            share = share.flatten(2) / share.sum((2, 3)).clamp(min=1e-6)[..., None]  # [N, 1, V]
+            seen: Tensor = self.mlp1(share @ words)
+            return seen + self.language_model.region
         cells = F.adaptive_avg_pool2d(masks[:, None].to(features.dtype), (features.shape[-2], features.shape[-1]))
         weight = cells / cells.sum((2, 3), keepdim=True).clamp(min=1e-6)
         pooled = (features * weight).sum((2, 3))
@@ -106,13 +114,30 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(s.width)
         self.lm_head = nn.Linear(s.width, vocabulary, bias=False)
 
-    def forward(self, embedded: Tensor) -> Tensor:
-        """Return the states ``[N, T, D]`` of embedded words ``[N, T, D]``; no word reads a later one."""
-        states = embedded + self.positions[: embedded.shape[1]]
-        for layer in self.layers:
-            states = layer(states)
+    def forward(self, embedded: Tensor, read: list[Read] | None = None) -> Tensor:
+        """Return the states ``[N, T, D]`` of embedded words ``[N, T, D]``; no word reads a later one.
+
+        Args:
+            embedded: The words.
+            read: What was read before them, of each layer, which grows by these words: empty for the first call, after
+                which there is one word in a call.
+        """
+        before = read[0].keys.shape[2] if read else 0
+        states = embedded + self.positions[before : before + embedded.shape[1]]
+        past = read or [Read() for _ in self.layers]
+        for layer, own in zip(self.layers, past, strict=True):
+            states = layer(states, own)
+        if read is not None and not read:
+            read.extend(past)
         found: Tensor = self.norm(states)
         return found
+
+
+class Read:
+    """Keys and values ``[N, heads, T, D / heads]`` of the words that a layer has read."""
+
+    def __init__(self) -> None:
+        self.keys, self.values = torch.empty(0), torch.empty(0)
 
 
 class Layer(nn.Module):
@@ -125,11 +150,15 @@ class Layer(nn.Module):
         self.qkv_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, states: Tensor) -> Tensor:
-        """Return ``[N, T, D]``."""
+    def forward(self, states: Tensor, read: Read) -> Tensor:
+        """Return ``[N, T, D]``; the words come behind those that were read, and are read now."""
         n, t, d = states.shape
         q, k, v = self.qkv_proj(self.norm1(states)).view(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if first := not read.keys.numel():
+            read.keys, read.values = k, v
+        else:  # one word, which reads all
+            read.keys, read.values = torch.cat([read.keys, k], 2), torch.cat([read.values, v], 2)
+        mixed = F.scaled_dot_product_attention(q, read.keys, read.values, is_causal=first)
         states = states + self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
         found: Tensor = states + self.linear2(F.gelu(self.linear1(self.norm2(states))))
         return found

@@ -15,7 +15,7 @@ from torch import Tensor
 from motionkit.errors import MotionkitError
 from motionkit.policies.base import Captions, WordScores
 from motionkit.policies.regions._document import write_regions
-from motionkit.policies.regions._network import RegionNetwork
+from motionkit.policies.regions._network import Read, RegionNetwork
 from motionkit.policies.regions._settings import RegionSettings
 from motionkit.policies.regions._words import END, PAD, SEG, UNKNOWN, Words
 from motionkit.rl import categorical
@@ -115,9 +115,11 @@ class ShapesPolicy:
         ended = torch.zeros(len(seen), dtype=torch.bool, device=self.device)
         if noise is None:
             noise = torch.rand(len(seen), self.longest, device=self.device)
+        read: list[Read] = []
+        words = prompt
         for place in range(self.longest):
             last = place == self.longest - 1
-            states = model(torch.cat([prompt, model.embed_tokens(ids)], 1))[:, -1]
+            states = model(words, read)[:, -1]
             logits = self._allowed(model.lm_head(states))
             if temperature > 0:
                 chosen = categorical(logits / temperature, noise[:, place])
@@ -127,6 +129,7 @@ class ShapesPolicy:
             ended = ended | (chosen == END)
             if bool(ended.all()) or last:
                 break
+            words = model.embed_tokens(ids[:, -1:])
         return Captions(ids, self.words.decode(ids), ended)
 
     def score_words(
@@ -161,6 +164,21 @@ class ShapesPolicy:
         words = self.network.mlp1(seen.cells)
         found = model(torch.cat([words, model.embed_tokens(ids)], 1))
         states = found[rows, words.shape[1] + place]
+        prompts: Tensor = self.network.text_hidden_fcs(states)
+        return prompts
+
+    def point(self, seen: SeenImages, masks: Tensor, shown: SeenImages | None = None) -> Tensor:
+        """Return the prompts ``[N, Z]`` of regions that are pointed at instead of named, with graph.
+
+        Args:
+            seen: N images.
+            masks: ``[N, h, w]`` bool, regions.
+            shown: N images that the regions are of; by default the same.
+        """
+        model = self.network.language_model
+        region = self.network.region_word((shown or seen).regions, masks.to(self.device))
+        answer = model.embed_tokens(torch.full((len(seen), 1), SEG, device=self.device))
+        states = model(torch.cat([self.network.mlp1(seen.cells), region, answer], 1))[:, -1]
         prompts: Tensor = self.network.text_hidden_fcs(states)
         return prompts
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from motionkit.config import Group
@@ -17,6 +19,11 @@ class RegionSettings(Group):
     layers: int = Field(2, ge=1, le=64, description="Layers of the language model.")
     heads: int = Field(4, ge=1, le=64, description="Heads of the language model.")
     prompt: int = Field(32, ge=2, le=1024, description="Numbers of a segmentation prompt: what [SEG] becomes.")
+    region: Literal["pooled", "word"] = Field(
+        "pooled",
+        description="What the language model reads of a region. pooled: the mean of the cells in it; word: the mean of "
+        "the image's words in it, four cells each.",
+    )
     channels: int = Field(48, ge=4, le=1024, description="Channels of the grounding encoder.")
     resize: bool = Field(
         False, description="Squeeze images of other sizes to image_size, whatever their shape; else they are refused."

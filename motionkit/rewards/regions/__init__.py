@@ -19,6 +19,16 @@ class BoxOptions(Group):
     """No options."""
 
 
+class ContrastOptions(Group):
+    """No options."""
+
+
+class BrevityOptions(Group):
+    """Options of `brevity`."""
+
+    longest: int = Field(16, ge=1, le=10_000, description="Words at which the score is 0.")
+
+
 class ConfidenceOptions(Group):
     """No options."""
 
@@ -84,6 +94,13 @@ iou_truth = Component(
     f"{_FACTORY}:IouTruth", reads="mask",
 )  # fmt: skip
 box_iou = Component("Overlap of the boxes around two masks", BoxOptions, f"{_FACTORY}:BoxIou", reads="mask")
+contrast = Component(
+    "Overlap of a mask with the wanted one, minus the best overlap with another object of the image", ContrastOptions,
+    f"{_FACTORY}:Contrast", reads="mask",
+)  # fmt: skip
+brevity = Component(
+    "Captions of few words: each word costs the same", BrevityOptions, f"{_FACTORY}:Brevity", reads="text"
+)
 mask_confidence = Component(
     "How sure the model is of a mask (SAM's stability score)", ConfidenceOptions, f"{_FACTORY}:MaskConfidence",
     reads="mask",
@@ -103,7 +120,9 @@ rule = Component("1 where a text matches by a rule, else 0", RuleOptions, f"{_FA
 
 __all__ = [
     "BoxOptions",
+    "BrevityOptions",
     "ConfidenceOptions",
+    "ContrastOptions",
     "DistinctOptions",
     "FormatOptions",
     "IouOptions",
@@ -111,6 +130,8 @@ __all__ = [
     "MeteorOptions",
     "RuleOptions",
     "box_iou",
+    "brevity",
+    "contrast",
     "distinct",
     "format_",
     "iou",

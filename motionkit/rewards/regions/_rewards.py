@@ -13,7 +13,7 @@ from motionkit.errors import MotionkitError
 from motionkit.metrics import box_iou, region_iou
 from motionkit.metrics.meteor import Meteor, load_lexicon
 from motionkit.rewards.base import MaskBatch, RewardScores, TextBatch
-from motionkit.rewards.regions import FormatOptions, LengthOptions, MeteorOptions, RuleOptions
+from motionkit.rewards.regions import BrevityOptions, FormatOptions, LengthOptions, MeteorOptions, RuleOptions
 
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
 
@@ -60,6 +60,32 @@ class BoxIou(_Masks):
     def measure(self, masks: Tensor, references: Tensor) -> Tensor:
         """Return the overlap of the boxes."""
         return box_iou(masks, references)
+
+
+class Contrast:
+    """Whether a mask finds the wanted object among those of its image.
+
+    1: it is the wanted mask; 0: it is of no object, or of two alike; -1: it is another object. Where no other object is
+    known, it is the overlap alone.
+    """
+
+    name = "contrast"
+    bounds = (-1.0, 1.0)
+
+    def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def score(self, samples: MaskBatch, prompts: Sequence[Any]) -> RewardScores:
+        """Return scores in [-1, 1]."""
+        own = region_iou(samples.masks, samples.references).float()
+        if samples.others is None or not samples.others.shape[1]:
+            return RewardScores(total=own)
+        count = samples.others.shape[1]
+        masks = samples.masks[:, None].expand(-1, count, -1, -1)
+        beside = region_iou(masks.flatten(0, 1), samples.others.flatten(0, 1)).view(-1, count)
+        there = samples.others.flatten(2).any(2)
+        best = torch.where(there, beside, 0.0).amax(1).float()
+        return RewardScores(total=own - best, parts={"own": own, "other": best})
 
 
 class MaskConfidence:
@@ -121,6 +147,7 @@ class Length(_Texts):
     """1 within the wanted number of words, falling by a line on both sides."""
 
     name = "length"
+    reads_captions = False
 
     def __init__(self, options: LengthOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
@@ -133,10 +160,26 @@ class Length(_Texts):
         return max(0.0, min(1.0, 2.0 - words / options.longest))
 
 
+class Brevity(_Texts):
+    """1 falling by the same for each word to 0; a text without words scores 0, as it says nothing."""
+
+    name = "brevity"
+    reads_captions = False
+
+    def __init__(self, options: BrevityOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
+        self.options = options
+
+    def of(self, text: str, wanted: Sequence[str]) -> float:
+        """Return the score of one text."""
+        words = len(text.split())
+        return max(0.0, 1.0 - words / self.options.longest) if words else 0.0
+
+
 class Distinct(_Texts):
     """Distinct words over all words; an empty text scores 0."""
 
     name = "distinct"
+    reads_captions = False
 
     def __init__(self, options: object, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options
@@ -151,6 +194,7 @@ class Format(_Texts):
     """Whether a caption is well formed; whether it came to its end counts where that is known."""
 
     name = "format"
+    reads_captions = False
 
     def __init__(self, options: FormatOptions, *, dataset: object = None, device: torch.device | str = "cpu") -> None:
         self.options = options

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from motionkit.datasets.base import HasRegionAreas, RegionDataset, Split
+from motionkit.datasets.base import HasRegionAreas, NamesAbsent, RegionDataset, Split
 from motionkit.evaluation.regions import Task, Weights, open_task
 from motionkit.metrics import region_iou
 from motionkit.policies.base import RegionPolicy
 from motionkit.trainers._world import OneProcess, World, of_main, share_of
 from motionkit.trainers.sa2va_rl._settings import CurriculumSettings
+
+_TOLD = 1  # marks the order of the regions with captions
 
 ENDLESS = 1 << 20
 """Regions from which data are not put in order for each pass."""
@@ -35,6 +38,8 @@ class RegionOrder:
         steps: Steps of the run.
         start: Weights of the policy as it started, which says what is ambiguous.
         world: The processes that share a step.
+        part: Numbers of the regions whose captions may be read; None where all may. The regions of a step then come
+            without captions.
     """
 
     def __init__(
@@ -47,9 +52,11 @@ class RegionOrder:
         steps: int,
         start: Weights,
         world: World | None = None,
+        part: NDArray[np.int64] | None = None,
     ) -> None:
         self._data, self._policy, self._batch, self._seed = data, policy, batch, seed
         self._curriculum, self._start, self._world = curriculum, start, world or OneProcess()
+        self._part = part
         self._share = share_of(batch, self._world, what="regions", flag="--batch-size")
         self._until = curriculum.until * steps if curriculum.by != "none" else 0.0
         self.per_epoch = max(1, data.count("train") // batch)
@@ -57,7 +64,7 @@ class RegionOrder:
     def at(self, step: int) -> Task:
         """Return this process's regions of a step, counted from 1."""
         if step - 1 >= self._until:
-            return self.open("train", self._in_turn(step)[self._share])
+            return self._mute(self.open("train", self._in_turn(step)[self._share]))
         draw = np.random.default_rng((self._seed, step))
         pool = self._curriculum.pool
         count = self._data.count("train")
@@ -68,7 +75,31 @@ class RegionOrder:
         easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
         # What is clear is a matter of rounding now and then: the main process decides.
         chosen = np.array(of_main(draw.permutation(easiest)[: self._batch].tolist(), self._world), np.int64)
-        return self.open("train", chosen[self._share])
+        return self._mute(self.open("train", chosen[self._share]))
+
+    def told(self, step: int, absent: float = 0.0) -> Task:
+        """Return this process's regions with captions, of the part that has them, in turn.
+
+        Args:
+            step: Step of the run, counted from 1.
+            absent: Share of them that get the caption of what their image does not show, and an empty mask.
+        """
+        assert self._part is not None
+        epoch, place = divmod((step - 1) * self._batch, max(1, len(self._part) // self._batch) * self._batch)
+        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(self._part)
+        index = np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
+        task = self.open("train", index)
+        count = round(absent * len(index))
+        if not count or not isinstance(self._data, NamesAbsent):
+            return task
+        masks = task.masks.clone()
+        masks[:count] = False
+        texts = (*self._data.absent("train", index[:count]), *task.captions[count:])
+        return replace(task, masks=masks, captions=texts)
+
+    def _mute(self, task: Task) -> Task:
+        """Return a task without captions, where only a part has such as may be read."""
+        return task if self._part is None else replace(task, captions=("",) * len(task))
 
     def open(self, split: Split, index: NDArray[np.int64]) -> Task:
         """Open regions by their numbers."""

@@ -23,6 +23,7 @@ class Scored:
     Attributes:
         played: The roll-out.
         rewards: ``[N]``.
+        paid: ``[N]`` the same, for a loss that is weighted by rewards; as a negative control they change their samples.
         advantages: ``[N]``.
         alive: ``[N]`` bool: samples of groups with something to learn from.
         metrics: What is logged of it.
@@ -30,6 +31,7 @@ class Scored:
 
     played: Played
     rewards: Tensor
+    paid: Tensor
     advantages: Tensor
     alive: Tensor
     metrics: dict[str, float]
@@ -60,14 +62,16 @@ def roll_out(
     found = group_std(scores.total, groups, valid=scores.finite, std_floor=floor)
     advantages = found.values
     alive = (advantages.view(size, group) != 0).any(1).repeat_interleave(group)
+    paid = scores.total
     if shuffle is not None:
-        advantages = shuffled(world.gather(advantages), *shuffle)[rows_of(advantages, world)[1]]
+        mine = rows_of(advantages, world)[1]
+        advantages, paid = (shuffled(world.gather(one), *shuffle)[mine] for one in (advantages, paid))
     own = {f"{name}/{key}": float(value) for key, value in played.metrics.items()} | {
         f"{name}/reward_mean": float(scores.total.mean()),
         f"{name}/reward_std": float(scores.total.view(size, group).std(1).mean()),
         f"{name}/zero_std_frac": float(found.zero_variance) / size,
     }
-    return Scored(played, scores.total, advantages, alive, {**scores.metrics, **mean_over(own, world)})
+    return Scored(played, scores.total, paid, advantages, alive, {**scores.metrics, **mean_over(own, world)})
 
 
 def loss_of(
@@ -84,6 +88,8 @@ def loss_of(
     policy = surrogate.loss(terms.log_ratio, scored.advantages, weight, total=count)
     kl = weighted_mean(terms.kl, weight, count)
     loss = policy + objective.kl_coef * kl
+    if scored.played.beside is not None:
+        loss = loss + scored.played.beside(scored.paid).mean() / world.size
     if terms.entropy is not None and objective.entropy:
         loss = loss - objective.entropy * weighted_mean(terms.entropy, weight, count)
     measured = surrogate.measure(terms.log_ratio.detach(), scored.advantages, weight)

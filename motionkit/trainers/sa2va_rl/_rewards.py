@@ -42,6 +42,8 @@ class LoopRewards:
 
     Attributes:
         rewards: The rewards by name.
+        reads_captions: Whether one of them compares texts with the data's captions; a reward of texts does, unless it
+            has ``reads_captions = False``.
     """
 
     def __init__(self, chosen: Sequence[Chosen], loop: str, device: torch.device, world: World | None = None) -> None:
@@ -50,6 +52,7 @@ class LoopRewards:
         self.names = tuple(one.name for one in chosen)
         self.rewards: dict[str, Reward] = {}
         self._terms: list[tuple[Reward, float, str]] = []
+        self.reads_captions = False
         for one in chosen:
             reads = reads_of(one.kind, one.component)
             if reads not in ("mask", "text"):
@@ -59,6 +62,7 @@ class LoopRewards:
                     fix="motionkit plugins list rewards shows what each reads.",
                 )  # fmt: skip
             self.rewards[one.name] = one.build(dataset=None, device=device)
+            self.reads_captions |= reads == "text" and getattr(self.rewards[one.name], "reads_captions", True)
             self._terms.append((self.rewards[one.name], one.weight, reads))
 
     def __call__(self, made: Made) -> LoopScores:

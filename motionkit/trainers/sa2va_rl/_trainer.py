@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.datasets.base import Described, RegionDataset, Split
+from motionkit.datasets.base import Described, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures, untrained_regions
 from motionkit.errors import MotionkitError
 from motionkit.evaluation import trained_on
@@ -118,6 +118,11 @@ class Sa2vaRl:
                 "every loop has the weight 0: nothing would be learned.",
                 fix="give --mask-to-caption-weight or --caption-to-mask-weight a value above 0.",
             )
+        self.part = captioned_part(self.data)
+        self.reads = {
+            name: getattr(loop, "reads_captions", True) or self.rewards[name].reads_captions
+            for name, loop in self.loops.items()
+        }
         count = self.data.count("train")
         if count < settings.rollout.batch_size:
             raise MotionkitError(
@@ -132,6 +137,14 @@ class Sa2vaRl:
         per_epoch = max(1, count // settings.rollout.batch_size)
         steps = settings.run.num_steps or (settings.run.epochs * per_epoch) or STEPS
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
+        needy = [one for one, reads in self.reads.items() if reads and any(self._weights(at)[one] for at in (1, steps))]
+        needy += ["loops.supervised"] if settings.loops.supervised else []
+        if self.part is not None and not len(self.part) and needy:
+            raise MotionkitError(
+                f"no training region of {self.data.name} has a caption, and {needy[0]} reads captions.",
+                fix="give more of them captions (--dataset.captioned), or --caption-to-mask-weight 0 and "
+                "--set loops.supervised=0.",
+            )
         named = {
             f"{name}_reward.{one}": part for name in self.loops for one, part in self.rewards[name].rewards.items()
         }
@@ -180,7 +193,8 @@ class Sa2vaRl:
     def check(self) -> Iterator[Checked]:
         """See `motionkit.trainers.base.Checks`."""
         count = min(REGIONS, self.data.count("train"))
-        task = open_task(self.policy, self.data.regions("train", np.arange(count)))
+        index = np.arange(count) if self.part is None or not len(self.part) else self.part[:count]
+        task = open_task(self.policy, self.data.regions("train", index))
         return Preflight(self.settings, self.policy, self.groups, self.loops, self.rewards, task).run()
 
     def train(self, run: Run) -> Mapping[str, object]:
@@ -199,7 +213,7 @@ class Sa2vaRl:
         balance = Balance(self.named, settings.loops.balance, settings.loops.conflict_every, self.world)
         order = RegionOrder(
             self.data, self.policy, settings.rollout.batch_size, settings.seed, settings.curriculum,
-            settings.run.num_steps, start.applied, self.world,
+            settings.run.num_steps, start.applied, self.world, self.part,
         )  # fmt: skip
         alarms = SelfPlayAlarms(min(PATIENCE, order.per_epoch))
         parts: Parts = {
@@ -218,7 +232,8 @@ class Sa2vaRl:
             _logger.info("measuring %d watched regions before training", len(watched))
             alarms.begin(self._watch(watched, start.applied), len(watched))
             with torch.no_grad():
-                drawn = order.open("train", np.arange(min(_DRAWS, self.data.count("train"))))
+                index = np.arange(min(_DRAWS, self.data.count("train"))) if self.part is None else self.part[:_DRAWS]
+                drawn = order.open("train", index) if len(index) else order.at(1)
                 measured = {name: loop.measure(drawn) for name, loop in self.loops.items()}
             kept.values = {"measured": of_main(measured, self.world)}
         partners: dict[str, Weights] = {"ema": partner.applied, "student": as_it_is, "frozen": start.applied}
@@ -228,6 +243,7 @@ class Sa2vaRl:
 
         def step_fn(step: int) -> Mapping[str, float]:
             regions = order.at(step)
+            told = regions if self.part is None else order.told(step)
             rows = regions.repeated(settings.rollout.group_size)
             weights = self._weights(step)
             temperature = linear(
@@ -238,10 +254,14 @@ class Sa2vaRl:
             for place, (name, loop) in enumerate(self.loops.items()):
                 if weights[name]:
                     noise = RowNoise((settings.seed, step, place), *rows_of(rows.masks, self.world), device=self.device)
-                    told = kept.values["measured"].get(name, {})
-                    turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, told)
+                    measured = kept.values["measured"].get(name, {})
+                    turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, measured)
+                    own = rows
+                    if self.part is not None and self.reads[name]:
+                        shown = order.told(step, getattr(loop, "absent", 0.0))
+                        own = shown.repeated(settings.rollout.group_size)
                     scored[name] = roll_out(
-                        name, loop, self.rewards[name], rows, turn, group=settings.rollout.group_size,
+                        name, loop, self.rewards[name], own, turn, group=settings.rollout.group_size,
                         floor=settings.objective.std_floor,
                         shuffle=(settings.seed, step) if settings.control.shuffle else None, world=self.world,
                     )  # fmt: skip
@@ -251,10 +271,10 @@ class Sa2vaRl:
                 learner.zero_grad()
                 losses = {}
                 for name, one in scored.items():
-                    loss, told = loss_of(name, one, settings.objective, self.world)
+                    loss, said = loss_of(name, one, settings.objective, self.world)
                     losses[name] = weights[name] * loss
-                    metrics |= told
-                anchor = self._anchor(regions, metrics)
+                    metrics |= said
+                anchor = self._anchor(told, metrics)
                 metrics |= balance.backward(losses, anchor, step)
                 metrics |= learner.descend(step - 1, average=False)
                 parts_of = [*losses.values(), *([] if anchor is None else [anchor])]

@@ -19,7 +19,9 @@ def test_a_number_is_a_scene_whatever_is_drawn_beside_it() -> None:
 
 
 def test_masks_have_the_colour_of_the_caption() -> None:
-    found = Shapes(ShapesOptions(drop_size=0, drop_colour=0, drop_place=0)).regions("train", np.arange(200))
+    found = Shapes(ShapesOptions(scenes="simple", drop_size=0, drop_colour=0, drop_place=0)).regions(
+        "train", np.arange(200)
+    )
     large = np.stack(found.masks).repeat(2, 1).repeat(2, 2)
     for image, mask, caption in zip(found.images, large, found.captions, strict=True):
         _, size, colour, shape, *place = caption.split()
@@ -33,7 +35,7 @@ def test_masks_have_the_colour_of_the_caption() -> None:
 
 
 def test_words_are_left_out_as_often_as_asked() -> None:
-    captions = Shapes().regions("train", np.arange(2000)).captions
+    captions = Shapes(ShapesOptions(scenes="simple")).regions("train", np.arange(2000)).captions
     words = [caption.split() for caption in captions]
     assert {word for one in words for word in one} <= set(WORDS)
     assert abs(np.mean([not {"small", "large"} & set(one) for one in words]) - 0.5) < 0.05

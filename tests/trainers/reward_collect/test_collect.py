@@ -78,7 +78,7 @@ def test_actions_and_states_are_kept_beside_the_frames(tmp_path: Path) -> None:
     collect(tmp_path / "run", policy="scripted")
     data = open_episodes(tmp_path / "run")
     actions, states = data.column("action"), data.column("state")
-    environment = Reach(ReachSettings(max_steps=9), num_envs=1)
+    environment = open_reach(ReachSettings(max_steps=9), num_envs=1)
     for number, record in enumerate(data.records):
         assert record.seed is not None
         environment.reset(np.array([0]), np.array([record.seed]))

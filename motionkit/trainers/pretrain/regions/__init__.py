@@ -25,6 +25,16 @@ class RegionTrainSettings(Group):
     final_rate: float = Field(0.05, ge=0, le=1, description="Learning rate at the end, as a share of its peak.")
     val_every: int = Field(100, ge=0, description="Steps between measurements on validation regions; 0: none.")
     val_regions: int = Field(200, ge=2, le=1_000_000, description="Regions of one.")
+    eyes: int = Field(
+        0, ge=0, description="First steps of the run without captions: to see images, and to draw what is pointed at."
+    )
+    absent: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the regions of a step whose image is also asked for what it does not show.",
+    )
+    best: bool = Field(False, description="Keep the policy that was best on the validation regions, not the last.")
 
 
 class PretrainRegionsSettings(TrainerSettings):

@@ -10,22 +10,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from motionkit.datasets.base import RegionDataset, Split
+from motionkit.datasets.base import NamesAbsent, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
 from motionkit.evaluation.regions import open_task
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
+from motionkit.trainers._best import Best
 from motionkit.trainers._device import describe_device, set_up
 from motionkit.trainers._learner import Learner, cosine_rate
 from motionkit.trainers._loop import run_steps
-from motionkit.trainers._regions import supervised_loss
+from motionkit.trainers._regions import mask_loss, supervised_loss
 from motionkit.trainers._state import Parts, restore
 from motionkit.trainers._world import OneProcess, World, share_of, sum_over
 from motionkit.trainers.base import LOSS, Figure, inputs_of
 from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._eyes import Eyes, pointed_at
 from motionkit.trainers.pretrain.regions._words import words_of
+
+_ABSENT = 0.5  # weight of the mask of what an image does not show
 
 
 class PretrainRegions:
@@ -66,6 +70,14 @@ class PretrainRegions:
                     fix=f"{square}--set model.resize=true squeezes images and masks to the policy's sizes.",
                 )
         words = getattr(self.data, "words", None) or words_of(self.data)
+        self.part = captioned_part(self.data)
+        if self.part is not None and not len(self.part):
+            raise MotionkitError(
+                f"no training region of {self.data.name} has a caption.",
+                fix="give more of them one (--dataset.captioned).",
+            )
+        if settings.train.best and not settings.train.val_every:
+            raise MotionkitError("train.best needs validation.", fix="--set train.val_every=50")
         self.policy = ShapesPolicy(model, words, device=self.device)
         self.inputs = inputs_of({"dataset": self.data})
 
@@ -88,31 +100,74 @@ class PretrainRegions:
         optim, total = settings.optim, settings.run.num_steps
         rate = cosine_rate(optim.learning_rate, optim.warmup_steps, total, settings.train.final_rate)
         learner = Learner(policy, optim, rate, world=self.world)
-        parts: Parts = learner.parts()
+        best, eyes = Best(), Eyes(policy, settings.seed)
+        parts: Parts = {**learner.parts(), "best": best} if settings.train.best else learner.parts()
         if (checkpoint := run.checkpoint()) is not None:
             restore(parts, checkpoint)
         if self.world.main:
             policy.save(run.artifact(ARTIFACT), tensors=None)
             trained_pictures(self.data).write(run.artifact(ARTIFACT))
-        size, watched = settings.train.batch_size, min(settings.train.val_regions, self.data.count("val"))
-        every = settings.train.val_every if watched else 0
+        every = settings.train.val_every if self.data.count("val") else 0
 
         def step_fn(step: int) -> Mapping[str, float]:
             learner.zero_grad()
-            index = (np.arange(size) + (step - 1) * size) % self.data.count("train")
-            loss = supervised_loss(policy, *self._open("train", index[self.share]), world=self.world)
+            if step <= settings.train.eyes:
+                loss = self._seen(eyes, self._all(step), step) / self.world.size
+            else:
+                loss = self._told(self._captioned(step))
             loss.backward()
             metrics = sum_over({"loss/total": float(loss.detach())}, self.world) | learner.descend(step - 1)
             if every and (step % every == 0 or step == total):
-                with torch.no_grad():
-                    found = supervised_loss(policy, *self._open("val", np.arange(watched)))
-                metrics["val/loss"] = float(found)
+                metrics["val/loss"] = found = self._validate(eyes, step)
+                if settings.train.best and step > settings.train.eyes:
+                    best.offer(-found, step, policy.tensors())
             return metrics
 
         if run_steps(run, settings, step_fn, parts, world=self.world) and self.world.main:
+            if best.tensors:
+                policy.load_tensors(best.tensors)
             # Half the bytes; what is lost is far below what training is sure of.
             policy.save(run.artifact(ARTIFACT), tensors={name: one.half() for name, one in policy.tensors().items()})
         return {}
+
+    def _all(self, step: int) -> NDArray[np.int64]:
+        """Return this process's regions of a step, whether they have captions or not."""
+        size = self.settings.train.batch_size
+        return ((np.arange(size) + (step - 1) * size) % self.data.count("train"))[self.share]
+
+    def _captioned(self, step: int) -> NDArray[np.int64]:
+        """Return this process's regions of a step whose captions may be read, each once before any comes again."""
+        if self.part is None:
+            return self._all(step)
+        size = self.settings.train.batch_size
+        epoch, place = divmod((step - 1) * size, max(1, len(self.part) // size) * size)
+        order = np.random.default_rng((self.settings.seed, epoch)).permutation(self.part)
+        return np.resize(order[place:], size)[self.share]
+
+    def _seen(self, eyes: Eyes, index: NDArray[np.int64], step: int, split: Split = "train") -> Tensor:
+        found = self.data.regions(split, index)
+        key = (self.settings.seed, step)
+        return eyes.loss(found.images, pointed_at(found.masks, found.others, key), key)
+
+    def _told(self, index: NDArray[np.int64], split: Split = "train") -> Tensor:
+        """Return this process's share of the loss of captions and masks, and of what an image does not show."""
+        policy = self.policy
+        seen, masks, captions = self._open(split, index)
+        loss = supervised_loss(policy, seen, masks, captions, world=self.world if split == "train" else None)
+        count = round(self.settings.train.absent * len(index))
+        if not count or not isinstance(self.data, NamesAbsent):
+            return loss
+        some = seen.select(torch.arange(count, device=self.device))
+        drawn = policy.draw(some, policy.prompts(some, self.data.absent(split, index[:count])))
+        size = self.world.size if split == "train" else 1
+        return loss + _ABSENT * mask_loss(drawn, torch.zeros_like(masks[:count])).mean() / size
+
+    @torch.no_grad()
+    def _validate(self, eyes: Eyes, step: int) -> float:
+        index = np.arange(min(self.settings.train.val_regions, self.data.count("val")))
+        if step <= self.settings.train.eyes:
+            return float(self._seen(eyes, index, 0, "val"))
+        return float(self._told(index, "val"))
 
     def _open(self, split: Split, index: NDArray[np.int64]) -> tuple[SeenImages, Tensor, tuple[str, ...]]:
         task = open_task(self.policy, self.data.regions(split, index))

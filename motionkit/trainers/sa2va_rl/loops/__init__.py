@@ -18,6 +18,12 @@ class MaskToCaptionOptions(Group):
         "k3", description="KL of a word: estimated from its own probability, or over the whole vocabulary, which takes "
         "the memory of all logits."
     )  # fmt: skip
+    listen: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="Weight of the loss of the policy's own mask of its captions, times their reward.",
+    )
 
 
 class CaptionToMaskOptions(Group):
@@ -30,6 +36,12 @@ class CaptionToMaskOptions(Group):
     )
     sigma: float = Field(
         0.5, gt=0, le=100, description="gaussian: spread, in standard deviations of the policy's own prompts."
+    )
+    learn: float = Field(
+        0.0, ge=0, le=1e6, description="Weight of the loss of the data's mask of a caption, times the reward."
+    )
+    absent: float = Field(
+        0.0, ge=0, le=1, description="Share of captions of what the image does not show, of which the mask is empty."
     )
     tau: float = Field(1.0, gt=0, le=100, description="multimask: temperature of the candidates' scores.")
 

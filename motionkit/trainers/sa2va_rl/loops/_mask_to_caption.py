@@ -8,6 +8,7 @@ from motionkit.evaluation.regions import Task
 from motionkit.policies.base import RegionPolicy, WordScores
 from motionkit.rewards.base import TextBatch
 from motionkit.rl import kl_k3
+from motionkit.trainers._regions import mask_loss
 from motionkit.trainers.sa2va_rl.loops import MaskToCaptionOptions
 from motionkit.trainers.sa2va_rl.loops._drawn import drawn
 from motionkit.trainers.sa2va_rl.loops.base import Made, Played, Terms, Turn
@@ -17,12 +18,14 @@ class MaskToCaption:
     """See `Loop`.
 
     Args:
-        options: How the KL is computed.
+        options: How the KL is computed, and whether masks of captions are learned.
         policy: The policy.
     """
 
+    reads_captions = False
+
     def __init__(self, options: MaskToCaptionOptions, *, policy: RegionPolicy) -> None:
-        self._policy, self._exact = policy, options.kl == "exact"
+        self._policy, self._exact, self._listen = policy, options.kl == "exact", options.listen
 
     def measure(self, task: Task) -> dict[str, float]:
         """See `Loop.measure`."""
@@ -51,6 +54,10 @@ class MaskToCaption:
             kl = exact_kl(now, first) if self._exact else kl_k3(first.log_prob - now.log_prob)
             return Terms(now.log_prob - old.log_prob, kl, now.mask, now.entropy)
 
+        def beside(rewards: torch.Tensor) -> torch.Tensor:
+            found = policy.draw(task.seen, policy.prompts(task.seen, captions.texts))
+            return self._listen * rewards.clamp(0, 1) * mask_loss(found, task.masks)
+
         words = [text.split() for text in captions.texts]
         metrics = {
             "caption_len": sum(map(len, words)) / len(words),
@@ -61,7 +68,7 @@ class MaskToCaption:
         }
         wanted = [[text] for text in task.captions]
         texts = TextBatch(captions.texts, wanted, task.masks.device, captions.ended.tolist())
-        return Played(Made(masks, texts), terms, metrics)
+        return Played(Made(masks, texts), terms, metrics, beside=beside if self._listen else None)
 
 
 def exact_kl(now: WordScores, first: WordScores) -> torch.Tensor:

@@ -74,16 +74,24 @@ class Played:
         terms: Gives the log-ratios under the present weights.
         metrics: Means worth logging, by name.
         direct: Where the loop has no action: gives the loss ``[N]`` under the present weights, from rewards ``[N]``.
+        beside: Gives a loss ``[N]`` that is added to that of the action, from rewards ``[N]``.
     """
 
     made: Made
     terms: Callable[[], Terms]
     metrics: Mapping[str, float] = field(default_factory=dict)
     direct: Callable[[Tensor], Tensor] | None = None
+    beside: Callable[[Tensor], Tensor] | None = None
 
 
 class Loop(Protocol):
-    """A loop of self-play; built as ``factory(options, policy=policy)``."""
+    """A loop of self-play; built as ``factory(options, policy=policy)``.
+
+    A loop that does not read the captions of its task may have ``reads_captions = False``: it is then also given
+    regions without captions, where data have such (`motionkit.datasets.base.HasCaptionedPart`) and no reward compares
+    with captions. One that can use captions of what an image does not show may have ``absent: float``, the share of its
+    regions that get such a caption and an empty mask.
+    """
 
     def measure(self, task: Task) -> dict[str, float]:
         """Return what has to be known of the policy as it starts; kept in checkpoints. Most loops need nothing."""

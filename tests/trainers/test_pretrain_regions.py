@@ -1,0 +1,93 @@
+"""`pretrain regions`: what it learns without captions, from a part with captions, and how it resumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from motionkit.datasets.shapes import ShapesOptions
+from motionkit.datasets.shapes._dataset import Shapes
+from motionkit.errors import MotionkitError
+from motionkit.policies.regions import RegionSettings
+from motionkit.policies.regions.api import ShapesPolicy
+from motionkit.trainers.pretrain.regions import PretrainRegionsSettings
+from motionkit.trainers.pretrain.regions._eyes import Eyes, pointed_at
+from motionkit.trainers.pretrain.regions._trainer import PretrainRegions
+
+from ..made.training import run_trainer
+
+SMALL = {"width": 16, "layers": 1, "vision": 8, "channels": 8, "prompt": 8, "region": "word"}
+
+
+def settings(out: Path | None, **train: Any) -> PretrainRegionsSettings:
+    given = {
+        "run": {"num_steps": 8, "out": out}, "model": SMALL, "threads": 1,
+        "train": {"val_every": 2, "val_regions": 8, "batch_size": 8, "eyes": 3, "absent": 0.5, "best": True} | train,
+        "dataset": {"name": "shapes", "scenes": "words", "images": 300, "captioned": 0.1}, "checkpoint": {"every": 1},
+    }  # fmt: skip
+    return PretrainRegionsSettings.model_validate(given)
+
+
+def test_a_run_that_was_stopped_ends_in_the_same_bits(tmp_path: Path) -> None:
+    run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "one"), tmp_path / "one")
+    run_trainer(PretrainRegions, "pretrain regions", settings(tmp_path / "two"), tmp_path / "two", stop_after=5)
+    resumed = settings(None)
+    again = resumed.model_copy(update={"run": resumed.run.model_copy(update={"resume": tmp_path / "two"})})
+    run_trainer(PretrainRegions, "pretrain regions", again, tmp_path / "two")
+    one, two = ((tmp_path / run / "policy/model.safetensors").read_bytes() for run in ("one", "two"))
+    assert one == two
+    lines = [json.loads(line) for line in (tmp_path / "one/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "val/loss" in line] == [2, 4, 6, 8]
+
+
+def test_a_part_without_a_caption_and_best_without_validation_are_refused(tmp_path: Path) -> None:
+    nothing = settings(tmp_path / "run")
+    nothing = PretrainRegionsSettings.model_validate(
+        nothing.model_dump() | {"dataset": {"name": "shapes", "scenes": "words", "captioned": 0.0}}
+    )
+    with pytest.raises(MotionkitError, match="no training region"):
+        PretrainRegions(nothing).prepare()
+    with pytest.raises(MotionkitError, match="needs validation"):
+        PretrainRegions(settings(tmp_path / "run", val_every=0)).prepare()
+
+
+def test_squares_move_with_their_masks() -> None:
+    data = Shapes(ShapesOptions(scenes="words"))
+    found = data.regions("train", np.arange(6))
+    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), data.words)
+    masks = torch.from_numpy(np.stack(found.masks))
+    images, moved = Eyes(policy, 0).moved(found.images, masks, (3,))
+    for image, other, mask, place in zip(found.images, images, masks.numpy(), moved.numpy(), strict=True):
+        assert not np.array_equal(image, other)
+        squares = [
+            {one[y : y + 16, x : x + 16].tobytes() for y in (0, 16, 32) for x in (0, 16, 32)} for one in (image, other)
+        ]
+        assert squares[0] == squares[1]
+        before, after = (one.repeat(2, 0).repeat(2, 1) for one in (mask, place))
+        assert mask.sum() == place.sum()
+        assert sorted(map(tuple, image[before])) == sorted(map(tuple, other[after]))
+
+
+def test_pixels_are_those_of_the_squares_in_the_order_of_the_words() -> None:
+    policy = ShapesPolicy(RegionSettings.model_validate(SMALL), ("a",))
+    image = np.zeros((48, 48, 3), np.uint8)
+    image[16:32, 32:48] = 255  # the sixth word
+    found = Eyes(policy, 0).pixels([image])
+    assert found.shape == (1, 9, 192)
+    assert found[0].mean(1).tolist() == pytest.approx([-1] * 5 + [1] + [-1] * 3)
+    cells = policy.see([image]).cells
+    rest = policy.see([np.zeros((48, 48, 3), np.uint8)]).cells
+    assert int((cells - rest).abs().sum(2).argmax()) == 5
+
+
+def test_every_object_is_pointed_at() -> None:
+    mask, others = np.zeros((4, 4), bool), np.zeros((2, 4, 4), bool)
+    mask[0], others[0, 1], others[1, 2] = True, True, True
+    rows = {int(pointed_at([mask], [others], (seed,))[0].any(1).int().argmax()) for seed in range(30)}
+    assert rows == {0, 1, 2}
+    assert torch.equal(pointed_at([mask], (), (1,))[0], torch.from_numpy(mask))
