@@ -130,7 +130,7 @@ def pair_npss(before: Floats, after: Floats) -> Paired | None:
     Returns:
         The pair, whose interval resamples prompts; None where no prompt has a truth.
     """
-    known = np.isfinite(before).all(-1) & np.isfinite(after).all(-1)
+    known: NDArray[np.bool_] = np.isfinite(np.concatenate([before, after], axis=-1)).all(-1)
     rows = known.any(1)
     one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
     if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):

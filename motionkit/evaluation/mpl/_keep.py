@@ -84,8 +84,8 @@ def keep_paths(model: Predictor, found: LongRuns, clips: ClipSet) -> tuple[KeptP
     shown = middle({"seconds": list(runs.ends)})
     mean = figures[f"path_mean/{shown}"]
     places = []
-    for path in dict.fromkeys(runs.names):
-        own = torch.tensor([place for place, other in enumerate(runs.names) if other == path])
+    for name in dict.fromkeys(runs.names):
+        own = torch.tensor([place for place, other in enumerate(runs.names) if other == name])
         off = mean[own].nan_to_num(torch.inf)
         places.append(int(own[(off - off.mean()).abs().argmin()]))
     frames, index = int(runs.ends[shown][0]), runs.index[places]
