@@ -37,6 +37,9 @@ _NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
 share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
 most so many metres a frame."""
 
+_ASTRAY = 0.5
+"""Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
+
 
 class Predictor:
     """Predicts the frames that follow, for one motion at a time.
@@ -435,14 +438,16 @@ def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: floa
     """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
     place, yaw, found = np.zeros(2), 0.0, []
     for frame, said in enumerate(steps.astype(np.float64)):
-        step = said
-        if pull is not None:
-            step = np.append(said[:2] + _at_most(pull[frame], _MOST), said[2])
-        if course is not None:
-            missed = _NEARER / fps * (course.missed(place, yaw, frame + 1) - step)
-            far = math.hypot(step[0], step[1])
-            nearer = step[:2] + _at_most(missed[:2], _LONGER * far)
-            turn = step[2] + min(max(missed[2], -_CURVE * far), _CURVE * far)
+        drawn, step = np.zeros(2) if pull is None else _at_most(pull[frame], _MOST), said
+        if course is None:
+            step = np.append(said[:2] + drawn, said[2])
+        else:
+            missed = course.missed(place, yaw, frame + 1)
+            off = math.hypot(*(missed - said)[:2])
+            kept = said[:2] + max(0.0, 1 - off / _ASTRAY) * drawn
+            far = math.hypot(kept[0], kept[1])
+            nearer = kept + _at_most(_NEARER / fps * (missed[:2] - kept), _LONGER * far)
+            turn = said[2] + min(max(_NEARER / fps * (missed[2] - said[2]), -_CURVE * far), _CURVE * far)
             step = np.append(said[:2] + _at_most(nearer - said[:2], _MOST), turn)
         place, yaw = place + _turned(step[:2], yaw), yaw + float(step[2])
         found.append(step)
