@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from motionkit.datasets.motions import ClipSet, starter_clip_set
 from motionkit.encoders.mpl import EncoderSizes, MotionEncoder, Scales
@@ -399,10 +399,20 @@ def test_feet_and_path_together_move_a_root_by_two_centimetres() -> None:
     assert moved[0, 0].tolist() == pytest.approx([0.02, 0.0, 0.0], abs=1e-6)
     moved = steered(state, pull, Course(path, [1]), 30.0).steps - state.steps
     assert float(moved[0, 0, :2].norm()) == pytest.approx(0.02, abs=1e-6)
-    # From 2 cm to the left, a tenth of the rest of the way: 0.898 m to the left and 3 cm back, 7.5 cm of it.
-    way = torch.tensor([0.02, 0.0]) + 0.25 * 0.3007 * nn.functional.normalize(torch.tensor([0.898, -0.03]), dim=0)
-    assert torch.allclose(moved[0, 0, :2], 0.02 * nn.functional.normalize(way, dim=0), atol=1e-4)
     assert steered(state, None, None, 30.0) is state
+
+
+def test_feet_keep_a_root_less_the_further_it_is_from_its_path() -> None:
+    """Feet pull 1 cm back; the path is elsewhere by nothing, a fifth of a metre to the left, and a metre."""
+    state, pull = going([0.0, 0.1, 0.0]), torch.tensor([[[0.0, -0.01]]])
+    for off, kept in ((0.0, 0.01), (0.2, 0.006), (1.0, 0.0)):
+        path = torch.tensor([[[off, 0.1, 0.0]]])
+        step = steered(state, pull, Course(path, [1]), 30.0).steps[0, 0]
+        missed = torch.tensor([off, kept])  # from where feet leave the root to where the path is
+        way = 0.1 * missed * min(1.0, 0.25 * (0.1 - kept) / max(1e-9, 0.1 * float(missed.norm())))
+        wanted = torch.tensor([0.0, -kept]) + way
+        wanted = wanted * min(1.0, 0.02 / max(1e-9, float(wanted.norm())))
+        assert torch.allclose(step[:2] - torch.tensor([0.0, 0.1]), wanted, atol=1e-6), off
 
 
 def legs(
@@ -519,4 +529,4 @@ def test_the_runtime_needs_numpy_alone() -> None:
     imported = {
         line.split()[1].partition(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))
     }
-    assert imported == {"__future__", "json", "math", "collections", "copy", "pathlib", "typing", "numpy"}
+    assert imported == {"__future__", "json", "math", "collections", "pathlib", "typing", "numpy"}

@@ -286,7 +286,7 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
     }  # fmt: skip
     assert steer == {"nearer": 3.0, "longer": 0.25, "curve": 0.3}
     assert [clips.names[foot] for foot in stand.pop("feet")] == ["left_foot", "right_foot"]
-    assert stand == {"held": 0.3, "level": 0.01}
+    assert stand == {"held": 0.3, "level": 0.01, "astray": 0.5}
     feet = [clips.names.index("left_foot"), clips.names.index("right_foot")]
     whole = clips.clips[0].state.part(0, 30).map(lambda values: values[None].float())
     path = whole.part(6).steps + 0.02
@@ -307,8 +307,12 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
     def shortened(way: torch.Tensor, most: float) -> torch.Tensor:
         return way * min(1.0, most / max(1e-9, float(way.norm())))
 
-    def steered(made: torch.Tensor, step: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
-        missed, far = steer["nearer"] / 30.0 * (seen(made, 1) - step), step[:2].norm()
+    def steered(made: torch.Tensor, pull: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
+        there = seen(made, 1)
+        off = float((there - said)[:2].norm())
+        pull = max(0.0, 1 - off / stand["astray"]) * shortened(pull, joined["most"])
+        step = torch.cat([said[:2] + pull, said[2:]])
+        missed, far = steer["nearer"] / 30.0 * (there - step), step[:2].norm()
         way = step[:2] - said[:2] + shortened(missed[:2], steer["longer"] * float(far))
         turn = missed[2:].clamp(-steer["curve"] * far, steer["curve"] * far)
         return torch.cat([said[:2] + shortened(way, joined["most"]), step[2:] + turn])
@@ -352,8 +356,7 @@ def test_joined_as_onnx_json_says_the_heads_predict_as_the_predictor(
             said = row[six : six + 3] / 30.0
             pull = pulled(before, row) if done else torch.zeros(2)
             before = row.clone()
-            step = torch.cat([said[:2] + shortened(pull, joined["most"]), said[2:]])
-            row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, step, said)
+            row[six : six + 3] = 30.0 * steered(rows[:, 6:, six : six + 3] / 30.0, pull, said)
             rows = torch.cat([rows, row[None, None]], dim=1)
     wanted = pack(predictor.predict(whole.part(0, 6), 9, command=path), 30.0)
     torch.testing.assert_close(rows[:, 6:], wanted, atol=2e-4, rtol=1e-3)

@@ -128,7 +128,7 @@ class Predictions:
             "names": self.names, "parents": self.parents,
         }  # fmt: skip
         feet = [np.zeros((2, len(one.truth), 2)) if one.feet is None else one.feet for one in self.clips]
-        along = {
+        along: dict[str, Any] = {
             f"along_{name}": np.concatenate([getattr(one, name) for one in self.paths]).astype(np.float32)
             for name in (_ALONG if self.paths else ())
         }

@@ -21,7 +21,7 @@ from motionkit.policies.mpl._features import FEET, ROOT
 from motionkit.policies.mpl._legend import RowsHead, example, heads_of, legend, reach_of
 from motionkit.policies.mpl._one_shot import OneShot
 from motionkit.policies.mpl._policy import MplPredictor
-from motionkit.policies.mpl._standing import CURVE, HELD, LEVEL, LONGER, MOST, NEARER
+from motionkit.policies.mpl._standing import ASTRAY, CURVE, HELD, LEVEL, LONGER, MOST, NEARER
 from motionkit.policies.mpl._trunk import POINT
 from motionkit.runs import TENSORS, OutputFolder
 
@@ -64,7 +64,8 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
     frames. The points of a condition lie ``ahead`` frames ahead, seen from where the root is. After the first shot each
     step of the root is pulled towards the ways that leave the joints ``stand.feet`` where they are: by the share
     ``held``, times the lesser contact of a foot in both frames, times its part of a softmax over both feet of their
-    negative mean height by ``level``. Along a path it is then brought nearer to that: by the share ``nearer`` a second
+    negative mean height by ``level``, along a path times 1 minus how far from it the step leads by ``astray`` metres (0
+    at least). Along a path it is then brought nearer to that: by the share ``nearer`` a second
     of what it is off, at most by the share ``longer`` of the step, and by ``curve`` radians for each metre of the step.
     Both, and each, move the root by at most ``most`` metres.
 
@@ -85,7 +86,7 @@ def export_onnx(checkpoint: str, folder: Path, *, overwrite: bool = False) -> tu
             "share": network.share, "first": network.first, "again": network.again, "most": MOST,
         }  # fmt: skip
         if predictor.feet is not None:
-            joined["stand"] = {"feet": list(predictor.feet), "held": HELD, "level": LEVEL}
+            joined["stand"] = {"feet": list(predictor.feet), "held": HELD, "level": LEVEL, "astray": ASTRAY}
         if network.settings.command != "none":
             joined["ahead"] = list(network.settings.ahead_frames(network.fps))
             joined["steer"] = {"nearer": NEARER, "longer": LONGER, "curve": CURVE}

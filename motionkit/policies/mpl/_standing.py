@@ -27,6 +27,10 @@ at most by this share of its step, and by at most so many radians for each metre
 The feet and the path together move a root by at most so many metres a frame.
 """
 
+ASTRAY = 0.5
+"""Metres from its path at which feet do not keep a root any more, nearer to it evenly more: legs that do not walk where
+a path leads would keep it from going there."""
+
 
 class Standing:
     """Says by how much the steps of a root must change so that the foot that stands slides less.
@@ -79,18 +83,20 @@ def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps:
     if pull is None and course is None:
         return state
     said = state.steps[..., :2]
-    steps = state.steps if pull is None else torch.cat([said + _at_most(pull, MOST), state.steps[..., 2:]], dim=-1)
+    drawn = torch.zeros_like(said) if pull is None else _at_most(pull, MOST)
     if course is None:
-        return replace(state, steps=steps)
-    place, yaw = steps.new_zeros(len(steps), 2), steps.new_zeros(len(steps))
+        return replace(state, steps=torch.cat([said + drawn, state.steps[..., 2:]], dim=-1))
+    place, yaw = said.new_zeros(len(said), 2), said.new_zeros(len(said))
     found = []
     for frame in range(state.frames):
-        step = steps[:, frame]
-        way, turn = (NEARER / fps * (course.missed(place, yaw, frame + 1) - step)).split([2, 1], dim=-1)
-        far = step[:, :2].norm(dim=-1, keepdim=True)
-        nearer = step[:, :2] + _at_most(way, LONGER * far)
-        moved = said[:, frame] + _at_most(nearer - said[:, frame], MOST)
-        step = torch.cat([moved, step[:, 2:] + turn.clamp(-CURVE * far, CURVE * far)], dim=-1)
+        step, missed = state.steps[:, frame], course.missed(place, yaw, frame + 1)
+        off = (missed - step)[:, :2].norm(dim=-1, keepdim=True)
+        kept = step[:, :2] + (1 - off / ASTRAY).clamp_min(0.0) * drawn[:, frame]
+        far = kept.norm(dim=-1, keepdim=True)
+        nearer = kept + _at_most(NEARER / fps * (missed[:, :2] - kept), LONGER * far)
+        moved = step[:, :2] + _at_most(nearer - step[:, :2], MOST)
+        turn = (NEARER / fps * (missed - step)[:, 2:]).clamp(-CURVE * far, CURVE * far)
+        step = torch.cat([moved, step[:, 2:] + turn], dim=-1)
         place, yaw = stepped(place, yaw, step)
         found.append(step)
     return replace(state, steps=torch.stack(found, dim=1))
@@ -98,4 +104,5 @@ def steered(state: MotionState, pull: Tensor | None, course: Course | None, fps:
 
 def _at_most(way: Tensor, most: float | Tensor) -> Tensor:
     """Return ways ``[..., 2]``, those shortened that are longer than `most`."""
-    return way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
+    shorter: Tensor = way * (most / way.norm(dim=-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
+    return shorter

@@ -36,6 +36,9 @@ _NEARER, _LONGER, _CURVE, _MOST = 3.0, 0.25, 0.3, 0.02
 share of its step, and by at most so many radians for each metre of its step. Feet and path together move a root by at
 most so many metres a frame."""
 
+_ASTRAY = 0.5
+"""Metres from a path at which feet do not keep the root any more, nearer to it evenly more."""
+
 _ROOM = 512
 """Frames that are made before those that nothing reads any more are dropped."""
 
@@ -233,11 +236,12 @@ class _Standing:
         return cast(Array, (stands[..., None] * (way - steps[:, None, :2])).sum(1))
 
     def _place(self, rotations: Array, leg: Sequence[tuple[int, NDArray[np.float32]]]) -> Array:
-        turned, place = rotations[:, 0], 0.0
+        turned = rotations[:, 0]
+        place: Array = np.zeros(3, np.float32)
         for joint, bone in leg:
             turned = turned if joint == 0 else turned @ rotations[:, joint]
             place = place + turned @ bone
-        return cast(Array, place)
+        return place
 
 
 class _Encoder:
@@ -526,20 +530,20 @@ def _follow(steps: Array) -> tuple[Array, Array]:
 def _steered(steps: Array, pull: Array | None, course: _Course | None, fps: float) -> Array:
     """Return steps ``[T, 3]`` of a root that feet pull, and that comes nearer to its path; see `_HELD`, `_NEARER`."""
     here, found = (0.0, 0.0, 0.0), []
-    pulls = [(0.0, 0.0)] * len(steps) if pull is None else pull.tolist()
-    for frame, ((said_x, said_z, turn), more) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
-        more_x, more_z = _at_most(*more, _MOST)
-        x, z = said_x + more_x, said_z + more_z
+    pulls = [[0.0, 0.0]] * len(steps) if pull is None else pull.tolist()
+    for frame, (said, drawn) in enumerate(zip(steps.tolist(), pulls, strict=True), 1):
+        (more_x, more_z), turn = _at_most(drawn[0], drawn[1], _MOST), said[2]
         if course is not None:
-            there = course.missed(here, frame)
-            left, ahead, turned = (_NEARER / fps * (one - own) for one, own in zip(there, (x, z, turn), strict=True))
+            missed = course.missed(here, frame)
+            kept = max(0.0, 1 - math.hypot(missed[0] - said[0], missed[1] - said[1]) / _ASTRAY)
+            x, z = said[0] + kept * more_x, said[1] + kept * more_z
             far = math.hypot(x, z)
-            left, ahead = _at_most(left, ahead, _LONGER * far)
-            more_x, more_z = _at_most(x + left - said_x, z + ahead - said_z, _MOST)
-            x, z = said_x + more_x, said_z + more_z
-            turn += min(max(turned, -_CURVE * far), _CURVE * far)
-        here = _stepped(here, (x, z, turn))
-        found.append((x, z, turn))
+            left, ahead = _at_most(_NEARER / fps * (missed[0] - x), _NEARER / fps * (missed[1] - z), _LONGER * far)
+            more_x, more_z = _at_most(x + left - said[0], z + ahead - said[1], _MOST)
+            turn += min(max(_NEARER / fps * (missed[2] - said[2]), -_CURVE * far), _CURVE * far)
+        step = said[0] + more_x, said[1] + more_z, turn
+        here = _stepped(here, step)
+        found.append(step)
     return np.array(found, np.float32)
 
 
