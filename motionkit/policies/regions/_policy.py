@@ -94,8 +94,7 @@ class ShapesPolicy:
             MotionkitError: An image has another size than the network's, and is not to be squeezed (exit code 2).
         """
         side = self.settings.image_size
-        if self.settings.resize:
-            images = [_squeezed(one, side) for one in images]
+        images = self.sized(images)
         if wrong := [one.shape for one in images if one.shape != (side, side, 3)]:
             raise MotionkitError(
                 f"this policy sees images of {side} x {side} pixels, and one is {wrong[0][1]} x {wrong[0][0]}.",
@@ -103,6 +102,11 @@ class ShapesPolicy:
                 fix=f"--policy.resize squeezes every image to {side} x {side}; --policy sa2va sees every size.",
             )
         return SeenImages(*self.network.see(torch.from_numpy(np.stack(images)).to(self.device)))
+
+    def sized(self, images: Sequence[NDArray[np.uint8]]) -> Sequence[NDArray[np.uint8]]:
+        """Return images as the policy sees them: squeezed where it does so, else as they are."""
+        side = self.settings.image_size
+        return [_squeezed(one, side) for one in images] if self.settings.resize else images
 
     @torch.no_grad()
     def sample_captions(

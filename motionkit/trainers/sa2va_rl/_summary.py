@@ -118,14 +118,9 @@ def summary_of(
         "heldout_sampled": sampled,
         "attributes": attributes,
         "equal_entropy": {"temperature": found.equal_temperature, "nats": found.nats},
-        "measured_on": " ".join(
-            [
-                f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
-                "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
-                describe_sampled(found.temperature, found.equal_temperature, found.nats, count),
-                *(text[:1].upper() + text[1:] for text in notes),
-            ]
-        ),
+        "measured_on": f"{count:,} held-out regions: captions of the likeliest words, and masks at the policy's own "
+        "threshold. Data: the captions of the data. The interval is a 95 % bootstrap over regions.",
+        "notes": [describe_sampled(found.temperature, found.equal_temperature, found.nats, count), *notes],
         "table": [
             result_table(results(heldout), f"{count:,} held-out regions, captions of the likeliest words"),
             sampled_table(sampled, found.equal_temperature),

@@ -70,6 +70,7 @@ def test_what_a_run_leaves_behind(tmp_path: Path) -> None:
     assert page.count('<div class="strip wide"') == 8
     assert "frozen judge" in page
     assert "<td>uniqueness</td>" in page
+    assert "where its words have the same mean entropy" in page
     assert "likeliest words" in page
     watched = [line for line in lines if "regions/judge_iou_greedy" in line]
     assert {"regions/unique_greedy", "regions/words_greedy", "regions/no_target"} <= set(watched[0])
