@@ -13,7 +13,7 @@ from torch import Tensor
 from motionkit.datasets.base import NamesAbsent, RegionDataset, Split, captioned_part
 from motionkit.datasets.pictures import trained_pictures
 from motionkit.errors import MotionkitError
-from motionkit.evaluation.regions import open_task
+from motionkit.evaluation.regions import masks_at, open_task
 from motionkit.policies.base import REGION_ARTIFACT as ARTIFACT
 from motionkit.policies.regions.api import SeenImages, ShapesPolicy
 from motionkit.runs import Run
@@ -147,7 +147,8 @@ class PretrainRegions:
     def _seen(self, eyes: Eyes, index: NDArray[np.int64], step: int, split: Split = "train") -> Tensor:
         found = self.data.regions(split, index)
         key = (self.settings.seed, step)
-        return eyes.loss(found.images, pointed_at(found.masks, found.others, key), key)
+        masks = masks_at(pointed_at(found.masks, found.others, key), self.policy.mask_size)
+        return eyes.loss(self.policy.sized(found.images), masks, key)
 
     def _told(self, index: NDArray[np.int64], split: Split = "train") -> Tensor:
         """Return this process's share of the loss of captions and masks, and of what an image does not show."""
