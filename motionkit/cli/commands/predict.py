@@ -120,8 +120,9 @@ def register(app: typer.Typer) -> None:
             )
             if error.mean > FAR_OFF:
                 warn(
-                    f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. Predictors "
-                    "follow paths like those of the clips they were trained on."
+                    f"the path was not followed: {error.mean:.2f} m off in the mean, above {FAR_OFF:g} m. It goes at "
+                    f"{error.wanted_speed:.1f} m/s in the mean, the root at {error.speed:.1f} m/s. Predictors follow "
+                    "paths like those of the clips they were trained on."
                 )
         return {
             "model": model, "file": str(out), "clip": clip.key, "fps": fps, "known": known,
