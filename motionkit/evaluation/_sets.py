@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from motionkit.motion import MotionBatch, segments_of
 from motionkit.text import Prompt
 
 _RESAMPLES = 200  # of kinetic FID, whose every resample takes a covariance
-Floats = NDArray[np.floating]
+Floats = NDArray[np.floating[Any]]
 Arrays = dict[str, NDArray[np.float32]]
 
 
@@ -130,8 +131,8 @@ def pair_npss(before: Floats, after: Floats) -> Paired | None:
     Returns:
         The pair, whose interval resamples prompts; None where no prompt has a truth.
     """
-    known: NDArray[np.bool_] = np.isfinite(np.concatenate([before, after], axis=-1)).all(-1)
-    rows = known.any(1)
+    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(before) & np.isfinite(after), axis=-1)  # [P, S]
+    rows: NDArray[np.bool_] = np.logical_or.reduce(known, axis=1)
     one, two = (np.where(known[..., None], of.astype(np.float64), 0.0).sum(1)[rows] for of in (before, after))  # [P, 2]
     if not len(one) or not (one[:, 1].sum() > 0 and two[:, 1].sum() > 0):
         return None
