@@ -16,18 +16,16 @@ from motionkit.policies.regions._policy import ShapesPolicy
 from motionkit.policies.regions._words import SPECIAL
 from motionkit.runs import find_model
 
-_WEIGHTS = Path(__file__).parents[2] / "starter" / "weights"
-STARTER, FEW_CAPTIONS = _WEIGHTS / "regions", _WEIGHTS / "regions-few-captions"
-"""Policies for simple scenes of `shapes`, and for those that need words."""
+STARTER = Path(__file__).parents[2] / "starter" / "weights" / "regions"
 
 
 def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", dataset: object = None) -> ShapesPolicy:
-    """Open the policy that `options` names; of the starters, the one that knows the words of the dataset.
+    """Open the policy that `options` names.
 
     Raises:
         MotionkitError: It is missing, damaged, or another kind of policy.
     """
-    place = _starter(dataset) if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
+    place = STARTER if options.checkpoint == "starter" else Path(options.checkpoint).expanduser()
     found = find_model(place, REGION_ARTIFACT, DOCUMENT)
     if found is None:
         raise MotionkitError(
@@ -41,8 +39,3 @@ def open_regions(options: RegionOptions, *, device: torch.device | str = "cpu", 
     resize = document.settings.resize or options.resize  # a policy that was trained so needs no option
     settings = document.settings.model_copy(update={"resize": resize})
     return ShapesPolicy(settings, document.words, network=network, device=device)
-
-
-def _starter(dataset: object) -> Path:
-    words = set(getattr(dataset, "words", ()))
-    return STARTER if words <= set(read_regions(STARTER / DOCUMENT).words) else FEW_CAPTIONS

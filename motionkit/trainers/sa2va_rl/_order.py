@@ -62,9 +62,35 @@ class RegionOrder:
         self.per_epoch = max(1, data.count("train") // batch)
 
     def at(self, step: int) -> Task:
-        """Return this process's regions of a step, counted from 1."""
+        """Return this process's regions of a step, counted from 1; without captions where only a part has such."""
+        task = self.open("train", self._index(step))
+        return task if self._part is None else replace(task, captions=("",) * len(task))
+
+    def told(self, step: int, absent: float = 0.0) -> Task:
+        """Return this process's regions with captions: those of the step, or in turn of the part that has captions.
+
+        Args:
+            step: Step of the run, counted from 1.
+            absent: Share of them that get the caption of what their image does not show, and an empty mask.
+        """
+        index = self._index(step) if self._part is None else self._of_part(self._part, step)
+        task = self.open("train", index)
+        count = round(absent * len(index))
+        if not count or not isinstance(self._data, NamesAbsent):
+            return task
+        masks = task.masks.clone()
+        masks[:count] = False
+        texts = (*self._data.absent("train", index[:count]), *task.captions[count:])
+        return replace(task, masks=masks, captions=texts)
+
+    def _of_part(self, part: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+        epoch, place = divmod((step - 1) * self._batch, max(1, len(part) // self._batch) * self._batch)
+        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(part)
+        return np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
+
+    def _index(self, step: int) -> NDArray[np.int64]:
         if step - 1 >= self._until:
-            return self._mute(self.open("train", self._in_turn(step)[self._share]))
+            return self._in_turn(step)[self._share]
         draw = np.random.default_rng((self._seed, step))
         pool = self._curriculum.pool
         count = self._data.count("train")
@@ -75,31 +101,7 @@ class RegionOrder:
         easiest = drawn[np.argsort(-ease, kind="stable")][: max(self._batch, kept)]
         # What is clear is a matter of rounding now and then: the main process decides.
         chosen = np.array(of_main(draw.permutation(easiest)[: self._batch].tolist(), self._world), np.int64)
-        return self._mute(self.open("train", chosen[self._share]))
-
-    def told(self, step: int, absent: float = 0.0) -> Task:
-        """Return this process's regions with captions, of the part that has them, in turn.
-
-        Args:
-            step: Step of the run, counted from 1.
-            absent: Share of them that get the caption of what their image does not show, and an empty mask.
-        """
-        assert self._part is not None
-        epoch, place = divmod((step - 1) * self._batch, max(1, len(self._part) // self._batch) * self._batch)
-        order = np.random.default_rng((self._seed, epoch, _TOLD)).permutation(self._part)
-        index = np.resize(order[place:], self._batch)[self._share]  # fewer than a step takes come again
-        task = self.open("train", index)
-        count = round(absent * len(index))
-        if not count or not isinstance(self._data, NamesAbsent):
-            return task
-        masks = task.masks.clone()
-        masks[:count] = False
-        texts = (*self._data.absent("train", index[:count]), *task.captions[count:])
-        return replace(task, masks=masks, captions=texts)
-
-    def _mute(self, task: Task) -> Task:
-        """Return a task without captions, where only a part has such as may be read."""
-        return task if self._part is None else replace(task, captions=("",) * len(task))
+        return chosen[self._share]
 
     def open(self, split: Split, index: NDArray[np.int64]) -> Task:
         """Open regions by their numbers."""

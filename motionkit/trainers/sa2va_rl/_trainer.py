@@ -139,6 +139,11 @@ class Sa2vaRl:
         self.settings = settings.model_copy(update={"run": settings.run.model_copy(update={"num_steps": steps})})
         needy = [one for one, reads in self.reads.items() if reads and any(self._weights(at)[one] for at in (1, steps))]
         needy += ["loops.supervised"] if settings.loops.supervised else []
+        if self.part is not None and settings.curriculum.by == "ambiguity":
+            raise MotionkitError(
+                f"the curriculum by ambiguity reads the captions of all regions; a part of {self.data.name} has some.",
+                fix="--set curriculum.by=area",
+            )
         if self.part is not None and not len(self.part) and needy:
             raise MotionkitError(
                 f"no training region of {self.data.name} has a caption, and {needy[0]} reads captions.",
@@ -257,8 +262,9 @@ class Sa2vaRl:
                     measured = kept.values["measured"].get(name, {})
                     turn = Turn(partners[settings.partner.kind], start.applied, noise, temperature, measured)
                     own = rows
-                    if self.part is not None and self.reads[name]:
-                        shown = order.told(step, getattr(loop, "absent", 0.0))
+                    absent = getattr(loop, "absent", 0.0)
+                    if self.reads[name] and (self.part is not None or absent):
+                        shown = order.told(step, absent)
                         own = shown.repeated(settings.rollout.group_size)
                     scored[name] = roll_out(
                         name, loop, self.rewards[name], own, turn, group=settings.rollout.group_size,

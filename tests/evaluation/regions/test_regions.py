@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, SIDE, Shapes, _inside
+from motionkit.datasets.shapes._dataset import COLOURS, SHAPES, Shapes
 from motionkit.evaluation.regions import (
     FIGURES,
     TRUTH,
@@ -147,7 +147,7 @@ def test_shapes_name_what_a_scene_does_not_show() -> None:
     for number, text in zip(index, named, strict=True):
         _, colour, shape = text.split()
         scene = data._scene("val", int(number))
-        assert _inside(scene, 0, SIDE).any()
+        assert data.regions("val", np.array([number])).masks[0].any()
         things = zip(scene.colours.tolist(), scene.shapes.tolist(), strict=True)
         assert (colours.index(colour), SHAPES.index(shape)) not in set(things)
 

@@ -95,10 +95,22 @@ def test_no_captions_at_all_are_refused_where_a_loop_reads_them(tmp_path: Path, 
     assert found["heldout"]
 
 
-def order(part: list[int]) -> RegionOrder:
+def test_a_curriculum_that_reads_all_captions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MotionkitError, match="reads the captions of all regions"):
+        train(tmp_path / "run", **changes(curriculum={"by": "ambiguity"}))
+
+
+def order(part: list[int] | None) -> RegionOrder:
     data = Shapes(ShapesOptions(scenes="words", images=400, captioned=0.1))
     return RegionOrder(
-        data, open_regions(RegionOptions()), 4, 0, CurriculumSettings(), 20, as_it_is, part=np.array(part)
+        data,
+        open_regions(RegionOptions()),
+        4,
+        0,
+        CurriculumSettings(),
+        20,
+        as_it_is,
+        part=None if part is None else np.array(part),
     )
 
 
@@ -118,6 +130,10 @@ def test_a_share_of_the_captions_is_of_what_is_not_there() -> None:
     assert torch.equal(found.masks[2:], plain.masks[2:])
     assert found.captions[2:] == plain.captions[2:]
     assert not set(found.captions[:2]) & set(plain.captions[:2])
+    whole = order(None)
+    assert whole.told(3).captions == whole.at(3).captions
+    assert whole.told(3, 0.5).captions[2:] == whole.at(3).captions[2:]
+    assert not whole.told(3, 0.5).masks[:2].any()
 
 
 @torch.no_grad()
