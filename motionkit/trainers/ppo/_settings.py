@@ -124,8 +124,8 @@ class CloneSettings(Group):
     """Behaviour cloning of the episodes of ``--init``, before PPO begins."""
 
     episodes: int = Field(0, ge=0, description="Episodes with a success that are cloned, the first ones; 0: all.")
-    epochs: int = Field(200, ge=1, le=1_000_000, description="Passes at most.")
-    patience: int = Field(20, ge=1, description="Passes without a lower held-out loss after which it ends.")
+    epochs: int = Field(500, ge=1, le=1_000_000, description="Passes at most.")
+    patience: int = Field(100, ge=1, description="Passes without a lower held-out loss after which it ends.")
     batch_size: int = Field(64, ge=1, le=1_000_000, description="Pairs of state and action in a batch.")
     learning_rate: float = Field(1e-3, gt=0, description="Learning rate.")
     val_share: float = Field(0.1, gt=0, lt=1, description="Share of episodes that are held out.")
