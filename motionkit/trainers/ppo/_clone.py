@@ -34,7 +34,7 @@ class Demonstrations:
 
     Attributes:
         episodes: Theirs.
-        train: ``[M]`` frames to learn from.
+        train: ``[M]`` frames to learn from, before their episode's first success.
         val: ``[V]`` frames of other episodes, which say when to stop.
         actions: ``[F, A]`` float32, or ``[F]`` int64 of choices, of all frames of `episodes`.
         states: ``[F, S]``; None where the actor reads pictures.
@@ -76,7 +76,10 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
     episodes = open_episodes(place)
     _require_fit(episodes, spec, place)
     notes = list(episodes.notes)
-    good = [number for number, record in enumerate(episodes.records) if record.positive and record.frames > 1]
+    good = [
+        number for number, record in enumerate(episodes.records)
+        if record.positive and record.frames > 1 and record.labels[0] == "0"
+    ]  # fmt: skip
     if not episodes.labelled:
         good = [number for number, record in enumerate(episodes.records) if record.frames > 1]
         notes.append(f"{place} does not say which episodes succeed: all are cloned.")
@@ -96,8 +99,11 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
             fix="give two or more.",
         )  # fmt: skip
     episodes = episodes.chosen(good)
-    # The action of an episode's last row means nothing.
-    ends = np.append(episodes.episode[1:] != episodes.episode[:-1], True)
+    # The action of an episode's last row means nothing. After the first success demonstrations wait, and a policy that
+    # learns from that learns to wait.
+    first = np.append(True, episodes.episode[1:] != episodes.episode[:-1])
+    reached = np.split(episodes.labels.astype(bool), np.flatnonzero(first)[1:])
+    out = np.append(first[1:], True) | np.concatenate([np.logical_or.accumulate(one) for one in reached])
     order = sorted(range(len(good)), key=lambda number: stable_hash(f"{seed}/{episodes.records[number].content}"))
     held = min(len(good) - 1, max(1, round(settings.val_share * len(good))))
     inside = np.isin(episodes.episode, order[:held])
@@ -110,15 +116,13 @@ def open_demonstrations(place: Path, spec: ActorSpec, settings: CloneSettings, *
         if (choices < 0).any() or (choices >= spec.choices).any():
             raise MotionkitError(f"an action of {place} is none of the environment's {spec.choices} choices.")
         return Demonstrations(
-            episodes, np.flatnonzero(~inside & ~ends), np.flatnonzero(inside & ~ends), choices, states, tuple(notes)
+            episodes, np.flatnonzero(~inside & ~out), np.flatnonzero(inside & ~out), choices, states, tuple(notes)
         )
     clipped = actions.clip(np.array(spec.low, np.float32), np.array(spec.high, np.float32))
-    if far := int((np.abs(clipped - actions).max(1) > 1e-4)[~ends].sum()):
-        notes.append(
-            f"{far} of {int((~ends).sum())} actions are beyond the environment's limits: the limits are taken."
-        )
+    if far := int((np.abs(clipped - actions).max(1) > 1e-4)[~out].sum()):
+        notes.append(f"{far} of {int((~out).sum())} actions are beyond the environment's limits: the limits are taken.")
     return Demonstrations(
-        episodes, np.flatnonzero(~inside & ~ends), np.flatnonzero(inside & ~ends), clipped, states, tuple(notes)
+        episodes, np.flatnonzero(~inside & ~out), np.flatnonzero(inside & ~out), clipped, states, tuple(notes)
     )
 
 

@@ -15,6 +15,7 @@ from motionkit.environments.reach import as_recorded
 from motionkit.errors import MotionkitError
 
 _REWARD = "success-classifier"
+_LEARNED = ("actor", "objective", "optim")  # groups of settings
 _ARTIFACT, _DOCUMENT = "classifier", "classifier.json"  # as motionkit.encoders.success has them, which imports torch
 _TRAINED = "reward-train"
 _OF_RUNS = ("actor", "episodes")  # folders of runs
@@ -61,6 +62,8 @@ def usual_settings(
         if (usual := getattr(model, "usual", None)) is not None:
             table = env if isinstance(env, Mapping) else {}
             values = usual(command, table, "pixels" if kind == "pixels" else "mlp")
+            if isinstance(policy, str) and policy != "ppo":  # of reward-collect: nothing is learned
+                values = {key: value for key, value in values.items() if key.partition(".")[0] not in _LEARNED}
             return Preset("the environment", values, "a flag sets another") if values else None
     return None
 

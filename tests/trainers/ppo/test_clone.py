@@ -192,7 +192,7 @@ def settings(out: Path | None, init: Path, **changes: Any) -> PpoSettings:
         "run": {"num_steps": 3, "out": out}, "env": {"name": "reach", "max_steps": 20}, "init": init,
         "reward": {"env": {"weight": 1.0}}, "episodes": {"num_envs": 4, "steps": 12},
         "objective": {"batch_size": 16, "epochs": 2}, "heldout": {"episodes": 20, "watched": 4, "every": 2},
-        "clone": {"epochs": 60}, "threads": 1,
+        "clone": {"epochs": 200}, "threads": 1,
     }  # fmt: skip
     return PpoSettings.model_validate({**base, **changes})
 
@@ -238,3 +238,16 @@ def test_settings_of_cloning_without_episodes_are_refused(tmp_path: Path, script
     train(tmp_path / "run", scripted, run={"num_steps": 1, "out": tmp_path / "run"})
     with pytest.raises(MotionkitError, match="is an actor, no episodes"):
         PpoTrainer(settings(None, tmp_path / "run")).prepare()
+
+
+def test_what_is_done_after_the_first_success_is_not_cloned(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    with Collector(place, cameras=CAMERA, columns={"action": 2, "state": 2}, environment={"name": "made"}) as collector:
+        for _ in range(4):
+            for step in range(9):
+                row = {"action": np.array([0.1, float(step)]), "state": np.zeros(2)}
+                collector.add({"camera": np.zeros((8, 8, 3), np.uint8)}, step >= 5, step == 8, **row)
+    data = open_demonstrations(place, spec(high=(1.0, 9.0)), CloneSettings(), seed=0)
+    assert (len(data.train), len(data.val)) == (3 * 5, 5)
+    # What led to the frame of success was done in the one before it.
+    assert set(data.actions[data.train][:, 1].tolist()) == {1.0, 2.0, 3.0, 4.0, 5.0}

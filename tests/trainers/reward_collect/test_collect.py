@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from motionkit.cli import get_app
 from motionkit.datasets.episodes import open_episodes
 from motionkit.environments.reach import ReachSettings
 from motionkit.environments.reach._arm import open_reach
@@ -164,3 +166,12 @@ def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(MotionkitError, match="no policy 'best'") as said:
         RewardCollect(settings(policy="best")).prepare()
     assert "ppo, random, scripted" in said.value.fix
+
+
+@pytest.mark.parametrize("policy", ["scripted", "random", "ppo"])
+def test_what_a_task_sets_for_learning_is_left_out_where_nothing_is_learned(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cli = CliRunner().invoke(get_app(), ["reward-collect", "--env", "push", "--policy", policy, "--dry-run"])
+    assert cli.exit_code == 0, cli.output
